@@ -31,20 +31,29 @@ def shap_model(forest):
     """Dictionary of arrays that shap takes for trees: `x <= threshold` goes left, in float64."""
     names = "children_left", "children_right", "children_default", "features", "thresholds", "values"
     trees, n_leaves = [], 0
-    for first, end in zip(forest.tree_offsets[:-1], forest.tree_offsets[1:], strict=True):
-        is_split = forest.feature[first:end] >= 0
-        left = np.where(is_split, forest.left[first:end], -1)
+    for first, end in zip(forest.ensemble.tree_offsets[:-1], forest.ensemble.tree_offsets[1:], strict=True):
+        is_split = forest.ensemble.feature[first:end] >= 0
+        left = np.where(is_split, forest.ensemble.left[first:end], -1)
         right = np.where(is_split, left + 1, -1)
-        default = np.where(forest.default_left[first:end], left, right)
-        below = np.nextafter(forest.threshold[first:end], np.float32(-np.inf)).astype(np.float64)
+        default = np.where(forest.ensemble.default_left[first:end], left, right)
+        below = np.nextafter(forest.ensemble.threshold[first:end], np.float32(-np.inf)).astype(np.float64)
         values = np.zeros((end - first, 1))
-        values[~is_split] = forest.leaf_value[n_leaves : n_leaves + (~is_split).sum()]
+        values[~is_split] = forest.ensemble.leaf_value[n_leaves : n_leaves + (~is_split).sum()]
         n_leaves += int((~is_split).sum())
-        arrays = left, right, default, forest.feature[first:end], below, values * forest.tree_weight[len(trees)]
+        arrays = (
+            left,
+            right,
+            default,
+            forest.ensemble.feature[first:end],
+            below,
+            values * forest.ensemble.tree_weight[len(trees)],
+        )
         tree = dict(zip(names, arrays, strict=True))
-        trees.append(tree | {"node_sample_weight": forest.cover[first:end].astype(np.float64)})
-    response = {"objective": "binary_crossentropy", "tree_output": "log_odds"} if forest.link == "logistic" else {}
-    return {"trees": trees, "base_offset": float(forest.base_score[0])} | response
+        trees.append(tree | {"node_sample_weight": forest.ensemble.cover[first:end].astype(np.float64)})
+    response = (
+        {"objective": "binary_crossentropy", "tree_output": "log_odds"} if forest.ensemble.link == "logistic" else {}
+    )
+    return {"trees": trees, "base_offset": float(forest.ensemble.base_score[0])} | response
 
 
 def explainers(forest, background, output):
@@ -98,7 +107,8 @@ def main():
     data = pathlib.Path(silva.__file__).parent / "data"
     X = pandas.read_parquet(data / "california_housing.parquet").iloc[:, :-1].to_numpy(np.float32)
     margin = silva.load(data / "california_housing.json")
-    forests = {"margin": margin, "probability": dataclasses.replace(margin, link="logistic")}
+    logistic = silva.Forest(dataclasses.replace(margin.ensemble, link="logistic"))
+    forests = {"margin": margin, "probability": logistic}
     result = {"machine": machine(arguments.commit), "against_shap": []}
     for output, forest in forests.items():
         for n_background, n_rows in CASES:

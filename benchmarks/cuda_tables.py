@@ -84,9 +84,9 @@ def gputreeshap(booster):
 
 
 def spread(forest):
-    starts = forest.leaf_offsets[:-1]
-    largest, smallest = (f.reduceat(forest.leaf_value, starts).max(axis=1) for f in (np.maximum, np.minimum))
-    return float((np.abs(forest.tree_weight) * (largest - smallest)).sum())
+    starts = forest.ensemble.leaf_offsets[:-1]
+    largest, smallest = (f.reduceat(forest.ensemble.leaf_value, starts).max(axis=1) for f in (np.maximum, np.minimum))
+    return float((np.abs(forest.ensemble.tree_weight) * (largest - smallest)).sum())
 
 
 def difference(found, expected, forest):

@@ -57,7 +57,7 @@ def prepare(work: Work) -> Call:
 
 def _unplanned(forest: Any) -> Any:
     """The forest without the plans that it keeps for further explainers: planning is part of the time."""
-    return dataclasses.replace(forest)
+    return type(forest)(dataclasses.replace(forest.ensemble))
 
 
 def explain_row(work: Work) -> Call:

@@ -7,6 +7,7 @@ import dataclasses
 import numpy as np
 
 from silva import Forest
+from silva.ensemble import TreeEnsemble
 from silva.typing import Choice
 from tests.strategies import Node, Options, flatten, random_forest
 
@@ -78,8 +79,9 @@ def empty_forest() -> Forest:
 
 
 def assert_same(found: Forest, expected: Forest) -> None:
-    for field in dataclasses.fields(Forest):
-        _assert_same_value(getattr(found, field.name), getattr(expected, field.name), field.name)
+    for field in dataclasses.fields(TreeEnsemble):
+        trees = [forest.ensemble if isinstance(forest, Forest) else forest for forest in (found, expected)]
+        _assert_same_value(*(getattr(one, field.name) for one in trees), field.name)
 
 
 def _assert_same_value(found, expected, name) -> None:
@@ -109,5 +111,5 @@ def with_models(forest, seed, low=-np.inf, high=np.inf):
         linear_category=np.full(n_terms, -1, np.int32),
         linear_coefficient=rng.normal(size=n_terms),
         linear_mean=rng.normal(size=n_terms),
-        leaf_range=forest.leaf_value + np.array([low, high]),
+        leaf_range=forest.ensemble.leaf_value + np.array([low, high]),
     )

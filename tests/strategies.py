@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from hypothesis import strategies as st
 
-from silva import Forest
+from tests.array_forest import ArrayForest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
+
+    from silva import Forest
 
 LIGHTGBM_ZERO = float(np.float32(1e-35))
 TIES = (0.0, -0.0, 1e-45, -1e-45, 1e-40, 5e-324, 1e-35, LIGHTGBM_ZERO, -1.0, 0.1, 0.5, 1.0, 2.0**24 + 1, 3.4e38, np.inf)
@@ -85,7 +87,7 @@ def flatten(
         "set_words": np.array([word for words, _ in sets for word in words], np.uint32),
         "set_others_left": np.array([others for _, others in sets], np.bool_),
     }
-    return Forest(n_features=n_features, **{**fields, **meaning})
+    return ArrayForest(n_features=n_features, **{**fields, **meaning})
 
 
 def random_forest(seed: int, options: Options) -> Forest:
@@ -186,7 +188,7 @@ def full_forest(seed: int, n_trees: int, depth: int, n_features: int, row_type: 
     feature = np.where(is_leaf, -1, rng.integers(n_features, size=shape))
     threshold = np.where(is_leaf, 0, rng.normal(size=shape))
     left = np.where(is_leaf, 0, 2 * np.arange(n_nodes) + 1)
-    return Forest(
+    return ArrayForest(
         tree_offsets=np.arange(n_trees + 1) * n_nodes,
         feature=feature.astype(np.int32).ravel(),
         threshold=threshold.astype(row_type).ravel(),
@@ -309,7 +311,7 @@ class _Builder:
 
 def _interesting(forest: Forest, feature: int) -> NDArray[np.float64]:
     """Values at which the tests of a feature could go wrong."""
-    thresholds = np.unique(forest.threshold[forest.feature == feature].astype(np.float64))
+    thresholds = np.unique(forest.ensemble.threshold[forest.ensemble.feature == feature].astype(np.float64))
     finite = thresholds[np.isfinite(thresholds) & (np.abs(thresholds) < 1e38)]
     single = finite.astype(np.float32)
     beside = [
@@ -317,7 +319,7 @@ def _interesting(forest: Forest, feature: int) -> NDArray[np.float64]:
         *(np.nextafter(single, np.float32(side)).astype(np.float64) for side in (-np.inf, np.inf)),
     ]
     numbers = [finite, single.astype(np.float64), *beside, SPECIALS]
-    if len(forest.category_set):
+    if len(forest.ensemble.category_set):
         numbers += [CATEGORIES, NOT_CATEGORIES]
     return np.concatenate(numbers)
 

@@ -183,8 +183,8 @@ def test_forest_without_trees_is_valid():
 def test_sizes_are_counted():
     forest = small_forest()
     assert (forest.n_trees, forest.n_nodes, forest.n_leaves, forest.n_outputs, forest.depth) == (2, 6, 4, 1, 2)
-    assert forest.leaf_offsets.tolist() == [0, 3, 4]
-    assert forest.node_depth.tolist() == [0, 1, 1, 2, 2, 0]
+    assert forest.ensemble.leaf_offsets.tolist() == [0, 3, 4]
+    assert forest.ensemble.node_depth.tolist() == [0, 1, 1, 2, 2, 0]
     assert repr(forest) == "Forest(2 trees, 4 leaves, 2 features, 1 output)"
     assert repr(whole_forest()).endswith(" 5 features, 3 outputs, some library 1.2)")
 
@@ -192,15 +192,19 @@ def test_sizes_are_counted():
 def test_no_margin_exceeds_the_largest():
     forest = random_forest(0, Options(n_outputs=3))
     margins = np.abs(forest.predict(random_rows(0, forest, 200), output="margin"))
-    assert margins.max() <= forest.largest_margin
+    assert margins.max() <= forest.ensemble.largest_margin
     assert dataclasses.replace(forest, base_score=np.full(3, 1e300)).largest_margin >= 1e300
-    huge = dataclasses.replace(forest, leaf_value=forest.leaf_value * 1e300, tree_weight=forest.tree_weight * 1e300)
-    assert huge.largest_margin == np.inf
+    huge = dataclasses.replace(
+        forest, leaf_value=forest.ensemble.leaf_value * 1e300, tree_weight=forest.ensemble.tree_weight * 1e300
+    )
+    assert huge.ensemble.largest_margin == np.inf
 
 
 def test_forest_is_frozen():
-    with pytest.raises(dataclasses.FrozenInstanceError):
+    with pytest.raises(AttributeError):
         small_forest().n_features = 3
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        small_forest().ensemble.n_features = 3
 
 
 @pytest.mark.parametrize("protocol", [2, pickle.HIGHEST_PROTOCOL])
@@ -222,7 +226,7 @@ def test_deep_copy_shares_no_memory():
     forest = whole_forest()
     twin = copy.deepcopy(forest)
     assert_same(twin, forest)
-    assert not np.shares_memory(twin.leaf_value, forest.leaf_value)
+    assert not np.shares_memory(twin.ensemble.leaf_value, forest.ensemble.leaf_value)
 
 
 def spread_out(array: np.ndarray) -> np.ndarray:
@@ -269,4 +273,4 @@ def test_arrays_of_any_layout_give_the_same_results(laid_out):
 def test_arrays_are_read_only(copied):
     forest = copied(small_forest())
     with pytest.raises(ValueError, match="read-only"):
-        forest.leaf_value[0] = 7.0
+        forest.ensemble.leaf_value[0] = 7.0

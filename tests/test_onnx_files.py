@@ -37,39 +37,39 @@ def run(forest, X, path):
     onnx.checker.check_model(onnx.load(path))
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
     names = [one.name for one in session.get_outputs()]
-    return dict(zip(names, session.run(None, {"X": X.astype(forest.threshold.dtype)}), strict=True))
+    return dict(zip(names, session.run(None, {"X": X.astype(forest.ensemble.threshold.dtype)}), strict=True))
 
 
 def check(forest, rows, tmp_path, limit=None):
-    X = adversarial_rows(forest, rows, max_rows=4000, allow_nan=forest.nan_allowed)
-    if forest.is_categorical:  # codes are whole numbers
-        sets = np.unique(forest.feature[forest.category_set >= 0])
+    X = adversarial_rows(forest, rows, max_rows=4000, allow_nan=forest.ensemble.nan_allowed)
+    if forest.ensemble.is_categorical:  # codes are whole numbers
+        sets = np.unique(forest.ensemble.feature[forest.ensemble.category_set >= 0])
         whole = np.isnan(X[:, sets]) | ((np.floor(X[:, sets]) == X[:, sets]) & (np.abs(X[:, sets]) < 2**24))
         X = X[(whole & ~(X[:, sets] < 0)).all(axis=1)]
     if limit:
         X = X[(np.nan_to_num(np.abs(X)) < limit).all(axis=1)]
     assert len(X) > 300
     with np.errstate(over="ignore"):
-        X = X.astype(forest.threshold.dtype)
-    plain = dataclasses.replace(forest, categories=None, result_dtype="float64")
+        X = X.astype(forest.ensemble.threshold.dtype)
+    plain = silva.Forest(dataclasses.replace(forest.ensemble, categories=None, result_dtype="float64"))
     found = run(plain, X, tmp_path / "model.onnx")
     bound = evaluate.summation_bound(plain, X.astype(float), 2.0**-53)
     expected = plain.predict(X, output="margin").reshape(found["margin"].shape)
     assert (np.abs(found["margin"] - expected) <= 4 * bound).all()
     if "response" in found:
         output = "probability" if forest.classes else "prediction"
-        if forest.classes or forest.prediction == "response":
+        if forest.classes or forest.ensemble.prediction == "response":
             np.testing.assert_allclose(np.squeeze(found["response"]), plain.predict(X, output=output), atol=1e-9)
     assert_read_back(plain, X, tmp_path / "model.onnx")
     if "label" in found:
-        decided = (np.abs(expected - forest.prediction_offset) > 1e-9).all(axis=1)
+        decided = (np.abs(expected - forest.ensemble.prediction_offset) > 1e-9).all(axis=1)
         np.testing.assert_array_equal(found["label"][decided], plain.predict(X)[decided])
     return found
 
 
 def assert_read_back(forest, X, path):
     """What silva reads of its own file predicts as the forest, to the bit."""
-    if forest.has_linear_leaves:
+    if forest.ensemble.has_linear_leaves:
         with pytest.raises(NotImplementedError, match="linear leaves"):
             silva.load(path)
         return
@@ -77,7 +77,7 @@ def assert_read_back(forest, X, path):
     assert (again.feature_names, again.objective) == (forest.feature_names, forest.objective)
     for output in ("margin", "prediction", *["probability"] * bool(forest.classes)):
         np.testing.assert_array_equal(again.predict(X, output=output), forest.predict(X, output=output))
-    if not forest.categories:
+    if not forest.ensemble.categories:
         silva.load(onnx.load(path), check=X[:50])
 
 
@@ -109,7 +109,7 @@ def test_models(name, labels, data, tmp_path):
                "text": np.where(y > 1, "yes", "no")}  # fmt: skip
     rows = np.nan_to_num(X) if name == "boosting" else X
     forest = silva.load(MODELS[name]().fit(rows, targets[labels]))
-    check(forest, rows, tmp_path, limit=1e6 if forest.has_linear_leaves else None)
+    check(forest, rows, tmp_path, limit=1e6 if forest.ensemble.has_linear_leaves else None)
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -119,8 +119,8 @@ def test_random_forests(seed, row_type, tmp_path):
     forest = dataclasses.replace(random_forest(seed, options), missing=math.nan, link="identity", classes=())
     rng = np.random.default_rng(seed)
     rows = rng.normal(size=(200, 4))
-    if forest.is_categorical:
-        for feature in np.unique(forest.feature[forest.category_set >= 0]):
+    if forest.ensemble.is_categorical:
+        for feature in np.unique(forest.ensemble.feature[forest.ensemble.category_set >= 0]):
             rows[:, feature] = rng.integers(0, 70, 200)
     check(dataclasses.replace(forest, prediction="response"), rows, tmp_path)
 
@@ -133,13 +133,13 @@ def test_equations(row_type, missing, tmp_path):
     if missing:
         forest = dataclasses.replace(forest, leaf_missing=np.arange(forest.n_leaves) / 3)
     rng = np.random.default_rng(0)
-    repeated = np.repeat(np.arange(len(forest.linear_feature)), 2)
+    repeated = np.repeat(np.arange(len(forest.ensemble.linear_feature)), 2)
     forest = dataclasses.replace(
         forest,
         link="identity", classes=(), prediction="response", missing=math.nan,
-        linear_offsets=2 * forest.linear_offsets,
-        linear_feature=forest.linear_feature[repeated],
-        linear_category=np.tile([-1, -2], len(forest.linear_feature)).astype(np.int32),
+        linear_offsets=2 * forest.ensemble.linear_offsets,
+        linear_feature=forest.ensemble.linear_feature[repeated],
+        linear_category=np.tile([-1, -2], len(forest.ensemble.linear_feature)).astype(np.int32),
         linear_coefficient=rng.normal(size=len(repeated)),
         linear_mean=rng.uniform(size=len(repeated)),
     )  # fmt: skip
@@ -205,7 +205,7 @@ def test_what_onnx_does_not_have_is_refused(tmp_path):
 
 def test_signalling_nans_are_refused_without_a_warning(tmp_path):
     seed = Path(__file__).parent / "fuzz" / "seeds" / "onnx-regressor.onnx"
-    data, value = seed.read_bytes(), silva.load(seed).leaf_value[0].astype("<f4").tobytes()
+    data, value = seed.read_bytes(), silva.load(seed).ensemble.leaf_value[0].astype("<f4").tobytes()
     assert data.count(value) == 1
     (tmp_path / "model.onnx").write_bytes(data.replace(value, bytes.fromhex("0100a07f")))
     with pytest.raises(ValueError, match="NaN or infinity"):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import dataclasses
 import re
 import subprocess
 import sys
@@ -13,7 +12,7 @@ import pytest
 
 import silva
 from silva import _core
-from silva.ensemble import TreeEnsemble
+from tests.strategies import full_forest
 
 STUB = Path(silva.__file__).with_suffix(".pyi")
 
@@ -33,25 +32,23 @@ def test_functions_for_dask_need_no_import_of_their_own():
     )
 
 
-def test_what_a_forest_offers_besides_its_arrays():
-    arrays = {field.name for field in dataclasses.fields(TreeEnsemble)}
-    offered = {name for name in dir(silva.Forest) if not name.startswith("_")} - arrays
-    sizes = {"depth", "leaf_offsets", "leaf_width", "n_leaves", "n_nodes", "n_outputs", "n_trees", "node_depth"}
-    assert offered == sizes | {
-        "has_linear_leaves",
-        "is_categorical",
-        "largest_margin",
-        "output_names",
-        "encoder",
-        "mapper",
+def test_what_a_forest_offers():
+    """At most 22 names that users call; all others are those of its ensemble."""
+    offered = {name for name in dir(full_forest(0, 1, 1, 1)) if not name.startswith("_")}
+    sizes = {"n_trees", "n_nodes", "n_leaves", "n_features", "n_outputs", "depth"}
+    about = {"source", "objective", "feature_names", "output_names", "classes", "choices", "ensemble"}
+    methods = {
         "predict",
         "predictor",
-        "save",
-        "trees_to_dataframe",
+        "encoder",
+        "mapper",
         "tune",
-        "with_covers",
         "with_means",
+        "with_covers",
+        "trees_to_dataframe",
+        "save",
     }
+    assert offered == sizes | about | methods
 
 
 def stub_of_core() -> tuple[dict, dict]:

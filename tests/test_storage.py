@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from silva import Forest, load, storage
+from silva.ensemble import TreeEnsemble
 from silva.files import replacing
 from silva.storage import load_forest, save_forest
 from tests.example_forests import assert_same, small_forest, whole_forest
@@ -33,7 +34,7 @@ def file(tmp_path):
 def test_no_field_of_the_stored_forest_is_at_its_default():
     """Otherwise a field that the format forgets would go unnoticed."""
     forest = whole_forest()
-    for field in dataclasses.fields(Forest):
+    for field in dataclasses.fields(TreeEnsemble):
         if field.name == "transform":  # no file holds one
             continue
         default = field.default_factory() if callable(field.default_factory) else field.default
@@ -50,7 +51,7 @@ def test_any_forest_survives_the_round_trip(tmp_path_factory, forest):
     forest.save(path)
     loaded = load_forest(path)
     assert_same(loaded, forest)
-    assert np.signbit(loaded.threshold).tolist() == np.signbit(forest.threshold).tolist()
+    assert np.signbit(loaded.threshold).tolist() == np.signbit(forest.ensemble.threshold).tolist()
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, -0.0, 5e-324, 0.1, 1, np.float32(0.1), np.int64(3)])
@@ -100,7 +101,7 @@ def test_a_loaded_forest_does_not_follow_its_file(file):
     assert_same(forest, whole_forest())
 
 
-@pytest.mark.parametrize("model", [small_forest(), "model.json"])
+@pytest.mark.parametrize("model", [Forest(small_forest().ensemble), "model.json"])
 def test_only_silva_files_are_mapped(model):
     with pytest.raises(
         ValueError, match=r"mmap=True maps \.silva files, not (Forest|model\.json); pass the path of one"
@@ -111,8 +112,8 @@ def test_only_silva_files_are_mapped(model):
 def test_arrays_are_mapped_on_request(file):
     forest = load(file, mmap=True)
     assert_same(forest, whole_forest())
-    for field in dataclasses.fields(Forest):
-        array = getattr(forest, field.name)
+    for field in dataclasses.fields(TreeEnsemble):
+        array = getattr(forest.ensemble, field.name)
         if isinstance(array, np.ndarray):
             assert not array.flags.writeable, field.name
             assert array.flags.aligned, field.name

@@ -77,7 +77,7 @@ def grid(kind: str) -> Iterator[dict[str, Any]]:
         for depth in DEPTHS:
             forest = shape(depth)
             for order, rows in (("random", random), ("ordered", trees.ordered(forest, random))):
-                names = runnable(forest)
+                names = runnable(forest.ensemble)
                 choices = {name: Choice(len(rows), kind, name) for name in names}
                 found = {
                     name: _inner_times(forest, rows, choice, N_GRID_CALLS, GRID_SECONDS)
@@ -86,7 +86,7 @@ def grid(kind: str) -> Iterator[dict[str, Any]]:
                 line = {
                     "shape": shape.__name__,
                     "depth": depth,
-                    "splits": most_splits(forest),
+                    "splits": most_splits(forest.ensemble),
                     "mean_depth": trees.mean_depth(forest, rows),
                     "rows": order,
                     "times": {name: median(times) for name, times in found.items()},

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from silva import Forest
+from silva.ensemble import TreeEnsemble
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -67,14 +68,14 @@ def ordered(forest: Forest, rows: Rows) -> Rows:
 def mean_depth(forest: Forest, rows: Rows) -> float:
     """Mean number of splits that the rows pass: the paper's d_mu."""
     leaf = forest.predict(rows, output="leaf", algorithm="serial", device="cpu")[:, 0]
-    return float(forest.node_depth[leaf].mean())
+    return float(forest.ensemble.node_depth[leaf].mean())
 
 
 def make_tree(feature: NDArray[Any], threshold: NDArray[Any], left: NDArray[Any], n_features: int) -> Forest:
     """One tree, its leaf ids the positions of its nodes."""
     is_leaf = feature < 0
     n_leaves = int(is_leaf.sum())
-    return Forest(
+    ensemble = TreeEnsemble(
         tree_offsets=np.array([0, len(feature)]),
         feature=feature.astype(np.int32),
         threshold=np.where(is_leaf, 0, threshold).astype(np.float32),
@@ -88,3 +89,4 @@ def make_tree(feature: NDArray[Any], threshold: NDArray[Any], left: NDArray[Any]
         base_score=np.zeros(1),
         n_features=n_features,
     )
+    return Forest(ensemble)

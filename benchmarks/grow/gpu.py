@@ -185,10 +185,10 @@ def measure_fit(X: np.ndarray, y: np.ndarray, run: Run, seconds: float) -> dict[
     )
     took, forest, at = time.perf_counter() - began, model.forest_, model.history_["seconds"]
     arrays = (
-        forest.feature,
-        forest.threshold,
-        forest.leaf_value,
-        forest.linear_coefficient,
+        forest.ensemble.feature,
+        forest.ensemble.threshold,
+        forest.ensemble.leaf_value,
+        forest.ensemble.linear_coefficient,
     )
     return {
         "kind": run.kind,

@@ -5,9 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
-from silva.ensemble import TreeEnsemble
 from silva.evaluate.covers import with_covers
-from silva.evaluate.evaluator import Evaluator
+from silva.evaluate.evaluator import evaluator_of
 from silva.evaluate.linear import with_means
 from silva.evaluate.node_table import node_table
 from silva.evaluate.predictor import make_predictor
@@ -16,7 +15,6 @@ from silva.facts import as_html, forest_facts, output_names
 from silva.inputs import arranged, as_rows, refuse_transform
 from silva.inputs.encoder import RowEncoder
 from silva.mapping.predictions import PredictionMapper
-from silva.parallel import cached_property
 from silva.storage import save_forest
 from silva.writers.onnx import save_onnx
 
@@ -24,17 +22,24 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Sequence
 
-    from silva.typing import Algorithm, Array, Output, Rows
+    from silva.ensemble import TreeEnsemble
+    from silva.typing import Algorithm, Array, Choice, Output, Rows
 
 
-class Forest(TreeEnsemble):
+class Forest:
     """An ensemble of binary trees from any library.
 
-    `silva.load` makes one, and the estimators of silva have one as ``forest_``. The arrays of the trees are read-only
-    fields, described in `TreeEnsemble` (silva.ensemble).
+    `silva.load` makes one, and the estimators of silva have one as ``forest_``.
+
+    Parameters
+    ----------
+    ensemble : TreeEnsemble
+        The trees.
 
     Attributes
     ----------
+    ensemble : TreeEnsemble
+        The trees as flat, read-only arrays, and what their library made of margins (silva.ensemble).
     n_trees, n_nodes, n_leaves, n_features, n_outputs : int
     depth : int
         Largest number of splits above a leaf.
@@ -47,13 +52,73 @@ class Forest(TreeEnsemble):
         What `tune` has measured; empty before.
     """
 
+    def __init__(self, ensemble: TreeEnsemble) -> None:
+        self.ensemble = ensemble
+
+    def __getstate__(self) -> dict[str, object]:
+        return {"ensemble": self.ensemble}
+
+    def __repr__(self) -> str:
+        return repr(self.ensemble).replace("TreeEnsemble", "Forest", 1)
+
     def _repr_html_(self) -> str:
         """Show in notebooks what `silva info` prints."""
-        return as_html("silva.Forest", forest_facts(self))
+        return as_html("silva.Forest", forest_facts(self.ensemble))
 
-    @cached_property
-    def _evaluator(self) -> Evaluator:
-        return Evaluator(self)
+    @property
+    def n_trees(self) -> int:
+        """Number of trees."""
+        return self.ensemble.n_trees
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of nodes of all trees, leaves included."""
+        return self.ensemble.n_nodes
+
+    @property
+    def n_leaves(self) -> int:
+        """Number of leaves of all trees."""
+        return self.ensemble.n_leaves
+
+    @property
+    def n_features(self) -> int:
+        """Number of features of a row."""
+        return self.ensemble.n_features
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of margins of a row."""
+        return self.ensemble.n_outputs
+
+    @property
+    def depth(self) -> int:
+        """Largest number of splits above a leaf."""
+        return self.ensemble.depth
+
+    @property
+    def source(self) -> str:
+        """Library (and version) that trained the forest."""
+        return self.ensemble.source
+
+    @property
+    def objective(self) -> str:
+        """Objective of the training."""
+        return self.ensemble.objective
+
+    @property
+    def feature_names(self) -> tuple[str, ...] | None:
+        """Names of the features, None where the model has none."""
+        return self.ensemble.feature_names
+
+    @property
+    def classes(self) -> tuple[Array, ...]:
+        """Class labels of each classification output; empty for regression."""
+        return self.ensemble.classes
+
+    @property
+    def choices(self) -> tuple[Choice, ...]:
+        """What `tune` has measured; empty if it was not called."""
+        return self.ensemble.choices
 
     def predict(
         self,
@@ -113,8 +178,8 @@ class Forest(TreeEnsemble):
         Routing is exact: every row reaches the leaf that it reaches in the source library. Margins are float64 sums in
         the order of the trees, whatever the schedule. O(n × n_trees × depth).
         """
-        X = arranged(X, self, by_position, keeps_sparse=True)
-        return self._evaluator.predict(X, output, algorithm, device, n_jobs)
+        X = arranged(X, self.ensemble, by_position, keeps_sparse=True)
+        return evaluator_of(self.ensemble).predict(X, output, algorithm, device, n_jobs)
 
     def predictor(
         self,
@@ -159,8 +224,8 @@ class Forest(TreeEnsemble):
         and labels add some microseconds if the link is not the identity, categories that are matched by value a few
         tenths of a microsecond each, linear leaves about three microseconds, and names some microseconds.
         """
-        refuse_transform(self, "predictor", "predict")
-        return make_predictor(self._evaluator, output, algorithm, device, names)
+        refuse_transform(self.ensemble, "predictor", "predict")
+        return make_predictor(evaluator_of(self.ensemble), output, algorithm, device, names)
 
     def encoder(self) -> RowEncoder:
         """Make the function that turns a row of texts and numbers into an array of numbers.
@@ -180,8 +245,8 @@ class Forest(TreeEnsemble):
         --------
         >>> row = forest.encoder()({"age": 39, "workclass": "Private", "hours": None})  # doctest: +SKIP
         """
-        refuse_transform(self, "encoder", "predict")
-        return RowEncoder(self)
+        refuse_transform(self.ensemble, "encoder", "predict")
+        return RowEncoder(self.ensemble)
 
     def mapper(
         self,
@@ -228,8 +293,8 @@ class Forest(TreeEnsemble):
         NotImplementedError
             For pipelines, whose columns are not the trees' features.
         """
-        refuse_transform(self, "mapper", "predict", takes_statistics=True)
-        return PredictionMapper(self._evaluator, output, columns, inputs, device, n_jobs, path)
+        refuse_transform(self.ensemble, "mapper", "predict", takes_statistics=True)
+        return PredictionMapper(evaluator_of(self.ensemble), output, columns, inputs, device, n_jobs, path)
 
     def tune(self, X: Rows, seconds: float = 1.0, device: str = "auto", n_jobs: int | None = None) -> Forest:
         """Measure which algorithm is the fastest on rows like these.
@@ -259,8 +324,10 @@ class Forest(TreeEnsemble):
         DeviceError
             If `device` or X requires a GPU that cannot be used.
         """
-        X = arranged(X, self, by_position=False)
-        return dataclasses.replace(self, choices=tune(self._evaluator, X, seconds, device, n_jobs))
+        X = arranged(X, self.ensemble, by_position=False)
+        return Forest(
+            dataclasses.replace(self.ensemble, choices=tune(evaluator_of(self.ensemble), X, seconds, device, n_jobs))
+        )
 
     def with_means(self, X: Rows, by_position: bool = False) -> Forest:
         """Compute the means of the features in linear leaves from training rows.
@@ -289,10 +356,10 @@ class Forest(TreeEnsemble):
         -----
         O(n × n_trees × terms of a leaf).
         """
-        if not self.has_linear_leaves:
+        if not self.ensemble.has_linear_leaves:
             raise ValueError("the leaves of this forest are constants, which have no means; explain it as it is")
         rows = self._some_rows(X, by_position, "take means of")
-        return as_forest(with_means(self, rows, self._positions(rows)))
+        return Forest(with_means(self.ensemble, rows, self._positions(rows)))
 
     def with_covers(self, X: Rows, by_position: bool = False) -> Forest:
         """Compute the covers of the nodes from rows: how many of them pass each node.
@@ -326,22 +393,23 @@ class Forest(TreeEnsemble):
         --------
         >>> silva.Explainer(forest.with_covers(X))  # doctest: +SKIP
         """
-        return as_forest(with_covers(self, self._some_rows(X, by_position, "count"), self._positions))
+        return Forest(with_covers(self.ensemble, self._some_rows(X, by_position, "count"), self._positions))
 
     def _some_rows(self, X: Rows, by_position: bool, what: str) -> Array:
-        rows = as_rows(arranged(X, self, by_position), self)
+        rows = as_rows(arranged(X, self.ensemble, by_position), self.ensemble)
         if len(rows) == 0:
             raise ValueError(f"X has no rows to {what}; pass training rows")
         return rows
 
     def _positions(self, rows: Array) -> Array:
         """Find the places of the leaves that rows reach, (n, n_trees)."""
-        return self._evaluator.cpu.positions(rows, self._evaluator.choose("auto", len(rows), "cpu"), None)
+        evaluator = evaluator_of(self.ensemble)
+        return evaluator.cpu.positions(rows, evaluator.choose("auto", len(rows), "cpu"), None)
 
     @property
     def output_names(self) -> tuple[str, ...]:
         """Names of the outputs: the classes if each has an output, otherwise "0", "1", ...."""
-        return tuple(output_names(self, self.n_outputs))
+        return tuple(output_names(self.ensemble, self.n_outputs))
 
     def trees_to_dataframe(self) -> Any:
         """List all nodes of all trees.
@@ -364,7 +432,7 @@ class Forest(TreeEnsemble):
             import pandas
         except ImportError as error:
             raise ImportError("trees_to_dataframe returns a pandas.DataFrame: pip install pandas") from error
-        return pandas.DataFrame(node_table(self))
+        return pandas.DataFrame(node_table(self.ensemble))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the forest to a `.silva` file or, for onnxruntime, to an ONNX file.
@@ -388,15 +456,6 @@ class Forest(TreeEnsemble):
             If the file cannot be written; nothing is left behind.
         """
         if str(path).lower().endswith(".onnx"):
-            save_onnx(self, path)
+            save_onnx(self.ensemble, path)
         else:
-            save_forest(self, path)
-
-
-def as_forest(trees: TreeEnsemble) -> Forest:
-    """Make a forest of the same arrays without checking them again."""
-    if isinstance(trees, Forest):
-        return trees
-    forest = Forest.__new__(Forest)
-    forest.__dict__.update(trees.__getstate__())
-    return forest
+            save_forest(self.ensemble, path)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from silva.ensemble import TreeEnsemble
-from silva.forest import Forest, as_forest
+from silva.forest import Forest
 from silva.readers import EXPECTED, FORMATS, READERS, library_of, read_file, read_model, suffix_of
 from silva.storage import load_forest
 
@@ -66,7 +66,8 @@ def load(
     --------
     >>> forest = silva.load("model.json")  # doctest: +SKIP
     """
-    forest = as_forest(_read(model, mmap, format))
+    trees = _read(model, mmap, format)
+    forest = model if isinstance(model, Forest) else Forest(trees)
     if check is not None:
         check_predictions(forest, model, check)
     return forest
@@ -85,8 +86,8 @@ def _read(model: object, mmap: bool, library: str | None) -> TreeEnsemble:
         return load_forest(path, mmap)
     if mmap:
         raise ValueError(f"mmap=True maps .silva files, not {path or type(model).__name__}; pass the path of one")
-    if isinstance(model, TreeEnsemble):
-        return model
+    if isinstance(model, Forest | TreeEnsemble):
+        return model if isinstance(model, TreeEnsemble) else model.ensemble
     if path is None:
         return read_model(model)
     trees = read_file(path, library)

@@ -60,7 +60,7 @@ def tree_html(forest: TreeEnsemble, tree: int, summary: Any) -> str:
 
 def estimator_html(estimator: Any) -> str:
     """Write a fitted tree: what it is, and its outline, for several classes that of the first."""
-    forest, summary = estimator.forest_, estimator.leaf_summary_
+    forest, summary = estimator.forest_.ensemble, estimator.leaf_summary_
     error = "rmse" if "rmse" in summary else "log_loss"
     many = f"{forest.n_trees} trees, " if forest.n_trees > 1 else ""
     mean = float(summary["n_rows"] @ summary[error] ** 2 / summary["n_rows"].sum()) ** 0.5

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
+from silva.evaluate.evaluator import evaluator_of
 from silva.forest import Forest
 
 if TYPE_CHECKING:
@@ -26,5 +27,6 @@ def plan_of(model: Forest | Explainer, device: Literal["cpu", "cuda"] = "cpu") -
         Of an explainer.
     """
     if isinstance(model, Forest):
-        return model._evaluator.cpu if device == "cpu" else model._evaluator.cuda
+        evaluator = evaluator_of(model.ensemble)
+        return evaluator.cpu if device == "cpu" else evaluator.cuda
     return model._engines.cpu if device == "cpu" else model._engines.cuda

@@ -23,7 +23,7 @@ def model(tmp_path_factory):
     model.save_model(str(folder / "model.cbm"))
     frame[["city", "size", "code"]].assign(y=y).to_csv(folder / "data.csv", index=False)
     frame.assign(y=y).to_parquet(folder / "data.parquet")
-    assert silva.load(model).transform is not None
+    assert silva.load(model).ensemble.transform is not None
     return folder, model, frame
 
 

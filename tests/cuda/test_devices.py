@@ -30,7 +30,7 @@ def test_chain_of_distinct_features(d, P, dtype):
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_values_ignore_a_common_offset_of_the_leaves(dtype):
     forest = full_forest(0, n_trees=10, depth=6, n_features=5)
-    shifted = dataclasses.replace(forest, leaf_value=forest.leaf_value + 10.0)
+    shifted = dataclasses.replace(forest, leaf_value=forest.ensemble.leaf_value + 10.0)
     X = np.random.default_rng(1).normal(size=(20, 5))
     expected = shapley.values(forest, shapley.sides(forest, X))
     assert_close(Explainer(shifted, dtype=dtype, device="cuda").shap_values(X), expected, forest, dtype)

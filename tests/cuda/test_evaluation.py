@@ -66,13 +66,13 @@ def forest_of(form, n_trees=9):
     values = rng.normal(size=forest.n_nodes)  # more of a feature than 8 bits number
     if form == "narrow":
         values = rng.choice(values[:200], forest.n_nodes)
-    threshold = np.where(forest.feature >= 0, values, 0).astype(forest.threshold.dtype)
+    threshold = np.where(forest.ensemble.feature >= 0, values, 0).astype(forest.ensemble.threshold.dtype)
     return dataclasses.replace(forest, threshold=threshold)
 
 
 def in_single(forest):
     """The forest with leaves and results of float32, as XGBoost's."""
-    value = forest.leaf_value.astype(np.float32).astype(np.float64)
+    value = forest.ensemble.leaf_value.astype(np.float32).astype(np.float64)
     return dataclasses.replace(forest, leaf_value=value, tree_weight=np.ones(forest.n_trees), result_dtype="float32")
 
 
@@ -239,7 +239,7 @@ def test_sums_that_round_keep_the_order_of_the_trees(monkeypatch, smallest, larg
     forest = full_forest(3, n_trees=700, depth=2, n_features=4)
     rng = np.random.default_rng(0)
     pool = [smallest, -smallest, 1 / 3, largest, -largest]
-    value = rng.choice(pool, forest.leaf_value.shape, p=[0.2, 0.2, 0.596, 0.002, 0.002]).astype(np.float32)
+    value = rng.choice(pool, forest.ensemble.leaf_value.shape, p=[0.2, 0.2, 0.596, 0.002, 0.002]).astype(np.float32)
     for base in (0.5, 0.1):
         changed = dataclasses.replace(forest, leaf_value=value.astype(float), base_score=np.array([base]))
         with np.errstate(over="ignore"):

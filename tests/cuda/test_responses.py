@@ -22,7 +22,7 @@ METHODS = ("shap_values", "shap_interaction_values")
 
 def classifier(n_features=5, **link):
     forest = full_forest(1, n_trees=9, depth=5, n_features=n_features)
-    return dataclasses.replace(forest, leaf_value=forest.leaf_value * 30, **({"link": "logistic"} | link))
+    return dataclasses.replace(forest, leaf_value=forest.ensemble.leaf_value * 30, **({"link": "logistic"} | link))
 
 
 def rows(n, n_features=5, seed=1):
@@ -142,7 +142,7 @@ def test_what_a_gpu_refuses():
 
 def test_margins_far_apart_take_more_tables_than_a_gpu_adds_up():
     forest = classifier()
-    forest = dataclasses.replace(forest, leaf_value=forest.leaf_value * 100)
+    forest = dataclasses.replace(forest, leaf_value=forest.ensemble.leaf_value * 100)
     background, X = rows(300, seed=2), rows(9)
     with pytest.raises(NotImplementedError, match="margins so far apart need 64 tables, a GPU adds up 48 at most"):
         Explainer(forest, background, output="probability", device="cuda").shap_values(X)

@@ -93,7 +93,7 @@ def test_values_stay_on_the_gpu(n_outputs, to_gpu):
     expected = Explainer(forest, dtype="float64", device="cpu").shap_values(rows)
     found = explainer.shap_values(to_gpu(rows))
     assert isinstance(found, cupy.ndarray)
-    size = np.abs(forest.leaf_value).sum()
+    size = np.abs(forest.ensemble.leaf_value).sum()
     np.testing.assert_allclose(cupy.asnumpy(found), expected, atol=1e-12 * size)
     out = cupy.empty(expected.shape, "float64")
     assert explainer.shap_values(to_gpu(rows), out=out) is out

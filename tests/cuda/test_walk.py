@@ -46,7 +46,7 @@ def codes_of(forest, codes, X):
     result = np.zeros((len(rows), max(codes.n_columns, 1)), np.int32)
     for column in range(codes.n_columns):
         thresholds = codes.thresholds[codes.offsets[column] : codes.offsets[column + 1]]
-        node = int(np.flatnonzero((codes.node_column == column) & (forest.feature >= 0))[0])
+        node = int(np.flatnonzero((codes.node_column == column) & (forest.ensemble.feature >= 0))[0])
         x = rows[:, codes.feature[column]]
         if codes.category_set[column] >= 0:
             result[:, column] = ~evaluate.goes_left(forest, node, x)
@@ -114,5 +114,5 @@ def test_codes_route_as_the_forest(example):
     forest, X = example
     codes = encode_forest(forest)
     left = codes_of(forest, codes, X)[:, codes.node_column] < codes.node_rank
-    splits = forest.feature >= 0
+    splits = forest.ensemble.feature >= 0
     np.testing.assert_array_equal(left[:, splits], shapley.sides(forest, X)[:, splits])

@@ -34,7 +34,7 @@ def compare(name, seed, number):
     if name == "texts":
         return compare_texts(rng, MOST_ROWS)
     case = LIBRARIES[name](rng)
-    nan = case.forest.nan_allowed
+    nan = case.forest.ensemble.nan_allowed
     rows = adversarial_rows(case.forest, case.rows, number, allow_nan=nan, allow_inf=case.allow_inf, max_rows=MOST_ROWS)
     rows = rows[~(np.abs(rows) > case.largest).any(axis=1)]
     try:

@@ -29,8 +29,8 @@ def test_a_threshold_that_is_off_by_one_number_is_found(monkeypatch, capsys):
 
     def spoilt(rng):
         case = make(rng)
-        threshold = case.forest.threshold.copy()
-        split = np.flatnonzero(case.forest.feature >= 0)[0]
+        threshold = case.forest.ensemble.threshold.copy()
+        split = np.flatnonzero(case.forest.ensemble.feature >= 0)[0]
         threshold[split] = np.nextafter(threshold[split], threshold.dtype.type(np.inf))
         return case._replace(forest=dataclasses.replace(case.forest, threshold=threshold))
 

@@ -95,7 +95,7 @@ def code_columns(forest, rows):
 
 def _code_column(forest, rows, feature):
     column = rows.iloc[:, feature]
-    table = forest.categories[feature] if forest.categories else None
+    table = forest.ensemble.categories[feature] if forest.ensemble.categories else None
     if table is None:
         return column.to_numpy(float)
     place = {value: float(i) for i, value in enumerate(table.tolist())}
@@ -104,9 +104,9 @@ def _code_column(forest, rows, feature):
 
 def expected_of(forest, rows):
     """What code returns: responses of one output with a link, margins otherwise."""
-    if forest.n_outputs == 1 and forest.link == "logistic":
+    if forest.n_outputs == 1 and forest.ensemble.link == "logistic":
         return forest.predict(rows, output="probability").reshape(len(rows), -1)[:, -1]
-    if forest.n_outputs == 1 and forest.link == "exp":
+    if forest.n_outputs == 1 and forest.ensemble.link == "exp":
         return forest.predict(rows)
     return forest.predict(rows, output="margin")
 
@@ -116,7 +116,7 @@ def check(found, forest, rows):
     expected = expected_of(forest, rows)
     with np.errstate(over="ignore"):
         found = np.asarray(found, np.float64).astype(expected.dtype)
-    if forest.link == "identity":
+    if forest.ensemble.link == "identity":
         np.testing.assert_array_equal(found, expected)
     else:
         np.testing.assert_allclose(found, expected, rtol=2e-7 if expected.dtype == np.float32 else 1e-15, atol=1e-300)

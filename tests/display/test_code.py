@@ -18,6 +18,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 import silva
 from silva.display.code import least_rounded
+from tests.array_forest import ArrayForest
 from tests.display.runners import (
     call_c,
     check,
@@ -132,6 +133,7 @@ def forest(request):
 
 def settled(made):
     """A forest of links and missing values that code has."""
+    made = ArrayForest(made.ensemble)
     if made.link not in {"identity", "logistic", "exp"}:
         made = dataclasses.replace(made, link="identity", prediction="response")
     return made if made.missing == 0.1 else dataclasses.replace(made, missing=math.nan)
@@ -144,12 +146,17 @@ def rows_of(forest):
     columns = {}
     for feature in range(forest.n_features):
         name = forest.feature_names[feature] if forest.feature_names else f"x{feature}"
-        table = forest.categories[feature] if forest.categories else None
+        table = forest.ensemble.categories[feature] if forest.ensemble.categories else None
         if table is not None:
             columns[name] = rng.choice([*table.tolist(), "unseen", None], n)
             continue
-        is_set = forest.is_categorical and (forest.category_set[forest.feature == feature] >= 0).any()
-        at = forest.threshold[(forest.feature == feature) & np.isfinite(forest.threshold)].astype(float)
+        is_set = (
+            forest.ensemble.is_categorical
+            and (forest.ensemble.category_set[forest.ensemble.feature == feature] >= 0).any()
+        )
+        at = forest.ensemble.threshold[
+            (forest.ensemble.feature == feature) & np.isfinite(forest.ensemble.threshold)
+        ].astype(float)
         if is_set:
             columns[name] = rng.choice([*range(70), np.nan], n).astype(float)
             continue
@@ -159,7 +166,7 @@ def rows_of(forest):
         near = [np.nextafter(at, side) for side in (-np.inf, np.inf)]
         pool = np.concatenate([at, *near, rng.normal(size=50), np.repeat(EXTREMES, 2)])
         values = rng.choice(pool, n)
-        if forest.nan_allowed:
+        if forest.ensemble.nan_allowed:
             values[rng.random(n) < 0.2] = np.nan
         columns[name] = values
     return pd.DataFrame(columns)
@@ -308,8 +315,10 @@ def distinct(forest, rows):
     for feature in range(forest.n_features):
         values = rows.iloc[:, feature]
         if values.dtype.kind == "f":
-            limits = forest.threshold[(forest.feature == feature) & np.isfinite(forest.threshold)].astype(float)
-            if forest.threshold.dtype == np.float32:
+            limits = forest.ensemble.threshold[
+                (forest.ensemble.feature == feature) & np.isfinite(forest.ensemble.threshold)
+            ].astype(float)
+            if forest.ensemble.threshold.dtype == np.float32:
                 limits = np.array([least_rounded(np.float32(limit)) for limit in limits])
             apart = np.abs(values.to_numpy()[:, None] - limits)
             keeps &= ~((apart > 0) & (apart <= 1e-12 * np.abs(limits))).any(axis=1)
@@ -381,7 +390,7 @@ def test_deep_trees_and_other_forests_are_refused():
         silva.export_excel(with_models(random_forest(3, dataclasses.replace(RANDOM, n_trees=60)), 1))
     with pytest.raises(ValueError, match="cells has 1 entries, expected 4"):
         silva.export_excel(grown(), cells=["A1"])
-    poisson = dataclasses.replace(forest, link="softmax")
+    poisson = dataclasses.replace(ArrayForest(forest.ensemble), link="softmax")
     with pytest.raises(NotImplementedError, match="the link 'softmax'"):
         silva.export_python(poisson)
 

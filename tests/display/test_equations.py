@@ -18,6 +18,7 @@ from silva.wording import (
     step_near,
     threshold_text,
 )
+from tests.array_forest import ArrayForest
 
 pytest.importorskip("sklearn")
 pandas = pytest.importorskip("pandas")
@@ -44,7 +45,7 @@ def people():
 
 def test_terms_are_ordered_by_what_they_do_to_the_rows(people):
     X, _, model = people
-    terms = leaf_terms(model.forest_, 0)
+    terms = leaf_terms(model.forest_.ensemble, 0)
     spreads = {
         "kind": X["kind"].map({"low": 0, "middle": 100, "high": 300, "top": 900}).std(ddof=0),
         "smoker = yes": 500 * (X["smoker"] == "yes").std(ddof=0),
@@ -57,7 +58,7 @@ def test_terms_are_ordered_by_what_they_do_to_the_rows(people):
 
 def test_what_is_left_out_is_counted_with_its_spread(people):
     X, _, model = people
-    found = leaf_equation(model.forest_, 0, Wording(max_terms=3))
+    found = leaf_equation(model.forest_.ensemble, 0, Wording(max_terms=3))
     rest = np.sqrt(sum((6 - i) ** 2 * X[f"noise {i}"].var(ddof=0) for i in range(6)))
     assert found.n_smaller == 6
     assert found.smaller == pytest.approx(rest, rel=1e-6)
@@ -70,7 +71,7 @@ def test_what_is_left_out_is_counted_with_its_spread(people):
 @pytest.mark.parametrize("max_terms", [0, 2, 4, None])
 def test_shown_terms_are_the_model_at_the_means_of_the_others(people, max_terms):
     X, _, model = people
-    found = leaf_equation(model.forest_, 0, Wording(max_terms=max_terms))
+    found = leaf_equation(model.forest_.ensemble, 0, Wording(max_terms=max_terms))
     shown = {term.name.partition(" = ")[0] for term in found.terms}
     expected = np.full(len(X), found.constant)
     for term in found.terms:
@@ -90,7 +91,7 @@ def test_shown_terms_are_the_model_at_the_means_of_the_others(people, max_terms)
 
 def test_categories_stand_against_the_mean_of_the_rows(people):
     X, _, model = people
-    [term] = [term for term in leaf_terms(model.forest_, 0) if term.levels]
+    [term] = [term for term in leaf_terms(model.forest_.ensemble, 0) if term.levels]
     amounts = dict(term.levels)
     values = X["kind"].map({"low": 0, "middle": 100, "high": 300, "top": 900})
     for name, value in (("low", 0), ("middle", 100), ("high", 300), ("top", 900)):
@@ -102,9 +103,9 @@ def test_categories_stand_against_the_mean_of_the_rows(people):
 
 def test_nothing_that_rounding_hides_is_shown(people):
     _, _, model = people
-    forest = model.forest_
-    tiny = forest.linear_coefficient.copy()
-    place = forest.linear_feature.tolist().index(3)
+    forest = ArrayForest(model.forest_.ensemble)
+    tiny = forest.ensemble.linear_coefficient.copy()
+    place = forest.ensemble.linear_feature.tolist().index(3)
     tiny[place] = 1e-9
     shown = silva.export_text(dataclasses.replace(forest, linear_coefficient=tiny), max_terms=None)
     assert "noise 0" not in shown
@@ -216,8 +217,8 @@ def test_linear_trees_of_others_know_deviations_of_rows():
     model = lightgbm.LGBMRegressor(n_estimators=1, num_leaves=2, linear_tree=True, verbose=-1).fit(X, y)
     forest = silva.load(model).with_means(X)
     leaves = np.asarray(model.predict(X, pred_leaf=True)).reshape(-1)
-    offsets = forest.linear_offsets
+    offsets = forest.ensemble.linear_offsets
     for leaf in range(forest.n_leaves):
         for term in range(*offsets[leaf : leaf + 2]):
-            values = X[leaves == forest.leaf_id[leaf], forest.linear_feature[term]]
-            assert forest.linear_deviation[term] == pytest.approx(values.std(), rel=1e-9)
+            values = X[leaves == forest.ensemble.leaf_id[leaf], forest.ensemble.linear_feature[term]]
+            assert forest.ensemble.linear_deviation[term] == pytest.approx(values.std(), rel=1e-9)

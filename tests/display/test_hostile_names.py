@@ -80,7 +80,10 @@ def test_c_of_a_file_of_xgboost(name, tmp_path):
     (tmp_path / "model.json").write_text(json.dumps(document))
     forest = silva.load(tmp_path / "model.json")
     assert forest.feature_names == (name, "b")
-    found, plain = silva.export_c(forest), silva.export_c(dataclasses.replace(forest, feature_names=("a", "b")))
+    found, plain = (
+        silva.export_c(forest),
+        silva.export_c(silva.Forest(dataclasses.replace(forest.ensemble, feature_names=("a", "b")))),
+    )
     assert preprocess(found, C_FLAGS[0]) == preprocess(plain, C_FLAGS[0])
 
 
@@ -182,7 +185,7 @@ def write_report(names, path):
     """A report of a forest of hostile texts on rows of hostile categories; its elements."""
     forest = dataclasses.replace(with_texts(names), classes=(), prediction="response")
     rng = np.random.default_rng(0)
-    rows = pd.DataFrame({name: rng.choice(forest.categories[0], 60) for name in names})
+    rows = pd.DataFrame({name: rng.choice(forest.ensemble.categories[0], 60) for name in names})
     silva.report(forest, rows, path=path, title="".join(names[40:]))
     return Markup(path.read_text(encoding="utf-8")).elements
 

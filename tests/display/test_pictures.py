@@ -180,7 +180,7 @@ def test_pictures_of_a_tree(tree):
     assert sum(text.startswith("leaf ") for text in texts) == tree.n_leaves_
     axes = silva.plot_tree(tree, X, y, units={"x0": "m"}, max_terms=1)
     assert len(axes.child_axes) == tree.n_leaves_ - 1
-    assert axes.child_axes[0].lines[0].get_xdata()[0] == tree.forest_.threshold[0]
+    assert axes.child_axes[0].lines[0].get_xdata()[0] == tree.forest_.ensemble.threshold[0]
     assert "x0 (m)" in texts_of(axes)
     assert "black line: two standard errors" in texts_of(axes)[1] + texts_of(axes)[2]
     assert texts_of(silva.plot_tree(tree, title="Prices"))[0] == "Prices"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 
@@ -169,10 +170,10 @@ def test_the_page_predicts_as_silva_does(browser, name, tmp_path):
     at = content(path)["rows"]["index"]
     output = "probability" if forest.classes else "prediction"
     expected = forest.predict(X.iloc[at], output=output).reshape(len(at), -1)
-    tolerance = 1e-9 if forest.result_dtype == "float64" else 1e-6  # the source's own responses are float32
+    tolerance = 1e-9 if forest.ensemble.result_dtype == "float64" else 1e-6  # the source's own responses are float32
     np.testing.assert_allclose(rows, expected, rtol=0, atol=tolerance)
     margins = shown.page.evaluate("() => [...Array(rows.length).keys()].map((i) => margins(rows.all(i)))")
-    exact = silva.Forest(**{**forest.__getstate__(), "result_dtype": "float64"})
+    exact = silva.Forest(dataclasses.replace(forest.ensemble, result_dtype="float64"))
     np.testing.assert_allclose(margins, exact.predict(X.iloc[at], "margin").reshape(len(at), -1), rtol=0, atol=1e-9)
     shown.close()
 
@@ -193,7 +194,7 @@ def test_a_row_lights_its_path(browser, tree, tmp_path):
     sums = [sum(part[name] for part in parts) for name in ("phi", "leaf")]
     prediction, leaf = tree.predict(X.iloc[[row]])[0], tree.apply(X.iloc[[row]])[0]
     assert silva.Explainer(tree).expected_value + sums[0] == pytest.approx(prediction, abs=1e-4)
-    assert sums[1] == pytest.approx(prediction - tree.forest_.leaf_value[leaf, 0], abs=1e-9)
+    assert sums[1] == pytest.approx(prediction - tree.forest_.ensemble.leaf_value[leaf, 0], abs=1e-9)
     shown.close()
 
 
@@ -249,16 +250,14 @@ def test_hostile_names_and_values_stay_text(browser, tmp_path):
 def test_sizes(browser, n_features, n_outputs, tmp_path):
     forest = full_forest(0, 100, 5, n_features)
     if n_outputs > 1:
-        forest = silva.Forest(
-            **{
-                **forest.__getstate__(),
-                "tree_output": (np.arange(100) % n_outputs).astype(np.int32),
-                "base_score": np.zeros(n_outputs),
-                "link": "softmax",
-                "classes": (np.array([f"class {i}" for i in range(n_outputs)]),),
-                "prediction": "argmax",
-                "is_estimator": True,
-            }
+        forest = dataclasses.replace(
+            forest,
+            tree_output=(np.arange(100) % n_outputs).astype(np.int32),
+            base_score=np.zeros(n_outputs),
+            link="softmax",
+            classes=(np.array([f"class {i}" for i in range(n_outputs)]),),
+            prediction="argmax",
+            is_estimator=True,
         )
     X = np.random.default_rng(0).normal(size=(5000, n_features))
     y = forest.predict(X)

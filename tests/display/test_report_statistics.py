@@ -34,7 +34,7 @@ def model(frame):
     model = catboost.CatBoostClassifier(iterations=30, depth=4, max_ctr_complexity=2, **quiet).fit(
         frame, y, cat_features=CATEGORIES
     )
-    assert any(len(columns) > 1 for columns in silva.load(model).transform.source_columns)  # combinations, too
+    assert any(len(columns) > 1 for columns in silva.load(model).ensemble.transform.source_columns)  # combinations, too
     return model, y
 
 

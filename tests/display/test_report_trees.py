@@ -23,7 +23,7 @@ def model():
 
 
 def test_rows_of_a_node_are_those_of_its_leaves(model):
-    forest = silva.load(model[0])
+    forest = silva.load(model[0]).ensemble
     for tree in (0, 7):
         under = leaves_under(forest, tree)
         reached = np.random.default_rng(tree).choice(under[0], 2000)

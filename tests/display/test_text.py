@@ -45,7 +45,7 @@ def test_text_names_the_side_of_missing_values_where_there_were_some(tree, tmp_p
     X[::9, 0] = np.nan
     some = silva.ModelTreeRegressor(n_iter_no_change=10, n_jobs=1).fit(X, y)
     assert "or missing" in silva.export_text(some)
-    assert some.forest_.missing_seen.tolist() == [True] + [False] * (X.shape[1] - 1)
+    assert some.forest_.ensemble.missing_seen.tolist() == [True] + [False] * (X.shape[1] - 1)
 
 
 def test_text_of_one_leaf_says_why():
@@ -83,7 +83,7 @@ def test_an_extra_is_named_where_scikit_learn_is_missing(monkeypatch):
 
 
 def test_text_says_what_is_clipped(tree):
-    low, high = tree.forest_.leaf_range[0]
+    low, high = tree.forest_.ensemble.leaf_range[0]
     assert silva.export_text(tree).endswith(f"\nPredictions are clipped to {low:.4g} ... {high:.4g}.")
     X = np.linspace(0, 4, 100)[:, None]
     y = np.where(X[:, 0] < 2, np.minimum(X[:, 0], 1), 10 * X[:, 0])
@@ -147,12 +147,12 @@ def test_sizes_of_nodes_are_rows_only_where_the_model_counts_them(tmp_path):
     forest = silva.load(model)
     lines = silva.export_text(forest).splitlines()
     found = [float(line.rpartition("(cover ")[2].rstrip(")")) for line in lines if "leaf" in line]
-    np.testing.assert_allclose(sum(found), forest.cover[0], rtol=1e-4)
+    np.testing.assert_allclose(sum(found), forest.ensemble.cover[0], rtol=1e-4)
     assert not any("rows" in line for line in lines)
     counted = xgboost.XGBRegressor(n_estimators=1, max_depth=2, n_jobs=1).fit(X, y)
     lines = silva.export_text(counted).splitlines()
     assert sum(int(line.rpartition("(")[2].removesuffix(" rows)")) for line in lines if "leaf" in line) == 500
-    none = dataclasses.replace(forest, cover=np.zeros_like(forest.cover))
+    none = dataclasses.replace(forest.ensemble, cover=np.zeros_like(forest.ensemble.cover))
     assert not any("(" in line for line in silva.export_text(none).splitlines())
     path = silva.report(forest, X, y, tmp_path / "report.html")
     page = json.loads(re.search(r'id="data">(.*?)</script>', path.read_text(encoding="utf-8"), re.S)[1])

@@ -67,7 +67,7 @@ def test_one_walk_for_a_grid_has_the_bits_of_a_prediction_a_point(options):
         forest = random_forest(seed, options)
         rows = random_rows(seed, forest, 20 if options.n_features > 1000 else 150, dtype=options.row_type)
         n_points = (1, 9, 64, 129, 300)[seed]
-        used = np.unique(forest.feature[forest.feature >= 0])
+        used = np.unique(forest.ensemble.feature[forest.ensemble.feature >= 0])
         columns = used[: 1 + seed % 2].tolist() or [0]
         points = random_rows(seed + 100, forest, n_points, dtype=options.row_type)
         evaluator = Evaluator(forest)
@@ -76,7 +76,7 @@ def test_one_walk_for_a_grid_has_the_bits_of_a_prediction_a_point(options):
             changed = rows.copy()
             changed[:, columns] = points[point, columns]
             expected = np.asarray(evaluator.predict_rows(changed, "margin", 1), np.float64).reshape(len(rows), -1)
-            np.testing.assert_array_equal(found[:, :, point].astype(forest.result_dtype), expected)
+            np.testing.assert_array_equal(found[:, :, point].astype(forest.ensemble.result_dtype), expected)
 
 
 @pytest.mark.parametrize("options", [*FORESTS, Options(n_trees=300, n_features=3)])
@@ -87,7 +87,7 @@ def test_sums_of_rows_are_those_of_each_row(options, weighted):
         n_rows = (1, 60, 90, 150)[seed] if options.n_features > 1000 else (1, 150, 513, 900)[seed]
         rows = random_rows(seed, forest, n_rows, dtype=options.row_type)
         weights = np.random.default_rng(seed).gamma(1, size=n_rows) if weighted else None
-        used = np.unique(forest.feature[forest.feature >= 0])
+        used = np.unique(forest.ensemble.feature[forest.ensemble.feature >= 0])
         columns = used[: 1 + seed % 2].tolist() or [0]
         points = random_rows(seed + 100, forest, (9, 64, 129, 300)[seed], dtype=options.row_type)
         cpu = Evaluator(forest).cpu
@@ -145,13 +145,13 @@ def test_ranks_reach_the_same_leaves(seed):
 
 def test_zeros_that_are_missing_and_ends_of_the_numbers():
     forest = full_forest(0, 20, 4, 3, row_type="float64")
-    threshold = forest.threshold.copy()
+    threshold = forest.ensemble.threshold.copy()
     threshold[::7], threshold[3::11] = np.inf, 0.0
-    threshold[forest.feature < 0] = 0
+    threshold[forest.ensemble.feature < 0] = 0
     forest = dataclasses.replace(
         forest, threshold=threshold, zero_missing=np.array([True, False, False]), zero_threshold=1e-35
     )
-    special = np.array([0.0, -0.0, 1e-36, -1e-36, np.inf, -np.inf, np.nan, *forest.threshold[:20]])
+    special = np.array([0.0, -0.0, 1e-36, -1e-36, np.inf, -np.inf, np.nan, *forest.ensemble.threshold[:20]])
     rows = np.random.default_rng(0).choice(special, (300, 3))
     ranks = Ranks(forest)
     expected = Evaluator(forest).predict_rows(rows, "margin", 1)

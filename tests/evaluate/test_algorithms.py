@@ -36,8 +36,10 @@ def plan_leaves(forest, X, algorithm, setting, ranks):
     levels = window_levels(forest, Choice(1, "cpu", algorithm, setting)) if algorithm == "windowed" else 0
     plan = _core.NodePlan(forest, levels, setting if algorithm == "by_node" else 0, ranks)
     rows, out = np.asarray(X), np.empty((len(X), forest.n_trees), np.int32)
-    if forest.missing == forest.missing:
-        marked = rows.astype(forest.threshold.dtype) == forest.threshold.dtype.type(forest.missing)
+    if forest.ensemble.missing == forest.ensemble.missing:
+        marked = rows.astype(forest.ensemble.threshold.dtype) == forest.ensemble.threshold.dtype.type(
+            forest.ensemble.missing
+        )
         rows = np.where(marked, rows.dtype.type(np.nan), rows)
     plan.leaves(rows, out, 2)
     return out
@@ -57,9 +59,9 @@ def test_leaves_match_the_oracle_in_every_layout(algorithm, setting, ranks, exam
 def wide_rows(forest, n_rows):
     """Every threshold, and the numbers next to it, in some row."""
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(n_rows, forest.n_features)).astype(forest.threshold.dtype)
+    X = rng.normal(size=(n_rows, forest.n_features)).astype(forest.ensemble.threshold.dtype)
     for feature in range(forest.n_features):
-        values = np.unique(forest.threshold[forest.feature == feature])
+        values = np.unique(forest.ensemble.threshold[forest.ensemble.feature == feature])
         if len(values):
             near = np.concatenate([values, np.nextafter(values, -np.inf), np.nextafter(values, np.inf)])
             X[:, feature] = near[rng.integers(len(near), size=n_rows)]
@@ -75,7 +77,7 @@ def test_rows_of_every_width(algorithm, row_type, n_features, coarse):
     """Rows in one, two, four registers and in memory; ranks of 8 and of 16 bits."""
     forest = full_forest(0, n_trees=40, depth=7, n_features=n_features, row_type=row_type)
     if coarse:
-        forest = dataclasses.replace(forest, threshold=np.round(forest.threshold * 16) / 16)
+        forest = dataclasses.replace(forest, threshold=np.round(forest.ensemble.threshold * 16) / 16)
     X = wide_rows(forest, 300)
     found = forest.predict(X, output="leaf", algorithm=algorithm)
     np.testing.assert_array_equal(found, evaluate.leaf_ids(forest, X))

@@ -15,7 +15,7 @@ from tests.strategies import chain_forest, full_forest
 
 def coarse(forest):
     """Few thresholds a feature: 8-bit ranks."""
-    return dataclasses.replace(forest, threshold=np.round(forest.threshold * 16) / 16)
+    return dataclasses.replace(forest, threshold=np.round(forest.ensemble.threshold * 16) / 16)
 
 
 def permutes_bytes():

@@ -17,14 +17,14 @@ def passed(forest, X):
     routed = evaluate.routed_values(forest, X)
     counts = np.zeros(forest.n_nodes)
     for tree in range(forest.n_trees):
-        start = forest.tree_offsets[tree]
+        start = forest.ensemble.tree_offsets[tree]
         reaching = {start: np.arange(len(X))}
-        for node in range(start, forest.tree_offsets[tree + 1]):
+        for node in range(start, forest.ensemble.tree_offsets[tree + 1]):
             rows = reaching[node]
             counts[node] = len(rows)
-            if forest.feature[node] >= 0:
-                left = evaluate.goes_left(forest, node, routed[rows, forest.feature[node]])
-                child = start + forest.left[node]
+            if forest.ensemble.feature[node] >= 0:
+                left = evaluate.goes_left(forest, node, routed[rows, forest.ensemble.feature[node]])
+                child = start + forest.ensemble.left[node]
                 reaching[child], reaching[child + 1] = rows[left], rows[~left]
     return counts
 
@@ -33,7 +33,7 @@ def passed(forest, X):
 def test_covers_count_the_rows_that_pass(example):
     forest, X = example
     known = forest.with_covers(X)
-    np.testing.assert_array_equal(known.cover, passed(forest, X))
+    np.testing.assert_array_equal(known.ensemble.cover, passed(forest, X))
     np.testing.assert_array_equal(known.predict(X, "margin"), forest.predict(X, "margin"))
 
 
@@ -41,9 +41,9 @@ def test_rows_in_parts_and_columns_by_name(monkeypatch):
     pandas = pytest.importorskip("pandas")
     forest = full_forest(0, n_trees=3, depth=4, n_features=3)
     X = np.random.default_rng(0).normal(size=(100, 3))
-    expected = forest.with_covers(X).cover
+    expected = forest.with_covers(X).ensemble.cover
     monkeypatch.setattr(covers, "POSITIONS_TOGETHER", 50)
-    np.testing.assert_array_equal(forest.with_covers(pandas.DataFrame(X)).cover, expected)
+    np.testing.assert_array_equal(forest.with_covers(pandas.DataFrame(X)).ensemble.cover, expected)
 
 
 def test_rows_that_tell_nothing_are_refused():

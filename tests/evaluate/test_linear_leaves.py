@@ -17,8 +17,10 @@ N_ROWS = 1100  # two whole tiles of sorted rows, and one that is not
 
 def linear_forest(seed, kinds=False, means=True, missing=False, **options):
     forest = with_models(random_forest(seed, Options(n_trees=7, n_features=5, **options)), seed, -0.5, 0.75)
-    rng, n_terms = np.random.default_rng(seed), len(forest.linear_feature)
-    changes = {"leaf_range": np.where(rng.random((forest.n_leaves, 1)) < 0.5, [-np.inf, np.inf], forest.leaf_range)}
+    rng, n_terms = np.random.default_rng(seed), len(forest.ensemble.linear_feature)
+    changes = {
+        "leaf_range": np.where(rng.random((forest.n_leaves, 1)) < 0.5, [-np.inf, np.inf], forest.ensemble.leaf_range)
+    }
     if kinds:
         changes["linear_category"] = rng.integers(-2, 3, n_terms).astype(np.int32)
     if not means:
@@ -43,7 +45,7 @@ def test_margins_are_the_oracles(name):
     forest = linear_forest(len(name), **FORESTS[name])
     X = random_rows(2, forest, N_ROWS)
     X[np.isinf(X)] = 3.5
-    marked = np.where(forest.missing == X, np.nan, X).astype(X.dtype)
+    marked = np.where(forest.ensemble.missing == X, np.nan, X).astype(X.dtype)
     expected = evaluate.margins(forest, marked)
     assert len(np.unique(expected)) > N_ROWS / 2
     size = 1 + np.abs(evaluate.tree_values(forest, marked)).sum(axis=0)
@@ -69,7 +71,7 @@ def test_every_schedule_has_the_same_bits(name):
 def test_rows_of_the_other_type_keep_their_numbers():
     """A number of a term is not cast to the type of the thresholds."""
     forest = linear_forest(4)
-    assert forest.threshold.dtype == np.float32
+    assert forest.ensemble.threshold.dtype == np.float32
     X = np.random.default_rng(0).normal(size=(200, 5))
     single = X.astype(np.float32)
     np.testing.assert_array_equal(forest.predict(single), forest.predict(single.astype(np.float64)))

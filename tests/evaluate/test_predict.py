@@ -32,9 +32,9 @@ def test_leaves_match_the_oracle(algorithm, example):
 def test_margins_match_the_oracle(algorithm, example):
     forest, X = example
     found = forest.predict(X, output="margin", algorithm=algorithm)
-    assert found.dtype == forest.result_dtype
+    assert found.dtype == forest.ensemble.result_dtype
     assert found.shape == ((len(X),) if forest.n_outputs == 1 else (len(X), forest.n_outputs))
-    bound = evaluate.summation_bound(forest, X, UNITS[forest.result_dtype])
+    bound = evaluate.summation_bound(forest, X, UNITS[forest.ensemble.result_dtype])
     # The oracle rounds as well, in float64.
     error = np.abs(found.reshape(bound.shape) - evaluate.margins(forest, X))
     assert (error <= bound + evaluate.summation_bound(forest, X, UNITS["float64"])).all()
@@ -105,11 +105,11 @@ def test_large_forest(algorithm):
 
 def _leaf_positions(forest, X):
     """Positions in complete trees of float32 thresholds: all trees at once, level by level."""
-    roots = forest.tree_offsets[:-1]
+    roots = forest.ensemble.tree_offsets[:-1]
     position = np.zeros((len(X), forest.n_trees), np.int64)
     for _ in range(forest.depth):
-        value = np.take_along_axis(X, forest.feature[roots + position], axis=1)
-        position = 2 * position + 1 + (value >= forest.threshold[roots + position])
+        value = np.take_along_axis(X, forest.ensemble.feature[roots + position], axis=1)
+        position = 2 * position + 1 + (value >= forest.ensemble.threshold[roots + position])
     return position
 
 

@@ -125,7 +125,7 @@ def test_linear_leaves_have_the_bits_of_predict(n_outputs, output):
     link = {1: "logistic", 3: "softmax"}[n_outputs]
     meaning = {"link": link, "classes": (np.arange(max(n_outputs, 2)),), "is_estimator": True, "prediction": "argmax"}
     forest = with_linear_leaves(random_forest(5, Options(n_trees=6, n_outputs=n_outputs, meaning=meaning)))
-    n_terms = len(forest.linear_feature)
+    n_terms = len(forest.ensemble.linear_feature)
     kinds = np.random.default_rng(0).integers(-2, 2, n_terms).astype(np.int32)
     forest = dataclasses.replace(forest, linear_category=kinds)
     X = random_rows(1, forest, 40)

@@ -58,7 +58,7 @@ def test_choices_are_followed_saved_and_pickled(tmp_path):
     forest.save(tmp_path / "tuned.silva")
     for other in (forest, silva.load(tmp_path / "tuned.silva"), pickle.loads(pickle.dumps(forest))):
         assert other.choices == choices
-        choose = Evaluator(other).choose
+        choose = Evaluator(other.ensemble).choose
         assert choose("auto", 2, "cpu") == choices[0]
         assert choose("auto", 10**6, "cpu") == choices[1]
         assert choose("by_sample", 2, "cpu").algorithm == "by_sample"

@@ -13,9 +13,9 @@ from tests.strategies import Options, chain_forest, random_forest
 
 def rows_of(forest, seed, n):
     X = np.random.default_rng(seed).normal(size=(n, forest.n_features))
-    if forest.nan_allowed:
+    if forest.ensemble.nan_allowed:
         X[::3, 0] = np.nan
-    return X.astype(forest.threshold.dtype)
+    return X.astype(forest.ensemble.threshold.dtype)
 
 
 def check(explainer, X, kind="values"):
@@ -51,17 +51,17 @@ def beyond_their_range(seed):
 def of_categories(seed):
     """Several terms of a feature, on the path and off it, and rows without a value."""
     forest = with_models(random_forest(seed, Options(n_trees=3, n_features=4, categorical=True)), seed, -2, 2)
-    repeated = np.repeat(np.arange(len(forest.linear_feature)), 2)
+    repeated = np.repeat(np.arange(len(forest.ensemble.linear_feature)), 2)
     rng = np.random.default_rng(seed)
     forest = dataclasses.replace(
         forest,
-        linear_offsets=2 * forest.linear_offsets,
-        linear_feature=forest.linear_feature[repeated],
+        linear_offsets=2 * forest.ensemble.linear_offsets,
+        linear_feature=forest.ensemble.linear_feature[repeated],
         linear_category=rng.integers(-2, 4, len(repeated)).astype(np.int32),
         linear_coefficient=rng.normal(size=len(repeated)),
         linear_mean=rng.uniform(size=len(repeated)),
     )
-    X = rng.integers(0, 5, (40, 4)).astype(forest.threshold.dtype)
+    X = rng.integers(0, 5, (40, 4)).astype(forest.ensemble.threshold.dtype)
     X[rng.random(X.shape) < 0.2] = np.nan
     return forest, X
 

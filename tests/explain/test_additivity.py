@@ -62,7 +62,7 @@ def test_linear_leaves_add_up(seed, dtype):
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_a_model_that_is_clipped_far_from_its_value_adds_up(dtype):
     forest = with_models(full_forest(3, n_trees=3, depth=3, n_features=4), 3)
-    far = forest.leaf_range.copy()
+    far = forest.ensemble.leaf_range.copy()
     far[5] = 2**31 - 1, 2**31
     forest = dataclasses.replace(forest, leaf_range=far)
     X = np.random.default_rng(4).normal(size=(60, 4))

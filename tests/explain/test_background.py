@@ -30,7 +30,9 @@ def check(forest, X, background, weight=None, **options):
         explainer = Explainer(forest, background, background_weight=weight, dtype=dtype, **options)
         assert_close(explainer.shap_values(X), expected, forest, dtype)
         mean = interventional.expected_value(forest, background, weight)
-        scale = np.abs(forest.base_score) + np.abs(evaluate.tree_values(forest, background)).sum(axis=0).max(axis=0)
+        scale = np.abs(forest.ensemble.base_score) + np.abs(evaluate.tree_values(forest, background)).sum(axis=0).max(
+            axis=0
+        )
         assert (np.abs(np.atleast_1d(explainer.expected_value) - mean) <= 1e-14 * scale).all()
     return explainer
 

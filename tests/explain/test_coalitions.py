@@ -76,8 +76,8 @@ def test_responses_of_any_forest(example, link, groups):
         forest,
         link=link,
         link_scale=0.7,
-        leaf_value=forest.leaf_value / largest,
-        base_score=forest.base_score / largest,
+        leaf_value=forest.ensemble.leaf_value / largest,
+        base_score=forest.ensemble.base_score / largest,
     )
     respond = {
         "logistic": lambda m, _: interventional.sigmoid(0.7 * m),
@@ -110,7 +110,7 @@ def test_probabilities_and_losses_of_several_classes(n_outputs, vector_leaves, r
 @pytest.mark.parametrize("spread", [1.0, 30.0, 1000.0])
 def test_losses_of_two_classes(spread):
     forest = full_forest(3, n_trees=8, depth=4, n_features=5)
-    forest = dataclasses.replace(forest, link="logistic", leaf_value=forest.leaf_value * spread)
+    forest = dataclasses.replace(forest, link="logistic", leaf_value=forest.ensemble.leaf_value * spread)
     X = np.random.default_rng(1).normal(size=(14, 5))
     y = np.array([0, 1, 1, 0])
     check(forest, X[:4], X[4:], "log_loss", lambda m, label: interventional.log_loss(m[:, 0], label), y=y)
@@ -140,7 +140,7 @@ def test_leaves_with_equations(ends, has_missing):
     if has_missing:
         X[::3, :2] = np.nan
         forest = dataclasses.replace(forest, leaf_missing=np.linspace(-1, 1, forest.n_leaves))
-    X = X.astype(forest.threshold.dtype).astype(np.float64)
+    X = X.astype(forest.ensemble.threshold.dtype).astype(np.float64)
     check(forest, X[:3], X[3:], "response", lambda m, _: np.exp(m))
     check(forest, X[:3], X[3:], "response", lambda m, _: np.exp(m), groups={"a": [0, 1], "b": [2, 4]})
 
@@ -150,7 +150,7 @@ def test_masks_of_any_width(n_features):
     """A bit a feature in 8 to 64, beyond that a bit a position of the leaf's path."""
     forest = full_forest(5, n_trees=40, depth=4, n_features=n_features)
     forest = dataclasses.replace(forest, link="logistic")
-    assert len(np.unique(forest.feature[forest.feature >= 0])) > min(n_features - 2, 64)
+    assert len(np.unique(forest.ensemble.feature[forest.ensemble.feature >= 0])) > min(n_features - 2, 64)
     rng = np.random.default_rng(n_features)
     X = np.repeat(rng.normal(size=(1, n_features)), 6, axis=0)
     changed = rng.permutation(n_features)[:7]

@@ -250,6 +250,6 @@ def test_wrong_arguments_are_refused(arguments, error):
 
 def test_a_range_beyond_float64():
     forest = full_forest(0, 2, 1, 4)
-    forest = dataclasses.replace(forest, leaf_value=forest.leaf_value * 1e300, tree_weight=np.full(2, 1e300))
+    forest = dataclasses.replace(forest, leaf_value=forest.ensemble.leaf_value * 1e300, tree_weight=np.full(2, 1e300))
     with pytest.raises(ValueError, match="beyond what float32 holds"):
         Explainer(forest)

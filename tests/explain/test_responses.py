@@ -25,7 +25,7 @@ Explainer = functools.partial(silva.Explainer, rule="rescale")
 def classifier(seed=0, spread=30.0, **link):
     """Margins of some units."""
     forest = full_forest(seed, n_trees=12, depth=5, n_features=6)
-    return dataclasses.replace(forest, leaf_value=forest.leaf_value * spread, **{"link": "logistic"} | link)
+    return dataclasses.replace(forest, leaf_value=forest.ensemble.leaf_value * spread, **{"link": "logistic"} | link)
 
 
 def by_pairs(forest, X, background, weight, response, slope=1.0):
@@ -140,7 +140,7 @@ def test_linear_leaves_have_probabilities_where_they_are_bounded():
     np.testing.assert_allclose(explainer.expected_value, probability[10:].mean(), atol=1e-9)
     total = explainer.shap_values(X).sum(axis=1) + explainer.expected_value
     np.testing.assert_allclose(total, probability, atol=1e-7)
-    unbounded = dataclasses.replace(forest, leaf_range=np.tile([-np.inf, np.inf], (len(forest.leaf_value), 1)))
+    unbounded = dataclasses.replace(forest, leaf_range=np.tile([-np.inf, np.inf], (len(forest.ensemble.leaf_value), 1)))
     with pytest.raises(
         NotImplementedError, match=r"margins with bounds.*extrapolate without end; explain output='margin'$"
     ):

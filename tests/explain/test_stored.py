@@ -49,8 +49,8 @@ def test_hundreds_of_rows_give_the_same_bits(tmp_path, output):
 def test_stand_ins_go_where_the_values_go(example):
     forest, X = example
     rows, routed = condensed.settled(as_rows(X, forest), forest), evaluate.routed_values(forest, X)
-    for node in np.flatnonzero(forest.feature >= 0):
-        feature = forest.feature[node]
+    for node in np.flatnonzero(forest.ensemble.feature >= 0):
+        feature = forest.ensemble.feature[node]
         found = evaluate.goes_left(forest, node, condensed.stand_ins(forest, feature, rows[:, feature]))
         np.testing.assert_array_equal(found, evaluate.goes_left(forest, node, routed[:, feature]))
 

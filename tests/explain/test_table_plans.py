@@ -41,7 +41,7 @@ def test_backgrounds_share_a_plan_and_no_contents(planned):
         for explainer, background in zip(explainers, backgrounds, strict=True):
             expected = interventional.values_by_pair(forest, X, background)
             assert_close(explainer.shap_values(X), expected, forest, "float32")
-    assert planned == [forest]
+    assert planned == [forest.ensemble]
 
 
 @pytest.mark.parametrize(

@@ -82,7 +82,10 @@ def test_expected_value_is_the_empty_coalition(dtype, relative, example):
     """In float32, covers that add up to 1e-6 of their parent's count as adding up."""
     forest, _ = example
     found = np.atleast_1d(Explainer(forest, dtype=dtype).expected_value)
-    scale = np.abs(forest.base_score) + np.abs(forest.leaf_value).max() * np.abs(forest.tree_weight).sum()
+    scale = (
+        np.abs(forest.ensemble.base_score)
+        + np.abs(forest.ensemble.leaf_value).max() * np.abs(forest.ensemble.tree_weight).sum()
+    )
     assert (np.abs(found - shapley.expected_value(forest)) <= relative * scale).all()
 
 
@@ -109,15 +112,15 @@ def test_values_add_up_to_the_margin(algorithm, n_trees, depth, dtype):
 
 def _margins(forest, X):
     """All trees at once, level by level: the oracle's recursion takes seconds for a million nodes."""
-    X = X.astype(forest.threshold.dtype)
-    roots = forest.tree_offsets[:-1]
+    X = X.astype(forest.ensemble.threshold.dtype)
+    roots = forest.ensemble.tree_offsets[:-1]
     node = np.tile(roots, (len(X), 1))
     for _ in range(forest.depth):
-        value = np.take_along_axis(X, np.maximum(forest.feature[node], 0), axis=1)
-        child = roots + forest.left[node] + (value >= forest.threshold[node])
-        node = np.where(forest.feature[node] < 0, node, child)
-    leaf = np.cumsum(forest.feature < 0) - 1
-    return forest.base_score + forest.leaf_value[leaf[node], 0].sum(axis=1)
+        value = np.take_along_axis(X, np.maximum(forest.ensemble.feature[node], 0), axis=1)
+        child = roots + forest.ensemble.left[node] + (value >= forest.ensemble.threshold[node])
+        node = np.where(forest.ensemble.feature[node] < 0, node, child)
+    leaf = np.cumsum(forest.ensemble.feature < 0) - 1
+    return forest.ensemble.base_score + forest.ensemble.leaf_value[leaf[node], 0].sum(axis=1)
 
 
 @pytest.mark.slow
@@ -157,7 +160,7 @@ def test_values_of_every_forest_add_up(algorithm, example):
 def test_values_ignore_a_common_offset_of_the_leaves(algorithm, dtype, offset):
     """A forest that averages years or prices: leaf values are large, their differences small."""
     forest = full_forest(0, n_trees=10, depth=6, n_features=5)
-    shifted = dataclasses.replace(forest, leaf_value=forest.leaf_value + offset * 0.01)
+    shifted = dataclasses.replace(forest, leaf_value=forest.ensemble.leaf_value + offset * 0.01)
     X = np.random.default_rng(1).normal(size=(20, 5))
     expected = shapley.values(forest, shapley.sides(forest, X))
     assert_close(Explainer(shifted, dtype=dtype, algorithm=algorithm).shap_values(X), expected, forest, dtype)

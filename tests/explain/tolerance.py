@@ -36,18 +36,20 @@ def tolerance(forest: Forest, dtype: str) -> NDArray[np.float64]:
 
 def _cover_error(forest: Forest) -> float:
     """Largest relative difference between the cover of a node and its children's."""
-    children = forest.left + np.repeat(forest.tree_offsets[:-1], np.diff(forest.tree_offsets))
-    splits = np.flatnonzero((forest.feature >= 0) & (forest.cover > 0))
-    sums = forest.cover[children[splits]] + forest.cover[children[splits] + 1]
-    return float(np.abs(sums / forest.cover[splits] - 1).max(initial=0))
+    trees = forest.ensemble
+    children = trees.left + np.repeat(trees.tree_offsets[:-1], np.diff(trees.tree_offsets))
+    splits = np.flatnonzero((trees.feature >= 0) & (trees.cover > 0))
+    sums = trees.cover[children[splits]] + trees.cover[children[splits] + 1]
+    return float(np.abs(sums / trees.cover[splits] - 1).max(initial=0))
 
 
 def _middles(forest: Forest) -> float:
     """Sum over trees of |(largest + smallest leaf value) / 2|, over all outputs."""
-    leaf_offsets = np.cumsum(np.append(0, forest.feature < 0))[forest.tree_offsets]
-    trees = [forest.leaf_value[a:b] for a, b in itertools.pairwise(leaf_offsets)]
-    middles = [np.abs(values.max(axis=0) + values.min(axis=0)).max() / 2 for values in trees]
-    return float(np.abs(forest.tree_weight) @ middles)
+    trees = forest.ensemble
+    leaf_offsets = np.cumsum(np.append(0, trees.feature < 0))[trees.tree_offsets]
+    of_trees = [trees.leaf_value[a:b] for a, b in itertools.pairwise(leaf_offsets)]
+    middles = [np.abs(values.max(axis=0) + values.min(axis=0)).max() / 2 for values in of_trees]
+    return float(np.abs(trees.tree_weight) @ middles)
 
 
 def assert_close(found: Any, expected: NDArray[np.float64], forest: Forest, dtype: str) -> None:

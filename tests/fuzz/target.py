@@ -49,11 +49,11 @@ def attack_forest(path, original):
     refuse_pieces(path.read_bytes(), original)
     if forest.n_features > MOST_FEATURES or forest.n_nodes > MOST_NODES:
         return "loaded"
-    if forest.transform is not None:
+    if forest.ensemble.transform is not None:
         look_up(forest)
-        forest = dataclasses.replace(forest, transform=None)
+        forest = silva.Forest(dataclasses.replace(forest.ensemble, transform=None))
     if forest.source == "ONNX":  # whose arrays hold values, the oracle's codes
-        forest = dataclasses.replace(forest, categories=None)
+        forest = silva.Forest(dataclasses.replace(forest.ensemble, categories=None))
     X = rows_for(forest)
     evaluate_all(forest, X)
     explain_all(forest, X)
@@ -86,16 +86,18 @@ def attack_explainer(path, original):
 
 def rows_for(forest):
     """Rows that can go wrong, as the forest takes them."""
+    trees = forest.ensemble
     X = random_rows(forest.n_nodes, forest, 9)
-    if not forest.nan_allowed:
+    if not trees.nan_allowed:
         X[np.isnan(X)] = 0
-        X[forest.missing == X] = 1.5 if forest.missing != 1.5 else 2.5
+        X[trees.missing == X] = 1.5 if trees.missing != 1.5 else 2.5
     return X
 
 
 def finite(forest, X):
     """Numbers of a size that linear leaves can be held to."""
-    return X if not forest.has_linear_leaves else np.where(np.isfinite(X), X, 0).clip(-1e6, 1e6)
+    trees = forest.ensemble
+    return X if not trees.has_linear_leaves else np.where(np.isfinite(X), X, 0).clip(-1e6, 1e6)
 
 
 def check_refusal(error, path):
@@ -123,10 +125,11 @@ def refuse_pieces(data, original):
 
 def look_up(forest):
     """Predict rows of categories that the model's tables have, or not."""
+    trees = forest.ensemble
     rng = np.random.default_rng(forest.n_nodes)
     columns = [
         rng.normal(size=7).astype(object) if tested is None else rng.choice(["city 1", "a", "yes", "-3", ""], 7)
-        for tested in forest.transform.hashes
+        for tested in trees.transform.hashes
     ]
     forest.predict(np.column_stack([np.asarray(column, object) for column in columns]), "margin")
 
@@ -156,8 +159,9 @@ def evaluate_all(forest, X):
 
 def explain_all(forest, X):
     """Values add up, where covers do, in both types and by both algorithms; interactions exist or are refused."""
-    largest = max(np.abs(part).max(initial=0) for part in (forest.leaf_value, forest.tree_weight, forest.linear_mean))
-    check = covers_add_up(forest) and max(largest, np.abs(forest.linear_coefficient).max(initial=0)) < HUGE
+    trees = forest.ensemble
+    largest = max(np.abs(part).max(initial=0) for part in (trees.leaf_value, trees.tree_weight, trees.linear_mean))
+    check = covers_add_up(forest) and max(largest, np.abs(trees.linear_coefficient).max(initial=0)) < HUGE
     for dtype in ("float64", "float32"):
         for algorithm in ("quadrature", "tables"):
             explainer = unless_refused(lambda d=dtype, a=algorithm: silva.Explainer(forest, algorithm=a, dtype=d))
@@ -169,11 +173,12 @@ def explain_all(forest, X):
 
 def covers_add_up(forest):
     """Whether sides have shares between 0 and 1: only then is a value within what its tree's leaves span."""
-    splits = np.flatnonzero(forest.feature >= 0)
-    left = (forest.left + np.repeat(forest.tree_offsets[:-1], np.diff(forest.tree_offsets)))[splits]
-    cover = forest.cover[splits]
+    trees = forest.ensemble
+    splits = np.flatnonzero(trees.feature >= 0)
+    left = (trees.left + np.repeat(trees.tree_offsets[:-1], np.diff(trees.tree_offsets)))[splits]
+    cover = trees.cover[splits]
     with np.errstate(over="ignore", invalid="ignore"):
-        return bool((np.abs(forest.cover[left] + forest.cover[left + 1] - cover) <= 1e-3 * np.abs(cover)).all())
+        return bool((np.abs(trees.cover[left] + trees.cover[left + 1] - cover) <= 1e-3 * np.abs(cover)).all())
 
 
 def unless_refused(call):

@@ -94,8 +94,10 @@ def test_without_left_out_rows_every_tree_stays(data):
 
 def test_the_same_trees_for_any_number_of_threads_and_order_of_rows(fitted, data):
     X, y = data
-    np.testing.assert_array_equal(boosted(X, y, n_jobs=2).forest_.threshold, fitted.forest_.threshold)
-    np.testing.assert_array_equal(boosted(X[::-1], y[::-1]).forest_.threshold, fitted.forest_.threshold)
+    np.testing.assert_array_equal(boosted(X, y, n_jobs=2).forest_.ensemble.threshold, fitted.forest_.ensemble.threshold)
+    np.testing.assert_array_equal(
+        boosted(X[::-1], y[::-1]).forest_.ensemble.threshold, fitted.forest_.ensemble.threshold
+    )
 
 
 def test_explanations_add_up(fitted, data):
@@ -121,7 +123,7 @@ def test_categories_and_missing_values(data, tmp_path):
     model.forest_.save(tmp_path / "forest.silva")
     np.testing.assert_array_equal(silva.load(tmp_path / "forest.silva").predict(frame), model.predict(frame))
     steps = np.column_stack([tree.predict(frame) for tree in model.estimators_])
-    starts = model.forest_.base_score[0]
+    starts = model.forest_.ensemble.base_score[0]
     np.testing.assert_allclose(model.predict(frame), starts + 0.15 * steps.sum(axis=1), rtol=1e-10)
 
 

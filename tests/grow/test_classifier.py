@@ -54,16 +54,18 @@ def test_finds_the_known_tree(binary):
     X, y, p = known(4000, seed=1)
     assert model.n_leaves_ == 3
     assert log_loss(y, model.predict_proba(X)) < log_loss(y, p) + 0.02
-    splits = model.forest_.feature[model.forest_.feature >= 0]
+    splits = model.forest_.ensemble.feature[model.forest_.ensemble.feature >= 0]
     assert sorted(splits) == [0, 1]
 
 
 @pytest.mark.parametrize("fitted", ["binary", "several"])
 def test_nodes_count_the_rows_that_reach_them(fitted, request):
     model, X = request.getfixturevalue(fitted)
-    leaves = model.forest_.feature < 0
-    np.testing.assert_allclose(model.forest_.cover[leaves], model.leaf_summary_["n_rows"], rtol=1e-9)
-    np.testing.assert_allclose(model.forest_.cover[model.forest_.tree_offsets[:-1]], len(X), rtol=1e-9)
+    leaves = model.forest_.ensemble.feature < 0
+    np.testing.assert_allclose(model.forest_.ensemble.cover[leaves], model.leaf_summary_["n_rows"], rtol=1e-9)
+    np.testing.assert_allclose(
+        model.forest_.ensemble.cover[model.forest_.ensemble.tree_offsets[:-1]], len(X), rtol=1e-9
+    )
     for tree in range(model.forest_.n_trees):
         lines = silva.export_text(model, tree).splitlines()
         for above, line in itertools.pairwise(lines):
@@ -80,12 +82,12 @@ def test_rows_count_by_their_weights_in_nodes():
     reached = model.apply(X)
     assert model.n_leaves_ > 1
     for leaf in range(model.n_leaves_):
-        at = np.flatnonzero(model.forest_.feature < 0)[leaf]
+        at = np.flatnonzero(model.forest_.ensemble.feature < 0)[leaf]
         own = (reached == leaf).any(axis=1)
-        assert model.forest_.cover[at] == pytest.approx(weight[own].sum() / weight.mean(), rel=1e-6)
+        assert model.forest_.ensemble.cover[at] == pytest.approx(weight[own].sum() / weight.mean(), rel=1e-6)
         assert model.leaf_summary_["n_rows"][leaf] == own.sum()
     line = next(line for line in silva.export_text(model).splitlines() if "leaf 0:" in line)
-    cover = model.forest_.cover[model.forest_.feature < 0][0]
+    cover = model.forest_.ensemble.cover[model.forest_.ensemble.feature < 0][0]
     assert f"({model.leaf_summary_['n_rows'][0]} rows, weight {cover:.4g}, log-loss" in line
 
 

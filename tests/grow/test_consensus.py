@@ -75,10 +75,10 @@ def test_what_trees_agree_on_is_found(monkeypatch):
     y = seen + hidden + rng.standard_normal(400)
     monkeypatch.setattr(consensus, "LEAST_PRICE", 0.0)
     told(monkeypatch, seen + 8 * hidden, error=20.0)  # far more than y
-    assert 0 not in grown(X, y).forest_.feature
+    assert 0 not in grown(X, y).forest_.ensemble.feature
     told(monkeypatch, seen + 8 * hidden)
     forest = grown(X, y).forest_
-    assert forest.threshold[forest.feature == 0] == pytest.approx(0.3, abs=0.02)
+    assert forest.ensemble.threshold[forest.ensemble.feature == 0] == pytest.approx(0.3, abs=0.02)
 
 
 def test_trees_without_splits_stay(monkeypatch):

@@ -61,7 +61,7 @@ def test_the_table_is_what_predicts(fitted, data):
             expected += coefficient * X["z"].isna()
         else:
             expected += coefficient * ((X[feature] == category) if category else X[name].fillna(means[name]))
-    expected = np.clip(expected, *fitted.forest_.leaf_range[0])
+    expected = np.clip(expected, *fitted.forest_.ensemble.leaf_range[0])
     np.testing.assert_allclose(fitted.predict(X), expected, rtol=1e-9, atol=1e-9)
 
 

@@ -42,14 +42,14 @@ def test_each_tree_is_that_of_its_rows(fitted, data):
         assert len(np.unique(rows)) == len(rows) == 480
         np.testing.assert_array_equal(tree.leaf_summary_["n_rows"].sum(), 480)
         assert tree.leaf_summary_["high"].max() == y[rows].max()
-    thresholds = {float(tree.forest_.threshold[0]) for tree in fitted.estimators_}
+    thresholds = {float(tree.forest_.ensemble.threshold[0]) for tree in fitted.estimators_}
     assert len(thresholds) > 1
-    assert fitted.forest_.leaf_range.max() <= y.max() + 0.05 * np.ptp(y)
+    assert fitted.forest_.ensemble.leaf_range.max() <= y.max() + 0.05 * np.ptp(y)
     assert np.isfinite(X).all()
 
 
 def test_the_same_trees_for_any_number_of_threads(fitted, data):
-    np.testing.assert_array_equal(grown(*data, n_jobs=2).forest_.threshold, fitted.forest_.threshold)
+    np.testing.assert_array_equal(grown(*data, n_jobs=2).forest_.ensemble.threshold, fitted.forest_.ensemble.threshold)
 
 
 def test_explanations_add_up(fitted, data):
@@ -65,7 +65,7 @@ def test_categories_of_all_rows_are_known_to_every_tree(data, tmp_path):
     rare = np.where(np.arange(600) == 7, "rare", np.where(X[:, 0] < 2, "low", "high"))
     frame = pd.DataFrame({"x0": X[:, 0], "kind": rare, "x1": X[:, 1]})
     model = grown(frame, y)
-    assert sorted(model.forest_.categories[1]) == ["high", "low", "rare"]
+    assert sorted(model.forest_.ensemble.categories[1]) == ["high", "low", "rare"]
     model.forest_.save(tmp_path / "forest.silva")
     np.testing.assert_array_equal(silva.load(tmp_path / "forest.silva").predict(frame), model.predict(frame))
     assert silva.export_text(model, tree=2).count("rows") == model.estimators_[2].n_leaves_
@@ -76,7 +76,7 @@ def test_constant_leaves_beside_linear_ones():
     X = np.linspace(0, 1, 60)[:, None]
     noise = np.random.default_rng(0).standard_normal(60)
     model = grown(X, 0.9 * X[:, 0] + 0.3 * noise, n_estimators=12, max_samples=0.4)
-    is_linear = [tree.forest_.has_linear_leaves for tree in model.estimators_]
+    is_linear = [tree.forest_.ensemble.has_linear_leaves for tree in model.estimators_]
     assert 0 < sum(is_linear) < 12
     expected = np.mean([tree.predict(X) for tree in model.estimators_], axis=0)
     np.testing.assert_allclose(model.predict(X), expected, rtol=1e-12)

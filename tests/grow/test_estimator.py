@@ -38,16 +38,18 @@ def fitted(data):
 
 def test_finds_the_planes(fitted):
     assert fitted.n_leaves_ == 3
-    splits = fitted.forest_.feature >= 0
-    thresholds = dict(zip(fitted.forest_.feature[splits], fitted.forest_.threshold[splits], strict=True))
+    splits = fitted.forest_.ensemble.feature >= 0
+    thresholds = dict(
+        zip(fitted.forest_.ensemble.feature[splits], fitted.forest_.ensemble.threshold[splits], strict=True)
+    )
     assert thresholds[0] == pytest.approx(2, abs=0.02)
     assert thresholds[1] == pytest.approx(3, abs=0.02)
 
 
 def test_thresholds_lie_midway(fitted, data):
     X, _ = data
-    root = fitted.forest_.threshold[0]
-    x = np.sort(X[:, fitted.forest_.feature[0]])
+    root = fitted.forest_.ensemble.threshold[0]
+    x = np.sort(X[:, fitted.forest_.ensemble.feature[0]])
     at = np.searchsorted(x, root)
     assert root == (x[at - 1] + x[at]) / 2
 
@@ -60,11 +62,11 @@ def test_tests_of_one_gap_share_their_threshold():
     tree = silva.ModelTreeRegressor(leaf_model="constant").fit(X, 5 * sign + 0.01 * rng.standard_normal(400))
     forest = tree.forest_
     assert tree.n_leaves_ == 4
-    assert forest.threshold[1] == forest.threshold[2]
+    assert forest.ensemble.threshold[1] == forest.ensemble.threshold[2]
     for feature, truth in enumerate([0.4, 0.6]):
         x = np.sort(X[:, feature])
         at = np.searchsorted(x, truth)
-        assert set(forest.threshold[:3][forest.feature[:3] == feature]) == {(x[at - 1] + x[at]) / 2}
+        assert set(forest.ensemble.threshold[:3][forest.ensemble.feature[:3] == feature]) == {(x[at - 1] + x[at]) / 2}
 
 
 @given(st.lists(st.tuples(st.integers(-1, 20), st.integers(1, 5)), max_size=6))
@@ -114,7 +116,7 @@ def test_same_tree_for_any_number_of_threads(data):
     one, two = (silva.ModelTreeRegressor(n_iter_no_change=10, n_jobs=n).fit(*data) for n in (1, 3))
     np.testing.assert_array_equal(one.history_["fitness"], two.history_["fitness"])
     np.testing.assert_array_equal(one.history_["mean_leaves"], two.history_["mean_leaves"])
-    np.testing.assert_array_equal(one.forest_.threshold, two.forest_.threshold)
+    np.testing.assert_array_equal(one.forest_.ensemble.threshold, two.forest_.ensemble.threshold)
 
 
 def test_clipping_and_extrapolation(data):
@@ -128,7 +130,7 @@ def test_clipping_and_extrapolation(data):
     assert abs(free.predict(far)[0]) > 50
     for tree in (leaf, target):
         summary = tree.leaf_summary_
-        np.testing.assert_array_equal(tree.forest_.leaf_range.T, [summary["lowest"], summary["highest"]])
+        np.testing.assert_array_equal(tree.forest_.ensemble.leaf_range.T, [summary["lowest"], summary["highest"]])
     assert np.isinf(free.leaf_summary_["highest"]).all()
 
 
@@ -174,7 +176,7 @@ def test_weights_decide():
 
 def test_constant_leaves(data):
     tree = silva.ModelTreeRegressor(**FAST, leaf_model="constant").fit(*data)
-    assert not tree.forest_.has_linear_leaves
+    assert not tree.forest_.ensemble.has_linear_leaves
     assert silva.Explainer(tree.forest_).shap_values(data[0][:3]).shape == (3, 3)
 
 
@@ -280,7 +282,7 @@ def test_fitness_formulas(data, fitness):
     free = silva.ModelTreeRegressor(**FAST, fitness=fitness, noise="uniform", clip="none").fit(X, y)
     error = np.sum((free.predict(X) - y) ** 2) / np.var(y)
     n, tests = len(y), tree.n_leaves_ - 1
-    attributes = len(tree.forest_.linear_feature)
+    attributes = len(tree.forest_.ensemble.linear_feature)
     expected = (
         n * np.log(error / n) + np.log(n) * (2 * tests + attributes + tree.n_leaves_)
         if fitness == "bic"
@@ -362,6 +364,6 @@ def test_rows_go_down_a_tree_block_by_block(monkeypatch):
     blocks = silva.ModelTreeRegressor(generations=5, device="cpu").fit(X, y)
     assert whole.n_leaves_ > 1
     for name in ("feature", "threshold", "cover", "linear_coefficient", "linear_mean"):
-        np.testing.assert_array_equal(getattr(blocks.forest_, name), getattr(whole.forest_, name))
+        np.testing.assert_array_equal(getattr(blocks.forest_.ensemble, name), getattr(whole.forest_.ensemble, name))
     for name, values in whole.leaf_summary_.items():
         np.testing.assert_array_equal(blocks.leaf_summary_[name], values)

@@ -107,7 +107,7 @@ def test_text_in_arrays_and_lists_of_rows():
     X = np.column_stack([kinds.astype(object), numbers.astype(object)])
     trees = [silva.ModelTreeRegressor(categorical_features=[0], **FAST).fit(rows, y) for rows in (X, X.tolist())]
     for tree in trees:
-        assert set(tree.forest_.categories[0]) == {"a", "b"}
+        assert set(tree.forest_.ensemble.categories[0]) == {"a", "b"}
         np.testing.assert_allclose(tree.predict(X), y, atol=1e-9)
         np.testing.assert_array_equal(tree.predict(X.tolist()), tree.predict(X))
 
@@ -127,7 +127,7 @@ def test_fewer_rows_than_attributes(n_rows):
     tree = silva.ModelTreeRegressor(**FAST).fit(X, y)
     assert tree.n_leaves_ == 1
     assert np.isfinite(tree.predict(X)).all()
-    assert len(tree.forest_.linear_feature) <= max(n_rows - 2, 0)
+    assert len(tree.forest_.ensemble.linear_feature) <= max(n_rows - 2, 0)
 
 
 def test_duplicate_constant_and_missing_columns(data):

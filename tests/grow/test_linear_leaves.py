@@ -16,15 +16,17 @@ def forest():
 
 def expected(forest, row):
     """By hand: the trees of small_forest; missing x1 and categories other than 5 go right."""
-    total = float(forest.base_score[0])
+    total = float(forest.ensemble.base_score[0])
     positions = forest.predict(row[None], output="leaf")[0]
     for tree, leaf_id in enumerate(positions):
-        first, last = forest.leaf_offsets[tree : tree + 2]
-        leaf = first + int(np.flatnonzero(forest.leaf_id[first:last] == leaf_id)[0])
-        x = row[forest.linear_feature[leaf]]
-        deviation = 0.0 if np.isnan(x) else x - forest.linear_mean[leaf]
-        value = forest.leaf_value[leaf, 0] + forest.linear_coefficient[leaf] * deviation
-        total += forest.tree_weight[tree] * min(max(value, forest.leaf_range[leaf, 0]), forest.leaf_range[leaf, 1])
+        first, last = forest.ensemble.leaf_offsets[tree : tree + 2]
+        leaf = first + int(np.flatnonzero(forest.ensemble.leaf_id[first:last] == leaf_id)[0])
+        x = row[forest.ensemble.linear_feature[leaf]]
+        deviation = 0.0 if np.isnan(x) else x - forest.ensemble.linear_mean[leaf]
+        value = forest.ensemble.leaf_value[leaf, 0] + forest.ensemble.linear_coefficient[leaf] * deviation
+        total += forest.ensemble.tree_weight[tree] * min(
+            max(value, forest.ensemble.leaf_range[leaf, 0]), forest.ensemble.leaf_range[leaf, 1]
+        )
     return total
 
 

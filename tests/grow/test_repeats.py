@@ -24,7 +24,7 @@ def fitted(X, y, weight=None):
 
 
 def assert_same(one, other, X):
-    np.testing.assert_array_equal(one.forest_.threshold, other.forest_.threshold)
+    np.testing.assert_array_equal(one.forest_.ensemble.threshold, other.forest_.ensemble.threshold)
     np.testing.assert_allclose(one.predict(X), other.predict(X), rtol=1e-12, atol=1e-12)
 
 

@@ -20,12 +20,12 @@ def oracle(forest, X, y, terms, strength):
 
     def smoothed(node, rows):
         """Predictions of all rows by each leaf below, with its rows; and the attributes below."""
-        if forest.feature[node] < 0:
+        if forest.ensemble.feature[node] < 0:
             own = terms[leaves.index(node)]
             return [(rows, plane(rows, own))], set(own)
-        left = X[rows, forest.feature[node]] < forest.threshold[node]
-        below, used = [], {int(forest.feature[node])} if any(terms) else set()
-        for child, part in ((forest.left[node], rows[left]), (forest.left[node] + 1, rows[~left])):
+        left = X[rows, forest.ensemble.feature[node]] < forest.ensemble.threshold[node]
+        below, used = [], {int(forest.ensemble.feature[node])} if any(terms) else set()
+        for child, part in ((forest.ensemble.left[node], rows[left]), (forest.ensemble.left[node] + 1, rows[~left])):
             parts, attributes = smoothed(child, part)
             used |= attributes
             below.append((len(part), parts))
@@ -35,7 +35,7 @@ def oracle(forest, X, y, terms, strength):
         ]
         return mixed, used
 
-    leaves = [v for v in range(len(forest.feature)) if forest.feature[v] < 0]
+    leaves = [v for v in range(len(forest.ensemble.feature)) if forest.ensemble.feature[v] < 0]
     result = np.zeros(len(y))
     for at, predictions in smoothed(0, np.arange(len(y)))[0]:
         result[at] = predictions[at]
@@ -59,7 +59,7 @@ def test_every_prediction_is_that_of_the_recursion(strength, leaf_model):
     plain = silva.ModelTreeRegressor(**FAST, leaf_model=leaf_model, max_leaves=6).fit(X, y)
     tree = silva.ModelTreeRegressor(**FAST, leaf_model=leaf_model, max_leaves=6, smoothing=strength).fit(X, y)
     assert tree.n_leaves_ >= 3
-    np.testing.assert_array_equal(tree.forest_.threshold, plain.forest_.threshold)
+    np.testing.assert_array_equal(tree.forest_.ensemble.threshold, plain.forest_.ensemble.threshold)
     expected = oracle(tree.forest_, X, y, leaf_terms(plain), strength)
     np.testing.assert_allclose(tree.predict(X), expected, rtol=1e-8, atol=1e-8)
     assert (np.abs(tree.predict(X) - plain.predict(X)).max() > 1e-3) == (strength > 1)

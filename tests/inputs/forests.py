@@ -6,7 +6,7 @@ import dataclasses
 
 import numpy as np
 
-from silva import Forest
+from tests.array_forest import ArrayForest
 
 NAN = float("nan")
 NAMES = ("a", "b", "c")
@@ -18,7 +18,7 @@ HUGE = 2**60 + 2**36 + 1
 
 def stump(n_features=3, row_type=np.float32, **meaning):
     """A forest of one split on feature 0."""
-    return Forest(
+    return ArrayForest(
         tree_offsets=np.array([0, 3]),
         feature=np.array([0, -1, -1], np.int32),
         threshold=np.array([0.5, 0, 0], row_type),

@@ -26,7 +26,7 @@ VALUES = {
 def forest_of(source="LightGBM 4.7", **changes):
     forest = full_forest(0, 9, 4, 4, "float64" if "LightGBM" in source else "float32")
     tables = {"categories": (None, TEXTS, CODES, None)} | changes
-    return silva.forest.as_forest(dataclasses.replace(forest, feature_names=NAMES, source=source, **tables))
+    return dataclasses.replace(forest, feature_names=NAMES, source=source, **tables)
 
 
 def rows():
@@ -86,7 +86,7 @@ def test_rows_that_do_not_fit_are_refused(row, error, message):
 
 
 def test_names_as_lightgbm_spells_them():
-    forest = silva.forest.as_forest(dataclasses.replace(forest_of(), feature_names=("a_b", "job", "code", "x")))
+    forest = dataclasses.replace(forest_of(), feature_names=("a_b", "job", "code", "x"))
     row = {"a b": 1, "job": "cook", "code": 5, "x": 2}
     assert forest.encoder()(row).tolist() == [1, 0, 0, 2]
 
@@ -99,7 +99,7 @@ def test_pickles():
 
 
 def test_a_forest_without_names_takes_tuples():
-    forest = silva.forest.as_forest(dataclasses.replace(forest_of(), feature_names=None))
+    forest = dataclasses.replace(forest_of(), feature_names=None)
     assert forest.encoder()((1, "cook", 7, 0)).tolist() == [1, 0, 1, 0]
     with pytest.raises(ValueError, match="pass a tuple"):
         forest.encoder()({"age": 1})

@@ -76,7 +76,7 @@ def test_frames_of_every_source(frame, y, make, library):
 def test_codes_in_arrays_are_looked_up(frame, y):
     forest = silva.load(xgboost_model(frame, y))
     codes = np.array([[30.0, 1.0, 0.5], [31.0, np.nan, np.nan], [32.0, 7.0, 0.1], [33.0, -1.0, 0.1]])
-    data = own_values(codes, forest)
+    data = own_values(codes, forest.ensemble)
     assert data[:, 0].tolist() == [30, 31, 32, 33]
     assert data[:, 1].tolist() == ["Private", "missing", "missing", "missing"]
 
@@ -84,12 +84,12 @@ def test_codes_in_arrays_are_looked_up(frame, y):
 def test_numbers_stay_numbers():
     X = np.array([[1, 2**40 + 1], [3, 4]])
     forest = silva.load(pytest.importorskip("sklearn.tree").DecisionTreeRegressor().fit(X, [0, 1]))
-    assert own_values(X, forest).tolist() == X.tolist()
-    assert own_values(X.tolist(), forest).dtype == np.float64
+    assert own_values(X, forest.ensemble).tolist() == X.tolist()
+    assert own_values(X.tolist(), forest.ensemble).dtype == np.float64
     named = pandas.DataFrame(X, columns=["a", "b"])
-    assert own_values(named, forest).tolist() == X.tolist()
+    assert own_values(named, forest.ensemble).tolist() == X.tolist()
     mixed = named.assign(a=[1.5, None])
-    assert own_values(mixed, forest).dtype == np.float64
+    assert own_values(mixed, forest.ensemble).dtype == np.float64
 
 
 def test_rows_of_text_arrays_are_read_by_value(frame, y):

@@ -45,7 +45,7 @@ def least_squares(tree, frame, weight):
     """Predictions of each leaf's weighted regression on its terms, straight from their meaning."""
     forest, X = tree.forest_, frame.drop(columns=["y", "w"])
     leaves, predicted = tree.apply(X), np.empty(len(frame))
-    for leaf, terms in enumerate(leaf_terms(forest)):
+    for leaf, terms in enumerate(leaf_terms(forest.ensemble)):
         at = np.flatnonzero(leaves == leaf)
         columns = np.zeros((len(at), terms.n_columns))
         for feature, category, factor, column in zip(
@@ -59,7 +59,7 @@ def least_squares(tree, frame, weight):
             elif category == -2:
                 columns[:, column] = values.isna()
             else:
-                columns[:, column] += factor * (values == forest.categories[feature][category]).to_numpy(float)
+                columns[:, column] += factor * (values == forest.ensemble.categories[feature][category]).to_numpy(float)
         design, root = np.column_stack([np.ones(len(at)), columns]), np.sqrt(weight[at])
         solution = np.linalg.lstsq(design * root[:, None], frame["y"].to_numpy()[at] * root, rcond=None)[0]
         predicted[at] = design @ solution
@@ -89,9 +89,9 @@ def test_all_rows_as_the_sample_give_the_tree_of_fit():
         np.testing.assert_allclose(tree.leaves_[name], alone.leaves_[name], rtol=1e-6, atol=1e-9, err_msg=name)
     for name, expected in alone.leaf_summary_.items():
         np.testing.assert_allclose(tree.leaf_summary_[name], expected, rtol=1e-8, err_msg=name)
-    np.testing.assert_allclose(tree.forest_.cover, alone.forest_.cover)
+    np.testing.assert_allclose(tree.forest_.ensemble.cover, alone.forest_.ensemble.cover)
     np.testing.assert_allclose(tree.feature_importances_, alone.feature_importances_, rtol=1e-6)
-    assert np.array_equal(tree.forest_.threshold, alone.forest_.threshold)
+    assert np.array_equal(tree.forest_.ensemble.threshold, alone.forest_.ensemble.threshold)
 
 
 def test_partitions_change_rounding_alone():
@@ -101,10 +101,10 @@ def test_partitions_change_rounding_alone():
     np.testing.assert_allclose(one.leaves_["coefficient"], many.leaves_["coefficient"], rtol=1e-9, atol=1e-12)
     assert one.leaf_summary_["n_rows"].tolist() == many.leaf_summary_["n_rows"].tolist()
     again = fitted(frame, 23, weight="w")
-    assert again.forest_.linear_coefficient.tobytes() == many.forest_.linear_coefficient.tobytes()
+    assert again.forest_.ensemble.linear_coefficient.tobytes() == many.forest_.ensemble.linear_coefficient.tobytes()
     with dask.config.set(scheduler="threads", num_workers=3):
         again = fitted(frame, 23, weight="w")
-    assert again.forest_.linear_coefficient.tobytes() == many.forest_.linear_coefficient.tobytes()
+    assert again.forest_.ensemble.linear_coefficient.tobytes() == many.forest_.ensemble.linear_coefficient.tobytes()
 
 
 def test_more_rows_than_the_sample_are_closer_to_the_truth():
@@ -125,13 +125,13 @@ def test_limits_and_rows_beyond_them_are_of_all_rows():
         tree = fitted(frame, 4, sample_rows=1500, clip=clip)
         leaves, free = tree.apply(frame.drop(columns="y")), fitted(frame, 4, sample_rows=1500, clip="none")
         predicted = free.predict(frame.drop(columns="y"))
-        for leaf, (low, high) in enumerate(tree.forest_.leaf_range):
+        for leaf, (low, high) in enumerate(tree.forest_.ensemble.leaf_range):
             at = leaves == leaf
             beyond = (predicted[at] < low) | (predicted[at] > high)
             assert tree.leaf_summary_["n_clipped"][leaf] == beyond.sum()
             if clip == "leaf":
                 assert (low, high) == (frame["y"][at].min(), frame["y"][at].max())
-    assert tree.forest_.leaf_range.max() > 50
+    assert tree.forest_.ensemble.leaf_range.max() > 50
 
 
 def test_constant_leaves_and_a_single_leaf():
@@ -168,8 +168,8 @@ def test_samples_are_in_proportion_and_by_seed():
 def test_sums_hold_whatever_rows_are_divided_into():
     frame = example(900)
     tree = fitted(frame, 1, weight="w", max_leaves=1)
-    (terms,) = leaf_terms(tree.forest_)
-    rows = silva.inputs.as_rows(frame.drop(columns=["y", "w"]), tree.forest_)
+    (terms,) = leaf_terms(tree.forest_.ensemble)
+    rows = silva.inputs.as_rows(frame.drop(columns=["y", "w"]), tree.forest_.ensemble)
     y, w = frame["y"].to_numpy(), frame["w"].to_numpy()
     whole = sums_of(terms, rows, y, w, 2.0)
     (parts,) = merge_all([[sums_of(terms, rows[i : i + 7], y[i : i + 7], w[i : i + 7], 2.0)] for i in range(0, 900, 7)])

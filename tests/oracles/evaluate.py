@@ -1,6 +1,6 @@
-"""Where the rows go and what they get: plain recursion over the arrays of a Forest, sharing no code with it.
+"""Where the rows go and what they get: plain recursion over the arrays of a forest, sharing no code with it.
 
-Written from the Forest docstring alone. Rows are numbers (float64); categories are their codes.
+Written from the docstring of TreeEnsemble alone. Rows are numbers (float64); categories are their codes.
 """
 
 from __future__ import annotations
@@ -19,47 +19,51 @@ if TYPE_CHECKING:
 
 def routed_values(forest: Forest, X: Any) -> NDArray[Any]:
     """Rows as the splits see them: in the row type, missing entries NaN, tiny numbers 0."""
+    trees = forest.ensemble
     given = np.asarray(X, np.float64)
     with np.errstate(over="ignore"):
-        values = given.astype(forest.threshold.dtype)
-        marker = np.asarray(forest.missing).astype(forest.threshold.dtype)
+        values = given.astype(trees.threshold.dtype)
+        marker = np.asarray(trees.missing).astype(trees.threshold.dtype)
     values = np.where(values == marker, np.asarray(np.nan, values.dtype), values)
-    if forest.zero_threshold > 0:
-        values = np.where(np.abs(values) <= forest.zero_threshold, np.asarray(0, values.dtype), values)
-    if len(forest.zero_missing):
-        values = np.where((values == 0) & forest.zero_missing, np.asarray(np.nan, values.dtype), values)
+    if trees.zero_threshold > 0:
+        values = np.where(np.abs(values) <= trees.zero_threshold, np.asarray(0, values.dtype), values)
+    if len(trees.zero_missing):
+        values = np.where((values == 0) & trees.zero_missing, np.asarray(np.nan, values.dtype), values)
     return values
 
 
 def visits(forest: Forest, X: Any) -> Iterator[tuple[int, int, NDArray[np.intp]]]:
     """Yield tree, node (an index into the forest's arrays) and the rows that reach it, parents before children."""
+    trees = forest.ensemble
     values = routed_values(forest, X)
-    for tree in range(len(forest.tree_offsets) - 1):
-        root = int(forest.tree_offsets[tree])
+    for tree in range(len(trees.tree_offsets) - 1):
+        root = int(trees.tree_offsets[tree])
         pending = [(root, np.arange(len(values)))]
         while pending:
             node, rows = pending.pop()
             yield tree, node, rows
-            if forest.feature[node] >= 0:
-                left = goes_left(forest, node, values[rows, forest.feature[node]])
-                child = root + int(forest.left[node])
+            if trees.feature[node] >= 0:
+                left = goes_left(forest, node, values[rows, trees.feature[node]])
+                child = root + int(trees.left[node])
                 pending += [(child, rows[left]), (child + 1, rows[~left])]
 
 
 def goes_left(forest: Forest, node: int, x: NDArray[Any]) -> NDArray[np.bool_]:
     """Side of values (in the row type, missing is NaN) at a split."""
-    threshold = forest.threshold[node]
-    if len(forest.category_set) and forest.category_set[node] >= 0:
-        left = _is_in_set(forest, int(forest.category_set[node]), threshold, x)
+    trees = forest.ensemble
+    threshold = trees.threshold[node]
+    if len(trees.category_set) and trees.category_set[node] >= 0:
+        left = _is_in_set(forest, int(trees.category_set[node]), threshold, x)
     else:
         left = (x < threshold) | (threshold == np.inf)
-    return np.where(np.isnan(x), forest.default_left[node], left)
+    return np.where(np.isnan(x), trees.default_left[node], left)
 
 
 def _is_in_set(forest: Forest, which: int, smallest: float, x: NDArray[Any]) -> NDArray[np.bool_]:
-    words = forest.set_words[forest.set_offsets[which] : forest.set_offsets[which + 1]]
+    trees = forest.ensemble
+    words = trees.set_words[trees.set_offsets[which] : trees.set_offsets[which + 1]]
     member = [word >> bit & 1 for word in words.tolist() for bit in range(32)]
-    others = bool(forest.set_others_left[which])
+    others = bool(trees.set_others_left[which])
     result = [
         bool(member[int(value)]) if member and smallest <= value < len(member) else others
         for value in x.astype(float).tolist()
@@ -69,27 +73,30 @@ def _is_in_set(forest: Forest, which: int, smallest: float, x: NDArray[Any]) -> 
 
 def leaves(forest: Forest, X: Any) -> NDArray[np.int64]:
     """Leaf that each row reaches in each tree, an index into `leaf_value`: (n_rows, n_trees)."""
-    result = np.full((len(X), len(forest.tree_offsets) - 1), -1, np.int64)
-    numbers = np.cumsum(forest.feature < 0) - 1
+    trees = forest.ensemble
+    result = np.full((len(X), len(trees.tree_offsets) - 1), -1, np.int64)
+    numbers = np.cumsum(trees.feature < 0) - 1
     for tree, node, rows in visits(forest, X):
-        if forest.feature[node] < 0:
+        if trees.feature[node] < 0:
             result[rows, tree] = numbers[node]
     return result
 
 
 def leaf_ids(forest: Forest, X: Any) -> NDArray[np.int32]:
     """The source library's leaf ids: (n_rows, n_trees)."""
-    return forest.leaf_id[leaves(forest, X)]
+    trees = forest.ensemble
+    return trees.leaf_id[leaves(forest, X)]
 
 
 def tree_values(forest: Forest, X: Any) -> NDArray[np.float64]:
     """What each tree adds to each output: (n_trees, n_rows, n_outputs)."""
+    trees = forest.ensemble
     reached = leaves(forest, X)
-    result = np.zeros((reached.shape[1], len(reached), len(forest.base_score)))
+    result = np.zeros((reached.shape[1], len(reached), len(trees.base_score)))
     for tree in range(reached.shape[1]):
-        values = leaf_values(forest, X, reached[:, tree]) * forest.tree_weight[tree]
+        values = leaf_values(forest, X, reached[:, tree]) * trees.tree_weight[tree]
         if values.shape[1] == 1 and result.shape[2] > 1:
-            result[tree, :, forest.tree_output[tree]] = values[:, 0]
+            result[tree, :, trees.tree_output[tree]] = values[:, 0]
         else:
             result[tree] = values
     return result
@@ -97,41 +104,44 @@ def tree_values(forest: Forest, X: Any) -> NDArray[np.float64]:
 
 def leaf_values(forest: Forest, X: Any, reached: NDArray[np.int64]) -> NDArray[np.float64]:
     """What the rows' leaves return in one tree: (n_rows, leaf_width)."""
-    if not len(forest.linear_offsets):
-        return forest.leaf_value[reached]
+    trees = forest.ensemble
+    if not len(trees.linear_offsets):
+        return trees.leaf_value[reached]
     rows, result = np.asarray(X, np.float64).tolist(), np.zeros((len(reached), 1))
     for row, leaf in enumerate(reached.tolist()):
-        value, lacks_number = float(forest.leaf_value[leaf, 0]), False
-        for term in range(int(forest.linear_offsets[leaf]), int(forest.linear_offsets[leaf + 1])):
-            x, category = rows[row][forest.linear_feature[term]], int(forest.linear_category[term])
+        value, lacks_number = float(trees.leaf_value[leaf, 0]), False
+        for term in range(int(trees.linear_offsets[leaf]), int(trees.linear_offsets[leaf + 1])):
+            x, category = rows[row][trees.linear_feature[term]], int(trees.linear_category[term])
             if category == -1:
                 lacks_number |= x != x
-                difference = 0.0 if x != x else x - forest.linear_mean[term]
+                difference = 0.0 if x != x else x - trees.linear_mean[term]
             else:
-                difference = float(x != x if category == -2 else x == category) - forest.linear_mean[term]
-            value += float(forest.linear_coefficient[term]) * difference
-        low, high = forest.leaf_range[leaf]
-        is_constant = lacks_number and len(forest.leaf_missing)
-        result[row] = forest.leaf_missing[leaf] if is_constant else min(max(value, low), high)
+                difference = float(x != x if category == -2 else x == category) - trees.linear_mean[term]
+            value += float(trees.linear_coefficient[term]) * difference
+        low, high = trees.leaf_range[leaf]
+        is_constant = lacks_number and len(trees.leaf_missing)
+        result[row] = trees.leaf_missing[leaf] if is_constant else min(max(value, low), high)
     return result
 
 
 def margins(forest: Forest, X: Any) -> NDArray[np.float64]:
     """Base score plus the trees: float64 (n_rows, n_outputs)."""
-    return forest.base_score + tree_values(forest, X).sum(axis=0)
+    trees = forest.ensemble
+    return trees.base_score + tree_values(forest, X).sum(axis=0)
 
 
 def term_sizes(forest: Forest, X: Any) -> NDArray[np.float64]:
     """Magnitudes of terms and constants of the equations that rows reach, added up: (n_rows, n_outputs)."""
+    trees = forest.ensemble
     reached, rows = leaves(forest, X), np.abs(np.nan_to_num(np.asarray(X, np.float64)))
-    result = np.zeros((len(reached), len(forest.base_score)))
+    result = np.zeros((len(reached), len(trees.base_score)))
     for tree in range(reached.shape[1]):
         for row, leaf in enumerate(reached[:, tree].tolist()):
-            terms = slice(int(forest.linear_offsets[leaf]), int(forest.linear_offsets[leaf + 1]))
-            numbers = np.where(forest.linear_category[terms] == -1, rows[row, forest.linear_feature[terms]], 1.0)
-            size = np.abs(forest.linear_coefficient[terms]) @ (numbers + np.abs(forest.linear_mean[terms]))
-            weight = abs(float(forest.tree_weight[tree]))
-            result[row, forest.tree_output[tree]] += weight * (size + abs(float(forest.leaf_value[leaf, 0])))
+            terms = slice(int(trees.linear_offsets[leaf]), int(trees.linear_offsets[leaf + 1]))
+            numbers = np.where(trees.linear_category[terms] == -1, rows[row, trees.linear_feature[terms]], 1.0)
+            size = np.abs(trees.linear_coefficient[terms]) @ (numbers + np.abs(trees.linear_mean[terms]))
+            weight = abs(float(trees.tree_weight[tree]))
+            result[row, trees.tree_output[tree]] += weight * (size + abs(float(trees.leaf_value[leaf, 0])))
     return result
 
 
@@ -141,9 +151,10 @@ def summation_bound(forest: Forest, X: Any, unit: float = 2.0**-24) -> NDArray[n
     Summing n + 1 terms takes n additions, each with a relative error of at most u of a partial sum that is at most the
     sum of the magnitudes; one more u for rounding the terms themselves, doubled for a product with a tree weight.
     """
-    size = np.abs(forest.base_score) + np.abs(tree_values(forest, X)).sum(axis=0)
-    n_roundings = len(forest.tree_offsets) - 1 + 2
-    if len(forest.linear_offsets):  # terms may cancel each other
+    trees = forest.ensemble
+    size = np.abs(trees.base_score) + np.abs(tree_values(forest, X)).sum(axis=0)
+    n_roundings = len(trees.tree_offsets) - 1 + 2
+    if len(trees.linear_offsets):  # terms may cancel each other
         size = size + term_sizes(forest, X)
-        n_roundings += int(np.diff(forest.linear_offsets).max(initial=0)) + 2
+        n_roundings += int(np.diff(trees.linear_offsets).max(initial=0)) + 2
     return n_roundings * unit / (1 - n_roundings * unit) * size

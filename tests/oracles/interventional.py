@@ -31,14 +31,16 @@ if TYPE_CHECKING:
 
 def players(forest: Forest) -> NDArray[np.int64]:
     """Features that any tree splits."""
-    return np.unique(forest.feature[forest.feature >= 0]).astype(np.int64)
+    trees = forest.ensemble
+    return np.unique(trees.feature[trees.feature >= 0]).astype(np.int64)
 
 
 def coalition_margins(forest: Forest, X: Any, background: Any) -> Floats:
     """Margins of mixed rows, (n_rows, n_background, 2^M, n_outputs); bit j of a coalition is player j."""
+    trees = forest.ensemble
     features, row, other = players(forest), shapley.sides(forest, X), shapley.sides(forest, background)
     member = (np.arange(2 ** len(features))[:, None] >> np.arange(len(features))) & 1 == 1
-    result = np.tile(forest.base_score, (len(row), len(other), len(member), 1)).astype(np.float64)
+    result = np.tile(trees.base_score, (len(row), len(other), len(member), 1)).astype(np.float64)
     for tree in shapley._trees(forest):
         waiting: list[tuple[int, Any]] = [(0, np.ones(result.shape[:3], np.bool_))]
         while waiting:

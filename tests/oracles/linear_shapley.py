@@ -37,80 +37,88 @@ def interactions(forest: Forest, X: Any, groups: list[list[int]] | None = None) 
 
 def _games(forest: Forest, X: Any) -> NDArray[np.float64]:
     """Value of each coalition less the base score, (n_rows, 2^n_features, n_outputs)."""
+    trees = forest.ensemble
     went_left, rows = shapley.sides(forest, X), np.asarray(X, np.float64)
     everyone = np.arange(forest.n_features)
     member = (np.arange(2**forest.n_features)[:, None] >> everyone) & 1 == 1
     result = np.zeros((len(rows), len(member), forest.n_outputs))
     leaf = -1
     for tree in range(forest.n_trees):
-        begin, end = forest.tree_offsets[tree : tree + 2]
+        begin, end = trees.tree_offsets[tree : tree + 2]
         weight = {0: np.ones((len(rows), len(member)))}
         game = np.zeros((len(rows), len(member)))
         for node in range(end - begin):
             at = begin + node
-            if forest.feature[at] < 0:
+            if trees.feature[at] < 0:
                 leaf += 1
                 game += weight[node] * _leaf_game(forest, leaf, rows, member)
                 continue
-            knows, takes_left = member[:, forest.feature[at]], went_left[:, at, None]
-            for child, takes in ((forest.left[at], takes_left), (forest.left[at] + 1, ~takes_left)):
-                share = forest.cover[begin + child] / forest.cover[at] if forest.cover[at] > 0 else 0.5
+            knows, takes_left = member[:, trees.feature[at]], went_left[:, at, None]
+            for child, takes in ((trees.left[at], takes_left), (trees.left[at] + 1, ~takes_left)):
+                share = trees.cover[begin + child] / trees.cover[at] if trees.cover[at] > 0 else 0.5
                 weight[int(child)] = weight[node] * np.where(knows, takes, share)
-        result[:, :, forest.tree_output[tree]] += forest.tree_weight[tree] * game
+        result[:, :, trees.tree_output[tree]] += trees.tree_weight[tree] * game
     return result
 
 
 def _leaf_game(forest: Forest, leaf: int, rows: NDArray[Any], member: NDArray[np.bool_]) -> NDArray[np.float64]:
     """Value of a leaf for each row and coalition."""
+    trees = forest.ensemble
     parts, lacking = np.zeros_like(rows), np.zeros_like(rows)
-    for term in range(forest.linear_offsets[leaf], forest.linear_offsets[leaf + 1]):
-        feature, category = forest.linear_feature[term], forest.linear_category[term]
-        x, mean = rows[:, feature], forest.linear_mean[term]
+    for term in range(trees.linear_offsets[leaf], trees.linear_offsets[leaf + 1]):
+        feature, category = trees.linear_feature[term], trees.linear_category[term]
+        x, mean = rows[:, feature], trees.linear_mean[term]
         if category == -1:
             deviation = np.where(np.isnan(x), 0, x - mean)
             lacking[:, feature] += np.isnan(x)
         else:
             deviation = np.where(np.isnan(x) if category == -2 else x == category, 1, 0) - mean
-        parts[:, feature] += forest.linear_coefficient[term] * deviation
-    value, total = forest.leaf_value[leaf, 0], parts.sum(axis=1)
-    at_means, returned = (np.clip(value + deviation, *forest.leaf_range[leaf]) for deviation in (0, total))
+        parts[:, feature] += trees.linear_coefficient[term] * deviation
+    value, total = trees.leaf_value[leaf, 0], parts.sum(axis=1)
+    at_means, returned = (np.clip(value + deviation, *trees.leaf_range[leaf]) for deviation in (0, total))
     clipped = (total != 0) & ((returned != value + total) | (at_means != value))
     parts[clipped] *= ((returned - at_means)[clipped] / total[clipped])[:, None]
-    if len(forest.leaf_missing):
+    if len(trees.leaf_missing):
         back = lacking.any(axis=1)
         share = lacking[back] / lacking[back].sum(axis=1, keepdims=True)
-        parts[back] = share * (forest.leaf_missing[leaf] - at_means)
+        parts[back] = share * (trees.leaf_missing[leaf] - at_means)
     return at_means + parts @ member.T
 
 
 def margins(forest: Forest, X: Any) -> NDArray[np.float64]:
     """Margins, (n_rows, n_outputs), of rows in the row type."""
+    trees = forest.ensemble
     went_left, rows = shapley.sides(forest, X), np.asarray(X, np.float64)
-    result = np.tile(forest.base_score, (len(rows), 1)).astype(np.float64)
-    leaf_of = np.cumsum(forest.feature < 0) - 1
+    result = np.tile(trees.base_score, (len(rows), 1)).astype(np.float64)
+    leaf_of = np.cumsum(trees.feature < 0) - 1
     for tree in range(forest.n_trees):
-        begin = forest.tree_offsets[tree]
+        begin = trees.tree_offsets[tree]
         for row in range(len(rows)):
             node = begin
-            while forest.feature[node] >= 0:
-                node = begin + forest.left[node] + (not went_left[row, node])
+            while trees.feature[node] >= 0:
+                node = begin + trees.left[node] + (not went_left[row, node])
             returned = _returned(forest, leaf_of[node], rows[row])
-            result[row, forest.tree_output[tree]] += forest.tree_weight[tree] * returned
+            result[row, trees.tree_output[tree]] += trees.tree_weight[tree] * returned
     return result
 
 
 def _returned(forest: Forest, leaf: int, row: NDArray[Any]) -> float:
-    value = forest.leaf_value[leaf, 0]
-    for term in range(forest.linear_offsets[leaf], forest.linear_offsets[leaf + 1]):
-        x, category, mean = row[forest.linear_feature[term]], forest.linear_category[term], forest.linear_mean[term]
+    trees = forest.ensemble
+    value = trees.leaf_value[leaf, 0]
+    for term in range(trees.linear_offsets[leaf], trees.linear_offsets[leaf + 1]):
+        x, category, mean = (
+            row[trees.linear_feature[term]],
+            trees.linear_category[term],
+            trees.linear_mean[term],
+        )
         if category == -1:
             deviation = 0.0 if np.isnan(x) else x - mean
         else:
             deviation = float(np.isnan(x) if category == -2 else x == category) - mean
-        if category == -1 and np.isnan(x) and len(forest.leaf_missing):
-            return float(forest.leaf_missing[leaf])
-        value += forest.linear_coefficient[term] * deviation
-    return float(np.clip(value, *forest.leaf_range[leaf]))
+        if category == -1 and np.isnan(x) and len(trees.leaf_missing):
+            return float(trees.leaf_missing[leaf])
+        value += trees.linear_coefficient[term] * deviation
+    return float(np.clip(value, *trees.leaf_range[leaf]))
 
 
 def interventional(forest: Forest, X: Any, background: Any, player_of: Any, weight: Any = None) -> NDArray[np.float64]:

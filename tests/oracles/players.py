@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 
 def path_dependent(forest: Forest, X: Any, player_of: Any) -> Floats:
     """Splits on known features follow the row, others send the shares of the covers down both sides."""
+    trees = forest.ensemble
     row, member = shapley.sides(forest, X), members(player_of)
-    result = np.tile(forest.base_score, (len(row), len(member), 1)).astype(np.float64)
+    result = np.tile(trees.base_score, (len(row), len(member), 1)).astype(np.float64)
     for tree in shapley._trees(forest):
         waiting: list[tuple[int, Any]] = [(0, np.ones(result.shape[:2]))]
         while waiting:
@@ -40,8 +41,9 @@ def path_dependent(forest: Forest, X: Any, player_of: Any) -> Floats:
 
 def interventional(forest: Forest, X: Any, background: Any, player_of: Any, weight: Any = None) -> Floats:
     """Mean over background rows of the margin of rows that have known features from X, others from the background."""
+    trees = forest.ensemble
     row, other, member = shapley.sides(forest, X), shapley.sides(forest, background), members(player_of)
-    margins = np.tile(forest.base_score, (len(row), len(other), len(member), 1)).astype(np.float64)
+    margins = np.tile(trees.base_score, (len(row), len(other), len(member), 1)).astype(np.float64)
     for tree in shapley._trees(forest):
         waiting: list[tuple[int, Any]] = [(0, np.ones(margins.shape[:3], np.bool_))]
         while waiting:

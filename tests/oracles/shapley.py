@@ -37,10 +37,11 @@ MAX_FEATURES = 10
 
 def sides(forest: Forest, X: Any) -> Bools:
     """Whether each row goes left at each node, (n_rows, n_nodes); False at leaves."""
+    trees = forest.ensemble
     rows = evaluate.routed_values(forest, X)
-    result = np.zeros((len(rows), len(forest.feature)), np.bool_)
-    for node in np.flatnonzero(forest.feature >= 0):
-        result[:, node] = evaluate.goes_left(forest, int(node), rows[:, forest.feature[node]])
+    result = np.zeros((len(rows), len(trees.feature)), np.bool_)
+    for node in np.flatnonzero(trees.feature >= 0):
+        result[:, node] = evaluate.goes_left(forest, int(node), rows[:, trees.feature[node]])
     return result
 
 
@@ -92,9 +93,10 @@ def interactions_by_leaf(forest: Forest, went_left: Bools) -> Floats:
 
 def expected_value(forest: Forest) -> Floats:
     """Value of the empty coalition, (n_outputs,)."""
+    trees = forest.ensemble
     nobody = np.zeros((1, forest.n_nodes), np.bool_)
     nothing = np.zeros(0, np.int64)
-    return forest.base_score + sum(_coalition_values(tree, nothing, nobody)[0, 0] for tree in _trees(forest))
+    return trees.base_score + sum(_coalition_values(tree, nothing, nobody)[0, 0] for tree in _trees(forest))
 
 
 def leaf_spread(forest: Forest) -> Floats:
@@ -127,19 +129,20 @@ class _Tree:
 
 
 def _trees(forest: Forest) -> Iterator[_Tree]:
+    trees = forest.ensemble
     leaf = 0
-    for t in range(len(forest.tree_offsets) - 1):
-        nodes = slice(forest.tree_offsets[t], forest.tree_offsets[t + 1])
-        feature, left = forest.feature[nodes], forest.left[nodes]
+    for t in range(len(trees.tree_offsets) - 1):
+        nodes = slice(trees.tree_offsets[t], trees.tree_offsets[t + 1])
+        feature, left = trees.feature[nodes], trees.left[nodes]
         at_leaf = feature < 0
         n_leaves = int(at_leaf.sum())
         outputs = (
-            slice(None) if forest.leaf_value.shape[1] > 1 else slice(forest.tree_output[t], forest.tree_output[t] + 1)
+            slice(None) if trees.leaf_value.shape[1] > 1 else slice(trees.tree_output[t], trees.tree_output[t] + 1)
         )
-        leaf_value = np.zeros((len(feature), len(forest.base_score)))
-        leaf_value[at_leaf, outputs] = forest.tree_weight[t] * forest.leaf_value[leaf : leaf + n_leaves]
+        leaf_value = np.zeros((len(feature), len(trees.base_score)))
+        leaf_value[at_leaf, outputs] = trees.tree_weight[t] * trees.leaf_value[leaf : leaf + n_leaves]
         leaf += n_leaves
-        yield _Tree(int(nodes.start), feature, left, _shares(feature, left, forest.cover[nodes]), leaf_value)
+        yield _Tree(int(nodes.start), feature, left, _shares(feature, left, trees.cover[nodes]), leaf_value)
 
 
 def _shares(feature: NDArray[np.int32], left: NDArray[np.int32], cover: Floats) -> Floats:

@@ -61,14 +61,14 @@ def adversarial_rows(
 def _at_splits(forest: Forest, base_rows, specials, rng):
     """One row that reaches each split, and the values to try there."""
     for _, node, rows in visits(forest, base_rows):
-        if forest.feature[node] >= 0 and len(rows):
-            yield rng.choice(rows), forest.feature[node], np.array([*_at_split(forest, node), *specials])
+        if forest.ensemble.feature[node] >= 0 and len(rows):
+            yield rng.choice(rows), forest.ensemble.feature[node], np.array([*_at_split(forest, node), *specials])
 
 
 def _at_split(forest: Forest, node: int) -> list[float]:
-    if len(forest.category_set) and forest.category_set[node] >= 0:
-        return _near_set(forest, forest.category_set[node])
-    return near(float(forest.threshold[node]))
+    if len(forest.ensemble.category_set) and forest.ensemble.category_set[node] >= 0:
+        return _near_set(forest, forest.ensemble.category_set[node])
+    return near(float(forest.ensemble.threshold[node]))
 
 
 def near(threshold: float) -> list[float]:
@@ -86,7 +86,7 @@ def near(threshold: float) -> list[float]:
 
 
 def _near_set(forest: Forest, which: int) -> list[float]:
-    n_bits = 32 * int(forest.set_offsets[which + 1] - forest.set_offsets[which])
+    n_bits = 32 * int(forest.ensemble.set_offsets[which + 1] - forest.ensemble.set_offsets[which])
     last = np.arange(max(0, n_bits - 64), n_bits + 2, dtype=np.float64)
     first = np.arange(min(n_bits, 40), dtype=np.float64)
     return [*CATEGORIES, *first, *last, *(first + 0.5), *np.nextafter(first + 1, 0)]
@@ -94,7 +94,7 @@ def _near_set(forest: Forest, which: int) -> list[float]:
 
 def _everywhere(forest: Forest, base_rows, specials, rng):
     """Zeros, denormals and special values in every column."""
-    marker = [] if np.isnan(forest.missing) else near(forest.missing)
+    marker = [] if np.isnan(forest.ensemble.missing) else near(forest.ensemble.missing)
     for feature in range(forest.n_features):
         yield rng.integers(len(base_rows)), feature, np.array([*NUMBERS, *marker, *specials])
 

@@ -56,7 +56,7 @@ def _check_leaves(forest: Forest, X: Any, given: Any, leaves: Any) -> None:
     expected = leaves.reshape(len(leaves), -1)
     _assert_same(evaluate.leaf_ids(forest, X), expected, X)
     ids = forest.predict(given, output="leaf")
-    assert ids.shape == (len(leaves), *(forest.leaf_shape or (forest.n_trees,)))
+    assert ids.shape == (len(leaves), *(forest.ensemble.leaf_shape or (forest.n_trees,)))
     _assert_same(ids.reshape(len(leaves), -1), expected, X)
 
 
@@ -76,7 +76,7 @@ def _check_margins(forest: Forest, X: Any, given: Any, margins: Any, bound: Any)
     assert np.isfinite(expected).all()
     assert (np.abs(evaluate.margins(forest, X) - expected) <= bound).all()
     found = forest.predict(given, output="margin")
-    assert found.dtype == forest.result_dtype
+    assert found.dtype == forest.ensemble.result_dtype
     # Both sides round.
     assert (np.abs(found.reshape(bound.shape) - expected) <= 2 * bound).all()
 
@@ -86,7 +86,7 @@ def _check_predictions(
 ) -> None:
     found = forest.predict(given)
     assert found.shape == predictions.shape
-    if forest.prediction in {"response", "margin"}:
+    if forest.ensemble.prediction in {"response", "margin"}:
         _assert_close(found, predictions, bound, unit)
         return
     differ = (found != predictions).reshape(len(found), -1).any(axis=1)

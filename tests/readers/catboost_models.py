@@ -155,7 +155,7 @@ def to_values(forest: Forest, codes: Any) -> Any:
     """Rows of objects for rows of numbers whose categories are the forest's codes, and those codes made whole."""
     known = [set(map(str, column)) for column in make_frame().astype(object).to_numpy().T]
     values, codes = np.array(codes, object), np.array(codes)
-    for feature, table in enumerate(forest.categories):
+    for feature, table in enumerate(forest.ensemble.categories):
         if table is None:
             continue
         texts = {category_hash(text): text for text in known[feature]}
@@ -171,7 +171,7 @@ def to_values(forest: Forest, codes: Any) -> Any:
 def to_codes(forest: Forest, frame: Any) -> Any:
     """The forest's codes for the rows of a frame; values that no split tests get the first code beyond."""
     codes = np.zeros(frame.shape)
-    for feature, table in enumerate(forest.categories):
+    for feature, table in enumerate(forest.ensemble.categories):
         column = frame.iloc[:, feature]
         if table is None:
             codes[:, feature] = column

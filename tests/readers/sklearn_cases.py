@@ -39,7 +39,7 @@ def columns(**options):
 
 
 def sources_of(forest):
-    return [" + ".join(columns) for columns in forest.transform.source_columns]
+    return [" + ".join(columns) for columns in forest.ensemble.transform.source_columns]
 
 
 def check(model, X, **options):

@@ -45,7 +45,7 @@ def three(y):
 def check(model, X, *, margins=None, leaves=None, allow_inf=False, max_rows=MAX_ROWS):
     """Compare with a fitted estimator on adversarial rows; `margins` and `leaves` are functions of rows."""
     forest = silva.load(model)
-    rows = adversarial_rows(forest, X, allow_nan=forest.nan_allowed, allow_inf=allow_inf, max_rows=max_rows)
+    rows = adversarial_rows(forest, X, allow_nan=forest.ensemble.nan_allowed, allow_inf=allow_inf, max_rows=max_rows)
     with np.errstate(invalid="ignore"):  # the library adds all entries up to look for NaN, also -3.4e38 and 3.4e38
         expected = {
             "leaves": None if leaves is None else leaves(rows),
@@ -54,7 +54,7 @@ def check(model, X, *, margins=None, leaves=None, allow_inf=False, max_rows=MAX_
             "probabilities": model.predict_proba(rows) if hasattr(model, "predict_proba") else None,
         }
     assert_agrees(forest, rows, **expected, sums="float64")
-    assert forest.nan_allowed == takes(model, np.nan)
+    assert forest.ensemble.nan_allowed == takes(model, np.nan)
     assert forest.source.startswith("scikit-learn")
     for classes, expected in zip(forest.classes, _classes(model), strict=True):
         np.testing.assert_array_equal(classes, expected)

@@ -25,7 +25,7 @@ DOCUMENTS = sorted(path for path in DATA.glob("catboost-*") if path.suffix != ".
 
 def assert_model_agrees(model, forest, X):
     """CatBoost gets copies: it makes arrays read-only."""
-    has_labels = forest.link in {"logistic", "softmax", "one_vs_all"}
+    has_labels = forest.ensemble.link in {"logistic", "softmax", "one_vs_all"}
     margins = catboost.CatBoost.predict(model, X.copy(), prediction_type="RawFormulaVal")
     assert_agrees(
         forest,
@@ -67,8 +67,8 @@ def test_both_documents_give_the_same_forest(name, tmp_path):
     for suffix in ("cbm", "json"):
         model.save_model(str(tmp_path / f"model.{suffix}"), format=suffix)
         forests.append(silva.load(tmp_path / f"model.{suffix}"))
-    for field in dataclasses.fields(silva.Forest):
-        first, second = (getattr(forest, field.name) for forest in forests)
+    for field in dataclasses.fields(forests[0].ensemble):
+        first, second = (getattr(forest.ensemble, field.name) for forest in forests)
         np.testing.assert_array_equal(first, second)
 
 
@@ -84,12 +84,12 @@ def test_there_are_documents():
 
 def test_row_types():
     """The largest float32 is a border where missing values come last; infinity lies beyond it."""
-    assert silva.load(MODELS["rmse"]().model).threshold.dtype == np.float32
+    assert silva.load(MODELS["rmse"]().model).ensemble.threshold.dtype == np.float32
     model, rows = MODELS["missing last"]()
     forest = silva.load(model)
-    assert forest.threshold.dtype == np.float64
+    assert forest.ensemble.threshold.dtype == np.float64
     largest, beyond = float(np.finfo(np.float32).max), 2.0**128 - 2.0**103
-    feature = forest.feature[forest.threshold == beyond][0]
+    feature = forest.ensemble.feature[forest.ensemble.threshold == beyond][0]
     leaves = {}
     for value in (largest, np.nextafter(beyond, 0), beyond, 3.5e38, 1e39, np.inf, np.nan, -np.inf):
         X = rows.copy()
@@ -152,7 +152,7 @@ def test_covers_are_the_weights_of_the_leaves():
         covers = np.zeros(forest.n_nodes)
         for _, node, rows in evaluate.visits(forest, make_rows()):
             covers[node] = weights[rows].sum()
-        np.testing.assert_array_equal(forest.cover, covers)
+        np.testing.assert_array_equal(forest.ensemble.cover, covers)
 
 
 def shap_values(model, rows):

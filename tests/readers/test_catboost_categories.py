@@ -143,8 +143,8 @@ def test_missing_values_of_frames(model):
 def test_columns_that_no_split_tests(model):
     forest = silva.load(model)
     spare = forest.feature_names.index("spare")
-    assert len(forest.categories[spare]) == 0
-    assert (forest.feature != spare).all()
+    assert len(forest.ensemble.categories[spare]) == 0
+    assert (forest.ensemble.feature != spare).all()
 
 
 @pytest.mark.parametrize("suffix", ["cbm", "json"])
@@ -154,7 +154,7 @@ def test_files(suffix, model, tmp_path):
     np.testing.assert_allclose(silva.load(path).predict(make_frame()), model.predict(make_frame()), rtol=0, atol=1e-13)
     silva.load(path).save(tmp_path / "model.silva")
     loaded = silva.load(tmp_path / "model.silva")
-    assert loaded.category_hash == "city64"
+    assert loaded.ensemble.category_hash == "city64"
     np.testing.assert_array_equal(loaded.predict(make_frame()), silva.load(path).predict(make_frame()))
 
 
@@ -207,8 +207,8 @@ def test_text_names_hashes():
 
 def test_rows_on_a_gpu_cannot_be_translated(model):
     with pytest.raises(NotImplementedError, match="CatBoost translates categories by value"):
-        check_gpu_rows(None, silva.load(model), 0)
+        check_gpu_rows(None, silva.load(model).ensemble, 0)
 
 
 def test_numbers_need_no_hashes():
-    assert silva.load(MODELS["rmse"]().model).category_hash == ""
+    assert silva.load(MODELS["rmse"]().model).ensemble.category_hash == ""

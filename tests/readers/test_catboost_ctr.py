@@ -51,11 +51,11 @@ def adversarial(model_or_forest, frame):
     rng = np.random.default_rng(1)
     rows = pandas.concat([frame, make_frame(5, 600, unseen=True)], ignore_index=True)
     forest = model_or_forest
-    for column, name in enumerate(forest.transform.names or ()):
+    for column, name in enumerate(forest.ensemble.transform.names or ()):
         if name not in {"x", "y"}:
             continue
-        splits = np.clip(forest.threshold[forest.feature == column], -3e38, 3e38).astype(np.float32)
-        borders = [b for table in forest.transform.tables for c, b in table.projection.borders if c == column]
+        splits = np.clip(forest.ensemble.threshold[forest.ensemble.feature == column], -3e38, 3e38).astype(np.float32)
+        borders = [b for table in forest.ensemble.transform.tables for c, b in table.projection.borders if c == column]
         values = np.concatenate([splits, np.array(borders, np.float32), np.array([0, -0.0, np.inf, -np.inf, np.nan])])
         near = [np.nextafter(values, np.float32(side)) for side in (-np.inf, np.inf)]
         values = np.concatenate([values, *near]).astype(float)
@@ -107,9 +107,12 @@ def test_many_rows_have_the_statistics_of_few(frame):
     few = np.concatenate([forest.predict(rows[at : at + 3], output="margin") for at in range(0, 90, 3)])
     many = forest.predict(pandas.concat([rows] * 300), output="margin")
     np.testing.assert_array_equal(many, np.tile(few, 300))
-    tables = statistics._lookup_of(forest.transform).tables
-    n_parts = len(statistics._lookup_of(forest.transform).parts)
-    out, values = np.empty((len(forest.transform.statistics), 5), np.float32), [np.arange(2, dtype=np.int32)] * n_parts
+    tables = statistics._lookup_of(forest.ensemble.transform).tables
+    n_parts = len(statistics._lookup_of(forest.ensemble.transform).parts)
+    out, values = (
+        np.empty((len(forest.ensemble.transform.statistics), 5), np.float32),
+        [np.arange(2, dtype=np.int32)] * n_parts,
+    )
     for code in (-1, 2):
         with pytest.raises(ValueError, match="a code has no value"):
             tables.look_up(np.full((n_parts, 5), code, np.int32), values, out, 1)
@@ -136,7 +139,7 @@ def frame():
 def test_predictions_are_those_of_catboost(name, frame, tmp_path):
     model = train(name, frame)
     forest = silva.load(model, check=frame)
-    if forest.transform is None:
+    if forest.ensemble.transform is None:
         pytest.skip("the trees test no statistic")
     rows = adversarial(forest, frame)
     expected = model.predict(rows, prediction_type="RawFormulaVal")
@@ -154,7 +157,7 @@ def test_predictions_are_those_of_catboost(name, frame, tmp_path):
 
 
 def test_there_are_forty_models_of_all_kinds(frame):
-    made = [silva.load(train(name, frame)).transform for name in MODELS]
+    made = [silva.load(train(name, frame)).ensemble.transform for name in MODELS]
     made = [one for one in made if one is not None]
     assert len(made) >= 40
     assert {one.kind for each in made for one in each.statistics} == set(ALL_KINDS)
@@ -206,7 +209,7 @@ def test_many_rows_are_those_of_catboost(name, frame):
     model = train(name, frame)
     forest = silva.load(model)
     rows = make_frame(7, 12_000, unseen=True)
-    if forest.transform is not None:
+    if forest.ensemble.transform is not None:
         rows = pandas.concat([rows, adversarial(forest, frame)], ignore_index=True)
     expected = model.predict(rows, prediction_type="RawFormulaVal")
     np.testing.assert_array_equal(forest.predict(rows, output="leaf"), model.calc_leaf_indexes(rows))
@@ -220,7 +223,7 @@ def test_files_keep_the_tables(name, mmap, frame, tmp_path):
     path = tmp_path / "model.silva"
     forest = silva.load(train(name, frame))
     forest.save(path)
-    again, rows = silva.load(path, mmap=mmap), adversarial(forest, frame) if forest.transform else frame
+    again, rows = silva.load(path, mmap=mmap), adversarial(forest, frame) if forest.ensemble.transform else frame
     for output in ("prediction", "margin"):
         np.testing.assert_array_equal(again.predict(rows, output=output), forest.predict(rows, output=output))
     assert again.feature_names == forest.feature_names

@@ -41,7 +41,7 @@ def check_booster(booster, data):
         predictions=booster.predict(rows),
         sums="float64",
     )
-    assert forest.result_dtype == "float64"
+    assert forest.ensemble.result_dtype == "float64"
     return forest
 
 
@@ -53,8 +53,8 @@ def averaged_trees(booster):
 
 def test_trees_of_one_leaf(data):
     forest = check_booster(train(data, {"min_data_in_leaf": 300}), data)
-    assert (np.diff(forest.tree_offsets) == 1).all()
-    assert forest.cover[0] in {N_ROWS, 0}  # versions before 4.4 or so do not count them
+    assert (np.diff(forest.ensemble.tree_offsets) == 1).all()
+    assert forest.ensemble.cover[0] in {N_ROWS, 0}  # versions before 4.4 or so do not count them
 
 
 def test_covers_are_the_rows_of_the_nodes(data):
@@ -62,7 +62,7 @@ def test_covers_are_the_rows_of_the_nodes(data):
     counts = np.zeros(forest.n_nodes)
     for _, node, rows in evaluate.visits(forest, data[0]):
         counts[node] = len(rows)
-    np.testing.assert_array_equal(forest.cover, counts)
+    np.testing.assert_array_equal(forest.ensemble.cover, counts)
 
 
 def noisy(y):
@@ -89,7 +89,7 @@ def test_continued_training(data):
 
 def test_zeros_are_missing_where_it_matters(data):
     forest = silva.load(train(data, {"zero_as_missing": True}))
-    assert forest.zero_missing.tolist() == [True, True, False, False, False]
+    assert forest.ensemble.zero_missing.tolist() == [True, True, False, False, False]
     assert len(reader.read(train(data, {})).zero_missing) == 0
 
 
@@ -124,7 +124,7 @@ def test_missing_categories(missing_type, data):
         lambda line: "decision_type=" + " ".join(_with_missing_type(word, missing_type) for word in line[1].split()),
         text,
     )
-    assert check_booster(lgb.Booster(model_str=edited), data).is_categorical
+    assert check_booster(lgb.Booster(model_str=edited), data).ensemble.is_categorical
 
 
 @pytest.mark.parametrize("zero", ["0", "-0"])
@@ -205,7 +205,7 @@ def test_classifier_with_an_objective_of_its_own_predicts_margins(data):
 
     model = lgb.LGBMClassifier(n_estimators=5, objective=logistic, **COMMON).fit(X, y > 0.5)
     forest = silva.load(model)
-    assert (forest.classes, forest.prediction, forest.link) == ((), "response", "identity")
+    assert (forest.classes, forest.ensemble.prediction, forest.ensemble.link) == ((), "response", "identity")
     rows = adversarial(forest, data)
     assert_agrees(
         forest, rows, model.predict(rows, pred_leaf=True), model.predict(rows, raw_score=True), sums="float64"
@@ -259,7 +259,7 @@ def frame_model(frame, data):
 
 def test_category_tables_of_frames(frame, frame_model):
     forest = silva.load(frame_model)
-    tables = [None if table is None else table.tolist() for table in forest.categories]
+    tables = [None if table is None else table.tolist() for table in forest.ensemble.categories]
     assert tables == [None, ["z", "y", "x", "w"], None, [10, 20, 30], [False, True], ["only"]]
     assert forest.feature_names == ("a", "letter", "two_words", "rank", "flag", "constant")
     codes = np.column_stack([column.cat.codes if column.dtype == "category" else column for _, column in frame.items()])
@@ -294,8 +294,8 @@ def test_file_predicts_as_its_booster(frame_model, tmp_path):
     frame_model.save_model(path)
     forest, live = silva.load(path), silva.load(frame_model)
     for name in ("feature", "threshold", "left", "leaf_value", "cover", "set_words"):
-        np.testing.assert_array_equal(getattr(forest, name), getattr(live, name))
-    assert forest.categories[1].tolist() == ["z", "y", "x", "w"]
+        np.testing.assert_array_equal(getattr(forest.ensemble, name), getattr(live.ensemble, name))
+    assert forest.ensemble.categories[1].tolist() == ["z", "y", "x", "w"]
 
 
 def _with_tables(text, tables, infos):

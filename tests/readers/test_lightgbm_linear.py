@@ -57,7 +57,7 @@ def categorical(data, params, n_trees=12):
 
 def check(booster, data):
     forest = silva.load(booster)
-    assert forest.has_linear_leaves
+    assert forest.ensemble.has_linear_leaves
     # Where an equation meets infinity both give infinity or no number, which no bound compares.
     rows = adversarial(forest, data)
     rows = rows[~np.isinf(rows).any(axis=1) & (np.nan_to_num(np.abs(rows)) < 1e30).all(axis=1)]
@@ -71,12 +71,12 @@ def check(booster, data):
 @pytest.mark.parametrize("name", MODELS)
 def test_linear_trees_agree(name, data):
     forest = check(train(data, LINEAR | MODELS[name]), data)
-    assert len(forest.linear_feature) > 10
+    assert len(forest.ensemble.linear_feature) > 10
 
 
 @pytest.mark.parametrize("name", ["default", "many leaves", "dart", "penalty", "fair", "huber", "few bins"])
 def test_linear_trees_of_categories_agree(name, data):
-    assert check(categorical(data, MODELS[name]), data).is_categorical
+    assert check(categorical(data, MODELS[name]), data).ensemble.is_categorical
 
 
 def test_continued_training_from_constant_leaves(data):
@@ -125,15 +125,15 @@ def test_means_are_those_of_the_rows_in_the_leaf(data):
     X, _ = data
     forest = silva.load(train(data, LINEAR)).with_means(X)
     ids = forest.predict(X, output="leaf")
-    tree = int(np.searchsorted(forest.linear_offsets[forest.leaf_offsets], 1))
-    for leaf in range(forest.leaf_offsets[tree - 1], forest.leaf_offsets[tree]):
-        inside = X[ids[:, tree - 1] == forest.leaf_id[leaf]]
-        terms = slice(*forest.linear_offsets[leaf : leaf + 2])
+    tree = int(np.searchsorted(forest.ensemble.linear_offsets[forest.ensemble.leaf_offsets], 1))
+    for leaf in range(forest.ensemble.leaf_offsets[tree - 1], forest.ensemble.leaf_offsets[tree]):
+        inside = X[ids[:, tree - 1] == forest.ensemble.leaf_id[leaf]]
+        terms = slice(*forest.ensemble.linear_offsets[leaf : leaf + 2])
         np.testing.assert_allclose(
-            forest.linear_mean[terms], np.nanmean(inside[:, forest.linear_feature[terms]], axis=0)
+            forest.ensemble.linear_mean[terms], np.nanmean(inside[:, forest.ensemble.linear_feature[terms]], axis=0)
         )
     few = silva.load(train(data, LINEAR)).with_means(X[:1])
-    assert np.isfinite(few.linear_mean).all()
+    assert np.isfinite(few.ensemble.linear_mean).all()
 
 
 def test_means_of_constant_leaves_are_refused(data):
@@ -168,4 +168,4 @@ def test_equations_that_do_not_fit_are_refused(name, data, tmp_path):
 def test_rows_of_training_reach_every_kind_of_leaf(data):
     forest = silva.load(train(data, LINEAR | {"num_leaves": 60, "min_data_in_leaf": 2}))
     assert len(data[0]) == N_ROWS
-    assert {0, 1, 2} <= set(np.diff(forest.linear_offsets).tolist())
+    assert {0, 1, 2} <= set(np.diff(forest.ensemble.linear_offsets).tolist())

@@ -52,8 +52,10 @@ def test_silva_file(tmp_path):
     forest = stump()
     forest.save(tmp_path / "forest.silva")
     loaded = silva.load(tmp_path / "forest.silva")
-    np.testing.assert_array_equal(loaded.threshold, forest.threshold)
-    np.testing.assert_array_equal(silva.load(str(tmp_path / "forest.silva")).leaf_value, forest.leaf_value)
+    np.testing.assert_array_equal(loaded.ensemble.threshold, forest.ensemble.threshold)
+    np.testing.assert_array_equal(
+        silva.load(str(tmp_path / "forest.silva")).ensemble.leaf_value, forest.ensemble.leaf_value
+    )
 
 
 @pytest.mark.parametrize("suffix", [".json", ".ubj"])
@@ -207,7 +209,7 @@ def test_lazy_names():
 def test_a_model_tree():
     X = np.random.default_rng(0).normal(size=(200, 3))
     tree = silva.ModelTreeRegressor(generations=20, random_state=0).fit(X, np.abs(X[:, 0]))
-    assert silva.load(tree, check=X) is tree.forest_
+    assert silva.load(tree, check=X).ensemble is tree.forest_.ensemble
 
 
 def test_a_model_tree_that_is_not_fitted():

@@ -27,14 +27,14 @@ def data():
 def check(model, data, rows=None, whole_numbers=False):
     """Margins' rounding is the only tolerance; the values of leaves differ, so that a wrong side is seen."""
     forest = silva.load(model)
-    dtype = forest.threshold.dtype
+    dtype = forest.ensemble.threshold.dtype
     X = adversarial_rows(forest, data[0] if rows is None else rows, max_rows=6000)
     with np.errstate(over="ignore"):
         X = X.astype(dtype).astype(np.float64)
     if whole_numbers:  # onnxruntime truncates some members of sets and not others
         X = X[(~np.isfinite(X) | (np.floor(X) == X)).all(axis=1)]
     outputs = models.run(model, X)
-    unit = 2.0**-53 if forest.result_dtype == "float64" else 2.0**-24
+    unit = 2.0**-53 if forest.ensemble.result_dtype == "float64" else 2.0**-24
     coded = codes(forest, X)
     bound = evaluate.summation_bound(forest, coded, unit).max(axis=1, keepdims=True)
     scores = outputs[-1].reshape(len(X), -1) if not isinstance(outputs[-1], list) else by_label(outputs[-1])
@@ -59,7 +59,7 @@ def check(model, data, rows=None, whole_numbers=False):
 def codes(forest, X):
     """Positions of values in the tables of the features that are tested for equality."""
     result = X.copy()
-    for feature, table in enumerate(forest.categories or ()):
+    for feature, table in enumerate(forest.ensemble.categories or ()):
         if table is not None:
             same = X[:, feature, None] == table
             result[:, feature] = np.where(same.any(axis=1), same.argmax(axis=1), np.nan)
@@ -71,8 +71,8 @@ def by_label(rows):
 
 
 def is_tied(forest, margin, bound):
-    if forest.prediction in {"positive", "second_positive"}:
-        return np.abs(margin[:, -1] - forest.prediction_offset) <= 2 * bound[:, 0]
+    if forest.ensemble.prediction in {"positive", "second_positive"}:
+        return np.abs(margin[:, -1] - forest.ensemble.prediction_offset) <= 2 * bound[:, 0]
     largest = np.sort(margin, axis=1)
     return largest[:, -1] - largest[:, -2] <= 4 * bound[:, 0]
 
@@ -107,7 +107,7 @@ def test_an_exponential_behind_the_trees(data):
 
     model = lightgbm.LGBMRegressor(n_estimators=6, objective="poisson", verbose=-1).fit(data[0], np.abs(data[1]))
     converted = onnxmltools.convert_lightgbm(model, initial_types=[("input", FloatTensorType([None, 4]))])
-    assert check(converted, data).link == "exp"
+    assert check(converted, data).ensemble.link == "exp"
 
 
 @pytest.mark.parametrize("kind", ["number", "two", "three"])
@@ -193,7 +193,7 @@ def test_equality_and_membership(modes, double, data):
         members=[value for value in VALUES if value == int(value)],
         tracks=lambda inner: [0] * len(inner),
     )
-    assert check(model, data, rows_of_values(), whole_numbers=modes == [6]).is_categorical
+    assert check(model, data, rows_of_values(), whole_numbers=modes == [6]).ensemble.is_categorical
 
 
 def test_chains_of_equalities(data):

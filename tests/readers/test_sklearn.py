@@ -144,8 +144,8 @@ def test_missing_values_in_training(name, holes, y):
     except ValueError:
         pytest.skip("this version of scikit-learn refuses NaN here")
     forest = check(model, holes, margins=model.predict, leaves=model.apply)
-    assert forest.nan_allowed
-    assert forest.default_left[forest.feature >= 0].any()
+    assert forest.ensemble.nan_allowed
+    assert forest.ensemble.default_left[forest.ensemble.feature >= 0].any()
 
 
 def test_sparse_training(X, y):
@@ -158,7 +158,7 @@ def test_covers_are_the_weights_of_the_nodes(X, y):
     weights = np.random.default_rng(0).random(N_ROWS)
     forest = silva.load(tree.DecisionTreeRegressor(max_depth=4).fit(X, y, sample_weight=weights))
     for _, node, rows in evaluate.visits(forest, X):
-        assert forest.cover[node] == pytest.approx(weights[rows].sum(), rel=1e-12)
+        assert forest.ensemble.cover[node] == pytest.approx(weights[rows].sum(), rel=1e-12)
 
 
 def test_column_names(X, y):
@@ -182,7 +182,7 @@ def test_isolation_forest_agrees(name, X):
     allow_inf = takes(model, np.inf)  # since scikit-learn 1.6
     forest = check(model, X, margins=lambda rows: -np.log2(-model.score_samples(rows)), allow_inf=allow_inf)
     # The logarithm has lost a few units in the last place of the scores; the leaves say it exactly.
-    rows = adversarial_rows(forest, X, allow_nan=forest.nan_allowed, allow_inf=allow_inf, max_rows=MAX_ROWS)
+    rows = adversarial_rows(forest, X, allow_nan=forest.ensemble.nan_allowed, allow_inf=allow_inf, max_rows=MAX_ROWS)
     with np.errstate(invalid="ignore"):
         scores = model.score_samples(rows)
     np.testing.assert_allclose(-(2.0 ** -evaluate.margins(forest, rows)[:, 0]), scores, rtol=1e-14)
@@ -244,7 +244,7 @@ def test_leaf_ids_of_bagging_are_those_of_its_trees(X, y):
     expected = [
         e.apply(X[:, columns]) for e, columns in zip(model.estimators_, model.estimators_features_, strict=True)
     ]
-    np.testing.assert_array_equal(evaluate.leaf_ids(reader.read(model), X), np.column_stack(expected))
+    np.testing.assert_array_equal(evaluate.leaf_ids(silva.Forest(reader.read(model)), X), np.column_stack(expected))
 
 
 REFUSED = {

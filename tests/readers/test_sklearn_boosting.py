@@ -163,7 +163,7 @@ def test_hist_gradient_boosting_agrees(name, with_holes, X, y, holes):
 
 def check_hist(model, X):
     forest = silva.load(model)
-    assert forest.threshold.dtype == np.float64
+    assert forest.ensemble.threshold.dtype == np.float64
     return check(model, X, margins=model._raw_predict, leaves=lambda rows: hist_leaves(model, rows), allow_inf=True)
 
 
@@ -194,7 +194,7 @@ def test_thresholds_that_only_tell_missing_values():
     X[::2, 0] = np.nan
     target = np.isnan(X[:, 0]) * 5.0 + 0.01 * X[:, 1]
     model = ensemble.HistGradientBoostingRegressor(max_iter=4).fit(X, target)
-    assert np.isposinf(check_hist(model, X).threshold).any()
+    assert np.isposinf(check_hist(model, X).ensemble.threshold).any()
 
 
 @pytest.fixture(scope="module")
@@ -229,7 +229,7 @@ def test_hist_categories(category_rows, early_stopping):
         random_state=0,
     ).fit(X, y)
     forest = silva.load(model)
-    assert forest.is_categorical
+    assert forest.ensemble.is_categorical
     rows = with_odd_categories(adversarial_rows(forest, encoded(model, X), max_rows=MAX_ROWS), forest)
     assert_agrees(
         forest,
@@ -252,7 +252,7 @@ def test_hist_codes_that_its_encoder_never_makes(category_rows):
     for feature in (1, 3):
         rows[:, feature] = rng.choice([-7.0, -0.5, -0.0, 2.7, 59.0, 61.0, 64.0, 100.5, 255.0, np.nan], len(rows))
     expected = leaves_of_codes(model, rows[:, [1, 3, 0, 2]])
-    assert forest.default_left[forest.category_set >= 0].any()
+    assert forest.ensemble.default_left[forest.ensemble.category_set >= 0].any()
     np.testing.assert_array_equal(evaluate.leaf_ids(forest, rows), expected)
 
 
@@ -261,7 +261,7 @@ def with_odd_categories(codes, forest):
     rng = np.random.default_rng(8)
     rows = codes.copy()
     for feature in (1, 3):
-        table = forest.categories[feature]
+        table = forest.ensemble.categories[feature]
         rows[np.isinf(rows[:, feature]), feature] = 61.0  # the encoder refuses infinity
         known = np.isin(codes[:, feature], np.arange(len(table)))
         rows[known, feature] = table[codes[known, feature].astype(int)]
@@ -283,7 +283,7 @@ def test_hist_categories_of_frames():
     target = frame["number"] + 2.0 * (frame["letter"] == "y") + frame["size"].astype(float)
     model = ensemble.HistGradientBoostingRegressor(categorical_features="from_dtype", max_iter=15).fit(frame, target)
     forest = silva.load(model)
-    tables = [None if table is None else table.tolist() for table in forest.categories]
+    tables = [None if table is None else table.tolist() for table in forest.ensemble.categories]
     assert tables == [None, ["x", "y", "z"], None, [10, 20, 30]]
     assert forest.feature_names == ("number", "letter", "other", "size")
     other = frame.copy()

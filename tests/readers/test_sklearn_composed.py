@@ -172,7 +172,7 @@ def test_steps_and_what_features_come_from(name, data):
     numbers = X[["age", "income"]].fillna(0)
     model = Pipeline([("step", step()), ("trees", tree.DecisionTreeRegressor(max_depth=4))]).fit(numbers, y)
     forest = check(model, numbers)
-    assert (forest.transform and sources_of(forest)) == sources
+    assert (forest.ensemble.transform and sources_of(forest)) == sources
 
 
 IMPUTED = {

@@ -37,7 +37,7 @@ def assert_model_agrees(model, rows, max_rows=3000):
         forest,
         X,
         predictions=reader.predict(model, X),
-        sums="float32" if forest.link == "softmax" else model.output_type,
+        sums="float32" if forest.ensemble.link == "softmax" else model.output_type,
     )
     return forest
 
@@ -54,7 +54,7 @@ def test_xgboost(name):
     except treelite.TreeliteError as error:
         pytest.skip(f"treelite does not import this: {error}")
     forest = assert_model_agrees(model, case.rows)
-    assert forest.threshold.dtype == np.float32
+    assert forest.ensemble.threshold.dtype == np.float32
 
 
 @pytest.mark.parametrize("name", LIGHTGBM)
@@ -64,8 +64,8 @@ def test_lightgbm(name):
     rows[~(rows[:, 4] >= 0), 4] = np.nan
     booster = train_lightgbm(data, LIGHTGBM[name])
     forest = assert_model_agrees(treelite.frontend.from_lightgbm(booster), rows)
-    assert forest.threshold.dtype == np.float64
-    np.testing.assert_array_equal(forest.cover, silva.load(booster).cover)
+    assert forest.ensemble.threshold.dtype == np.float64
+    np.testing.assert_array_equal(forest.ensemble.cover, silva.load(booster).ensemble.cover)
 
 
 def targets(kind):
@@ -299,8 +299,8 @@ def test_covers():
         name, dtype = ("data_count", np.uint64) if counts else ("sum_hess", np.float64)
         tree.set_field(name, np.array([5, 2, 3], dtype))
         tree.set_field(f"{name}_present", np.ones(3, np.uint8))
-        np.testing.assert_array_equal(silva.load(model).cover, [5, 2, 3])
-    np.testing.assert_array_equal(silva.load(build(nodes)).cover, [0, 0, 0])
+        np.testing.assert_array_equal(silva.load(model).ensemble.cover, [5, 2, 3])
+    np.testing.assert_array_equal(silva.load(build(nodes)).ensemble.cover, [0, 0, 0])
 
 
 def edited(**fields):

@@ -57,7 +57,7 @@ def test_negative_sums_of_hessians_in_single_leaves():
     matrix = xgboost.DMatrix(X, times)
     model = xgboost.train({"objective": "survival:cox", "nthread": 1}, matrix, 100)
     forest = silva.load(model)
-    assert (forest.cover < 0).any()
+    assert (forest.ensemble.cover < 0).any()
     np.testing.assert_allclose(forest.predict(X), model.predict(matrix), rtol=1e-5)
     expected = model.predict(matrix, pred_contribs=True)[:, :-1]
     np.testing.assert_allclose(silva.Explainer(forest).shap_values(X), expected, atol=1e-5)
@@ -81,8 +81,9 @@ def test_texts_and_binaries_hold_the_same_forest(tmp_path):
     for suffix in ("json", "ubj"):
         booster.save_model(tmp_path / f"model.{suffix}")
     text, binary = (silva.load(tmp_path / f"model.{suffix}") for suffix in ("json", "ubj"))
-    for field in dataclasses.fields(text):
-        np.testing.assert_array_equal(getattr(text, field.name), getattr(binary, field.name), err_msg=field.name)
+    for field in dataclasses.fields(text.ensemble):
+        found, expected = (getattr(forest.ensemble, field.name) for forest in (text, binary))
+        np.testing.assert_array_equal(found, expected, err_msg=field.name)
     X = make_rows()
     values = [silva.Explainer(forest, dtype="float64").shap_values(X) for forest in (text, binary)]
     np.testing.assert_array_equal(*values)
@@ -92,7 +93,7 @@ def test_texts_and_binaries_hold_the_same_forest(tmp_path):
 def test_estimator(name):
     case = ESTIMATORS[name]()
     forest = silva.load(case.model)
-    assert forest.is_estimator
+    assert forest.ensemble.is_estimator
     if "stopped" in name:
         assert case.model.best_iteration + 1 < case.model.get_booster().num_boosted_rounds()
     X = adversarial_rows(forest, case.rows, allow_inf=False)
@@ -130,8 +131,8 @@ def test_live_model_and_both_files_give_the_same_forest(tmp_path):
     for suffix in ("json", "ubj"):
         model.save_model(tmp_path / f"model.{suffix}")
         forests.append(silva.load(tmp_path / f"model.{suffix}"))
-    for field in dataclasses.fields(silva.Forest):
-        values = [getattr(forest, field.name) for forest in forests]
+    for field in dataclasses.fields(forests[0].ensemble):
+        values = [getattr(forest.ensemble, field.name) for forest in forests]
         for value in values[1:]:
             np.testing.assert_array_equal(value, values[0])
 
@@ -225,7 +226,7 @@ def assert_frame_agrees(forest, model, trained, given):
 def test_category_tables():
     forest = silva.load(train_on(*make_frame()))
     assert forest.feature_names == ("size", "color", "zip", "shop")
-    numbers, color, area, shop = forest.categories
+    numbers, color, area, shop = forest.ensemble.categories
     assert numbers is None
     assert color.tolist() == ["", "blue", "green", "red"]
     assert area.tolist() == list(range(100, 140))
@@ -302,15 +303,15 @@ def test_categories_that_are_not_ascii():
         with pytest.raises(ValueError, match=r"feature 1 are not ASCII and XGBoost 3\..* cuts such texts off"):
             silva.load(model)
     else:
-        assert silva.load(model).categories[1].tolist() == ["", "蓝", "green", "röt"]
+        assert silva.load(model).ensemble.categories[1].tolist() == ["", "蓝", "green", "röt"]
         assert_frame_agrees(silva.load(model), model, frame, frame)
 
 
 @pytest.mark.parametrize("name", ["classes", "regressor, stopped"])
 def test_check_accepts_a_forest_that_agrees(name):
     case = ESTIMATORS[name]()
-    assert silva.load(case.model, check=case.rows).is_estimator
-    assert not silva.load(case.model.get_booster(), check=case.rows).is_estimator
+    assert silva.load(case.model, check=case.rows).ensemble.is_estimator
+    assert not silva.load(case.model.get_booster(), check=case.rows).ensemble.is_estimator
 
 
 def test_check_accepts_frames():

@@ -34,9 +34,9 @@ class Model:
     def __init__(self, forest, seed):
         self.forest = forest
         self.X = random_rows(seed, forest, 300, "float32")
-        if not forest.nan_allowed:
+        if not forest.ensemble.nan_allowed:
             self.X[np.isnan(self.X)] = 0
-        if forest.has_linear_leaves:
+        if forest.ensemble.has_linear_leaves:
             self.X = np.where(np.isfinite(self.X), self.X, 0).clip(-1e3, 1e3)
         self.margins = forest.predict(self.X, "margin", "serial", "cpu", 1)
         self.leaves = forest.predict(self.X, "leaf", "serial", "cpu", 1)

@@ -10,6 +10,7 @@ from silva.cli.tables.sources import inputs
 from silva.evaluate.evaluator import Evaluator
 from silva.evaluate.tuning import choose_fastest, measure
 from silva.files import check_output
+from silva.forest import Forest
 from silva.loading import load
 
 if TYPE_CHECKING:
@@ -24,9 +25,9 @@ def bench(options: argparse.Namespace) -> None:
     if options.out is not None:
         check_output(options.out, (options.model, *inputs(options.data)))
     forest = load(options.model, format=options.format)
-    rows = read_features(options.data, options, forest, options.rows)
-    measured = measure(Evaluator(forest), rows, options.seconds, options.device, options.n_jobs)
-    best = dataclasses.replace(forest, choices=choose_fastest(measured))
+    rows = read_features(options.data, options, forest.ensemble, options.rows)
+    measured = measure(Evaluator(forest.ensemble), rows, options.seconds, options.device, options.n_jobs)
+    best = Forest(dataclasses.replace(forest.ensemble, choices=choose_fastest(measured)))
     print(f"{options.model.name}: {forest}")
     for line in table(measured, best.choices):
         print(line)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from pyarrow import RecordBatch
 
-    from silva.forest import Forest
+    from silva.ensemble import TreeEnsemble
     from silva.mapping.mapper import Mapper
 
     Wanted = tuple[list[str], list[str], list[str], int]
@@ -43,7 +43,7 @@ def predict(options: argparse.Namespace) -> None:
     width = forest.n_trees if options.output == "leaf" else forest.n_outputs
 
     mapper = forest.mapper(options.output, options.columns, options.inputs, options.device, _threads(options))
-    _transform(options, forest, mapper, width)
+    _transform(options, forest.ensemble, mapper, width)
 
 
 def explain(options: argparse.Namespace) -> None:
@@ -54,7 +54,7 @@ def explain(options: argparse.Namespace) -> None:
 
     _check_output(options, inputs(options.background) if options.background else ())
     forest = silva.load(options.model, format=options.format)
-    background = options.background and read_features(options.background, options, forest, sys.maxsize)
+    background = options.background and read_features(options.background, options, forest.ensemble, sys.maxsize)
     if background is None and holds_explainer(options.model):
         explainer = silva.Explainer.load(options.model, device=options.device, n_jobs=options.n_jobs)
     else:
@@ -69,16 +69,16 @@ def explain(options: argparse.Namespace) -> None:
         )
     check_features(options.features or (), player_names(explainer), "--features")
     output = "interactions" if options.interactions else "values"
-    _check_top(options, forest)
+    _check_top(options, forest.ensemble)
     mapper = explainer.mapper(output, options.columns, options.inputs, options.features, _threads(options))
     if options.top is None:
-        _transform(options, forest, mapper, mapper.n_results, mapper.metadata)
+        _transform(options, forest.ensemble, mapper, mapper.n_results, mapper.metadata)
         return
     players = [name for name in player_names(explainer) if options.features is None or name in options.features]
-    _transform(options, forest, strongest_of(mapper, players, options.top), mapper.n_results)
+    _transform(options, forest.ensemble, strongest_of(mapper, players, options.top), mapper.n_results)
 
 
-def _check_top(options: argparse.Namespace, forest: Forest) -> None:
+def _check_top(options: argparse.Namespace, forest: TreeEnsemble) -> None:
     """Raise ValueError where the strongest features of a row are not defined."""
     if options.top is None:
         return
@@ -93,7 +93,7 @@ def info(options: argparse.Namespace) -> None:
     import silva
     from silva.explain.stored import holds_explainer
 
-    for name, fact in forest_facts(silva.load(options.model, format=options.format)).items():
+    for name, fact in forest_facts(silva.load(options.model, format=options.format).ensemble).items():
         print(f"{name:<10}{fact}")
     if holds_explainer(options.model):
         print(f"{'explainer':<10}{silva.Explainer.load(options.model)!r}")
@@ -123,7 +123,7 @@ def _check_output(options: argparse.Namespace, more: Iterable[Path] = ()) -> Non
 
 
 def _transform(
-    options: argparse.Namespace, forest: Forest, mapper: Any, width: int, metadata: dict[str, Any] | None = None
+    options: argparse.Namespace, forest: TreeEnsemble, mapper: Any, width: int, metadata: dict[str, Any] | None = None
 ) -> None:
     """Read the data in batches, write what the mapper makes of each."""
     start, n_rows = time.perf_counter(), 0
@@ -160,7 +160,7 @@ def _transform_on_cluster(
         return map_files(client, mapper, reader.source, job, advance)
 
 
-def read_features(data: Path, options: argparse.Namespace, forest: Forest, most_rows: int) -> Any:
+def read_features(data: Path, options: argparse.Namespace, forest: TreeEnsemble, most_rows: int) -> Any:
     """Read the first rows of a table as one of the model's features."""
     reader = TableReader(data, dialect_of(options))
     inputs = _input_columns(options.inputs, reader, forest)
@@ -178,13 +178,13 @@ def _batch_rows(row_bytes: int) -> int:
     return max(LEAST_ROWS, min(MOST_ROWS, BATCH_BYTES // row_bytes))
 
 
-def _input_columns(wanted: Sequence[str] | None, reader: TableReader, forest: Forest) -> list[str]:
+def _input_columns(wanted: Sequence[str] | None, reader: TableReader, forest: TreeEnsemble) -> list[str]:
     """Columns of the data that are the model's features, in the model's order."""
     hint = " (the first line of a CSV file holds its names)"
     return input_columns(reader.names, forest, wanted, reader.name, "--inputs", hint)
 
 
-def _wanted(inputs: Sequence[str], kept: Sequence[str], forest: Forest, batch_rows: int) -> Wanted:
+def _wanted(inputs: Sequence[str], kept: Sequence[str], forest: TreeEnsemble, batch_rows: int) -> Wanted:
     """Arguments of `TableReader.batches`."""
     tables = forest.categories or (None,) * forest.n_features
     is_hashed = bool(forest.category_hash) or forest.transform is not None
@@ -198,7 +198,7 @@ def _wanted(inputs: Sequence[str], kept: Sequence[str], forest: Forest, batch_ro
     return list(dict.fromkeys([*inputs, *kept])), text, numbers, batch_rows
 
 
-def _features(batch: RecordBatch, inputs: Sequence[str], forest: Forest) -> RecordBatch:
+def _features(batch: RecordBatch, inputs: Sequence[str], forest: TreeEnsemble) -> RecordBatch:
     """Select the model's columns under the model's names."""
     columns = [batch.column(name) for name in inputs]
     return import_pyarrow().RecordBatch.from_arrays(columns, names=column_names(forest))

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
-    from silva.forest import Forest
+    from silva.ensemble import TreeEnsemble
     from silva.typing import Array
 
 DATA = Path(__file__).parent.parent / "data"
@@ -39,7 +39,8 @@ def demo(options: argparse.Namespace) -> None:
     _use_files()
     forest, load_time = _timed(lambda: silva.load(DATA / "california_housing.json"))
     _grow(options)
-    rows = as_rows(_housing(forest), forest)
+    trees = forest.ensemble
+    rows = as_rows(_housing(trees), trees)
     explainer = silva.Explainer(forest, n_jobs=options.n_jobs)
     prediction, predict_time = _timed(lambda: forest.predict(rows, n_jobs=options.n_jobs))
     explanation, explain_time = _timed(lambda: explainer(rows))
@@ -48,10 +49,10 @@ def demo(options: argparse.Namespace) -> None:
     _print_time("predict", predict_time, len(rows))
     _print_time("explain", explain_time, len(rows))
     print(f"\nadditivity: |expected value + sum of phi - prediction| <= {_error(explanation, prediction):.1e}\n")
-    print(ranked_table(feature_names(forest), np.abs(explanation.values).mean(axis=0)))
+    print(ranked_table(feature_names(trees), np.abs(explanation.values).mean(axis=0)))
     picture, file = options.out / "beeswarm.png", options.out / "explanation.parquet"
     save_beeswarm(explanation, picture, title=f"California housing: median price in {UNIT}")
-    _write(explanation, file, forest, explainer.expected_value, prediction)
+    _write(explanation, file, trees, explainer.expected_value, prediction)
     print(f"\ntree         {options.out / 'tree.silva'}, {options.out / 'tree.png'}")
     print(f"picture      {picture}\nexplanation  {file}")
 
@@ -90,7 +91,7 @@ def _print_time(what: str, seconds: float, n_rows: int = 0) -> None:
     print(f"{what:<8}{1000 * seconds:>9,.1f} ms{rate}")
 
 
-def _housing(forest: Forest) -> Any:
+def _housing(forest: TreeEnsemble) -> Any:
     """Read the features of all districts as one record batch."""
     reader = TableReader(DATA / "california_housing.parquet")
     (batch,) = reader.batches(list(feature_names(forest)), [], [], reader.n_rows or 0)
@@ -102,7 +103,7 @@ def _error(explanation: Any, prediction: Array) -> float:
     return float(np.abs(total - prediction).max())
 
 
-def _write(explanation: Any, path: Path, forest: Forest, expected_value: ArrayLike, margin: Array) -> None:
+def _write(explanation: Any, path: Path, forest: TreeEnsemble, expected_value: ArrayLike, margin: Array) -> None:
     names = feature_names(forest)
     columns = value_columns(explanation.values, names, forest)
     with writing(path, explanation_metadata(names, expected_value, forest)) as write:

@@ -72,7 +72,7 @@ def run(options: argparse.Namespace) -> None:
     pyplot = import_extra("matplotlib.pyplot", "plot", "pictures need matplotlib")
     pyplot.switch_backend("Agg")
     forest, most = silva.load(options.model, format=options.format), options.rows or sys.maxsize
-    X = None if options.data is None else read_features(options.data, options, forest, most)
+    X = None if options.data is None else read_features(options.data, options, forest.ensemble, most)
     y = None if options.target is None else read_column(options, most)
     figure = silva.plot_tree(forest, X, y, tree=options.tree, max_terms=options.max_terms).get_figure(root=True)
     assert figure is not None

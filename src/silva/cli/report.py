@@ -69,7 +69,7 @@ def run(options: argparse.Namespace) -> None:
     start = time.perf_counter()
     forest = silva.load(options.model, format=options.format)
     most = options.rows or sys.maxsize
-    X = read_features(options.data, options, forest, most)
+    X = read_features(options.data, options, forest.ensemble, most)
     y = None if options.target is None else read_column(options, most)
     silva.report(forest, X, y, options.out, title=options.title, redact=options.redact, n_jobs=options.n_jobs)
     size, seconds = options.out.stat().st_size / 1e6, time.perf_counter() - start

@@ -10,6 +10,7 @@ import numpy as np
 from silva.dask.engine import import_dask
 from silva.dask.leaves import refitted, solved
 from silva.dask.triangles import leaf_terms, merge_all, sums_of
+from silva.forest import Forest
 from silva.grow import ModelTreeRegressor
 from silva.grow.importances import feature_importances
 from silva.grow.table import leaf_table
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from silva.dask.triangles import LeafSums, Terms
-    from silva.forest import Forest
+    from silva.ensemble import TreeEnsemble
     from silva.typing import Doubles, Int64s
 
 SAMPLE_ROWS = 10_000_000
@@ -146,7 +147,7 @@ def _divided(frame: Any, target: str, weight: str | None) -> tuple[Any, Doubles,
 
 def _refit(dask: Any, model: Any, parts: Sequence[Any], target: str, weight: str | None) -> None:
     """Two passes over all rows: sums for the equations, then what rows say of the limits."""
-    forest: Forest = model.forest_
+    forest: TreeEnsemble = model.forest_.ensemble
     terms, unit = leaf_terms(forest), _unit(model.leaf_summary_)
     shared = dask.delayed((forest, terms, unit), pure=False)
     sums = [dask.delayed(_sums)(part, shared, target, weight, i) for i, part in enumerate(parts)]
@@ -160,7 +161,7 @@ def _refit(dask: Any, model: Any, parts: Sequence[Any], target: str, weight: str
     beyond = np.sum(counts, axis=0)
     models = [dataclasses.replace(one, n_clipped=int(n)) for one, n in zip(models, beyond, strict=True)]
     grown = dataclasses.replace(grown, models=tuple(models))
-    model.forest_ = grown.forest
+    model.forest_ = Forest(grown.forest)
     model.leaves_, model.leaf_summary_ = leaf_table([grown], grown.forest)
     model._importances, model._explained = feature_importances(grown, unit)
 
@@ -171,7 +172,7 @@ def _unit(leaves: dict[str, Any]) -> float:
 
 
 def _sums(
-    part: Any, shared: tuple[Forest, list[Terms], float], target: str, weight: str | None, number: int
+    part: Any, shared: tuple[TreeEnsemble, list[Terms], float], target: str, weight: str | None, number: int
 ) -> list[LeafSums]:
     """Take the sums over a partition, by leaf."""
     forest, terms, unit = shared
@@ -186,21 +187,21 @@ def _sums(
     return [sums_of(one, rows[at], y[at], weights[at], unit) for one, at in zip(terms, members, strict=True)]
 
 
-def _beyond(part: Any, forest: Forest, target: str, weight: str | None) -> Int64s:
+def _beyond(part: Any, forest: TreeEnsemble, target: str, weight: str | None) -> Int64s:
     """Count the rows of each leaf whose equation exceeds its limits."""
     if len(forest.leaf_range) == 0:
         return np.zeros(forest.n_leaves, np.int64)
     _, _, weights, leaves = _routed(part, forest, target, weight)
     free = dataclasses.replace(forest, leaf_range=np.broadcast_to([-np.inf, np.inf], forest.leaf_range.shape).copy())
     X, _, _ = _divided(part, target, weight)
-    margin, limits = free.predict(X, "margin", device="cpu", n_jobs=1), forest.leaf_range[leaves]
+    margin, limits = Forest(free).predict(X, "margin", device="cpu", n_jobs=1), forest.leaf_range[leaves]
     outside = ((margin < limits[:, 0]) | (margin > limits[:, 1])) & (weights > 0)
     return np.bincount(leaves[outside], minlength=forest.n_leaves)
 
 
-def _routed(part: Any, forest: Forest, target: str, weight: str | None) -> tuple[Any, Doubles, Doubles, Any]:
+def _routed(part: Any, forest: TreeEnsemble, target: str, weight: str | None) -> tuple[Any, Doubles, Doubles, Any]:
     """Rows, targets, weights and leaves of a partition."""
     X, y, weights = _divided(part, target, weight)
     rows = as_rows(X, forest)
-    leaves = forest.predict(X, "leaf", device="cpu", n_jobs=1)[:, 0]
+    leaves = Forest(forest).predict(X, "leaf", device="cpu", n_jobs=1)[:, 0]
     return rows, y, np.ones(len(y)) if weights is None else weights, leaves

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from silva.ensemble import NUMBER
-from silva.forest import as_forest
 from silva.grow.tree.assembly import MARGIN, GrownTree
 from silva.grow.tree.refit import LeafModel, independent, shared_out
 
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from silva.dask.triangles import LeafSums, Terms
-    from silva.forest import Forest
+    from silva.ensemble import TreeEnsemble
     from silva.typing import Bools, Doubles, Int32s
 
 
@@ -107,7 +106,7 @@ def _intercept_error(
     return float(np.sqrt(variance * (1 / total + origin @ origin)))
 
 
-def refitted(forest: Forest, models: Sequence[LeafModel], sums: Sequence[LeafSums], clip: str) -> GrownTree:
+def refitted(forest: TreeEnsemble, models: Sequence[LeafModel], sums: Sequence[LeafSums], clip: str) -> GrownTree:
     """Put other equations, limits and covers into a forest of one tree."""
     low, high = min(model.low for model in models), max(model.high for model in models)
     margin = high * MARGIN - low * MARGIN
@@ -130,7 +129,7 @@ def refitted(forest: Forest, models: Sequence[LeafModel], sums: Sequence[LeafSum
     cover = _covers(forest, np.array([_total(one) for one in sums]))
     values = np.array([[model.value] for model in models])
     made = dataclasses.replace(forest, leaf_value=values, cover=cover.astype(forest.cover.dtype), **linear)
-    return GrownTree(as_forest(made), tuple(models), ranges)
+    return GrownTree(made, tuple(models), ranges)
 
 
 def _total(sums: LeafSums) -> float:
@@ -138,7 +137,7 @@ def _total(sums: LeafSums) -> float:
     return float(sums.triangle[:, 0] @ sums.triangle[:, 0])
 
 
-def _covers(forest: Forest, of_leaves: Doubles) -> Doubles:
+def _covers(forest: TreeEnsemble, of_leaves: Doubles) -> Doubles:
     """Weights of the nodes from those of the leaves; children stand behind their parents."""
     cover = np.zeros(forest.n_nodes)
     cover[forest.feature < 0] = of_leaves

@@ -26,7 +26,7 @@ from silva.loading import load
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from silva.forest import Forest
+    from silva.ensemble import TreeEnsemble
     from silva.typing import SqlDialect
 
 DEEPEST = 60
@@ -79,7 +79,7 @@ def export_sql(model: object, dialect: SqlDialect = "duckdb", output: int = 0) -
     """
     if dialect not in DIALECTS:
         raise ValueError(f"dialect is {dialect!r}, expected one of {', '.join(DIALECTS)}")
-    forest = load(model)
+    forest = load(model).ensemble
     kind, names = DIALECTS[dialect], feature_names(forest)
     _refuse_twins(names, kind.identity, dialect)
     named = frozenset(i for i, table in enumerate(forest.categories or ()) if table is not None)
@@ -109,7 +109,7 @@ def export_python(model: object, name: str = "predict", output: int = 0) -> str:
     ValueError, NotImplementedError
         As for `export_sql`, and if the function cannot have the name.
     """
-    forest = load(model)
+    forest = load(model).ensemble
     _check_name(name, name in PYTHON_WORDS)
     names = feature_names(forest)
     _refuse_twins(names, str, "a mapping")
@@ -140,7 +140,7 @@ def export_c(model: object, name: str = "predict", output: int = 0) -> str:
         As for `export_sql`, and if the function cannot have the name: words of C, what <math.h> and compilers declare,
         names without small letters or with an underscore in front.
     """
-    forest = load(model)
+    forest = load(model).ensemble
     is_macro = name.startswith("_") or name.upper() == name
     _check_name(name, is_macro or name in C_WORDS or C_SUFFIX.sub("", name) in C_WORDS)
     writer = _Writer(forest, Language([f"x[{i}]" for i in range(forest.n_features)]), output, has_codes=True)
@@ -171,7 +171,7 @@ def export_excel(model: object, cells: Sequence[str] | None = None, output: int 
         As for `export_sql`, and if there are more or fewer cells than features, or the formula is longer than a cell
         takes.
     """
-    forest = load(model)
+    forest = load(model).ensemble
     chosen = [f"{_letters(i)}2" for i in range(forest.n_features)] if cells is None else list(cells)
     if len(chosen) != forest.n_features:
         raise ValueError(f"cells has {len(chosen)} entries, expected {forest.n_features}: one a feature")
@@ -195,7 +195,7 @@ def _plain(category: Any) -> str | bool | int | float:
     raise NotImplementedError(f"the category {value!r} is no text, boolean or finite number; predict with silva")
 
 
-def _what(forest: Forest) -> str:
+def _what(forest: TreeEnsemble) -> str:
     return (
         f"{forest.n_trees} tree{'s' * (forest.n_trees > 1)} of {comment(forest.source or 'silva')}, written by silva."
     )
@@ -232,7 +232,7 @@ def _letters(column: int) -> str:
 class _Writer:
     """A forest in one language."""
 
-    def __init__(self, forest: Forest, language: Language, output: int, has_codes: bool = False) -> None:
+    def __init__(self, forest: TreeEnsemble, language: Language, output: int, has_codes: bool = False) -> None:
         _refuse(forest, output)
         self._forest, self._language, self._output, self._has_codes = forest, language, output, has_codes
         self._leaves = np.cumsum(forest.feature < 0) - 1
@@ -381,7 +381,7 @@ class _Writer:
         return self._language.equals(feature, category)
 
 
-def _effective(forest: Forest, threshold: Any) -> float:
+def _effective(forest: TreeEnsemble, threshold: Any) -> float:
     """Smallest double that goes right: tiny numbers become 0 (LightGBM), all become the type of the rows."""
     if forest.zero_threshold != 0:
         zero = threshold.dtype.type(forest.zero_threshold)
@@ -401,7 +401,7 @@ def least_rounded(limit: np.float32) -> float:
         return middle if np.float32(middle) >= limit else math.nextafter(middle, math.inf)
 
 
-def _refuse(forest: Forest, output: int) -> None:
+def _refuse(forest: TreeEnsemble, output: int) -> None:
     """Refuse what no expression says."""
     if not 0 <= output < forest.n_outputs:
         raise ValueError(f"output is {output}, the forest has {forest.n_outputs}: expected 0 to {forest.n_outputs - 1}")
@@ -426,7 +426,7 @@ def _refuse(forest: Forest, output: int) -> None:
         raise NotImplementedError(f"forests with {what} are not written as code; predict with silva")
 
 
-def _refuse_levels(forest: Forest, dialect: SqlDialect, output: int) -> None:
+def _refuse_levels(forest: TreeEnsemble, dialect: SqlDialect, output: int) -> None:
     """Refuse sums that the database would not: trees, added from the left, and what is inside one of them."""
     n_trees = int((forest.tree_output == output).sum())
     n_terms = int(np.diff(forest.linear_offsets).max(initial=0)) if forest.has_linear_leaves else 0

@@ -26,7 +26,7 @@ from silva.wording import Wording, bar_text, check_wording, count_text, number_t
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from silva.forest import Forest
+    from silva.ensemble import TreeEnsemble
     from silva.rules import ClassShares
 
 WIDEST = 60
@@ -79,7 +79,7 @@ def export_text(
     ValueError
         If the forest has no such tree, or a unit belongs to no feature.
     """
-    forest = load(model)
+    forest = load(model).ensemble
     check_tree(forest, tree)
     wording = Wording(digits, max_terms, units or {}, log_odds)
     check_wording(wording, feature_names(forest))
@@ -93,7 +93,7 @@ def export_text(
     return "\n".join([*filter(None, [title]), lines.text(), *notes])
 
 
-def check_tree(forest: Forest, tree: int) -> None:
+def check_tree(forest: TreeEnsemble, tree: int) -> None:
     """Raise ValueError unless the forest has a tree of this number."""
     if not 0 <= tree < forest.n_trees:
         raise ValueError(f"tree is {tree}, the forest has {forest.n_trees} trees: expected 0 to {forest.n_trees - 1}")
@@ -116,12 +116,12 @@ def leaf_facts(leaf: int, summary: Any, digits: int) -> list[str]:
     return [*facts, f"{count_text(n_clipped)} clipped"] if n_clipped else facts
 
 
-def leaf_number(forest: Forest, leaf: int, summary: Any) -> int:
+def leaf_number(forest: TreeEnsemble, leaf: int, summary: Any) -> int:
     """Give the number of a leaf that users know."""
     return leaf if summary is not None else int(forest.leaf_id[leaf])
 
 
-def heading(forest: Forest, tree: int, shares: ClassShares | None, log_odds: bool) -> str:
+def heading(forest: TreeEnsemble, tree: int, shares: ClassShares | None, log_odds: bool) -> str:
     """Say what the leaves of a classifier's tree speak of; empty for numbers."""
     name = class_of(forest, tree)
     if not name:
@@ -135,7 +135,7 @@ def heading(forest: Forest, tree: int, shares: ClassShares | None, log_odds: boo
 class _Lines:
     """Lines of a tree, each with what stands beside it."""
 
-    def __init__(self, forest: Forest, tree: int, wording: Wording, summary: Any) -> None:
+    def __init__(self, forest: TreeEnsemble, tree: int, wording: Wording, summary: Any) -> None:
         self.forest, self.tree, self.wording, self.summary = forest, tree, wording, summary
         self.first = int(forest.tree_offsets[tree])
         self.tests, self.sizes = node_tests(forest, tree, wording), cover_texts(forest, tree)

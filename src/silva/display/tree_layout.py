@@ -22,8 +22,8 @@ from silva.wording import Wording, number_text, percent_text
 if TYPE_CHECKING:
     from silva.display.measured import Ruler
     from silva.display.report.rows import ReportRows
+    from silva.ensemble import TreeEnsemble
     from silva.equations import Term
-    from silva.forest import Forest
     from silva.rules import ClassShares
     from silva.typing import Array
 
@@ -69,7 +69,7 @@ class Node:
 class Picture:
     """What is drawn: rows are None where none were given."""
 
-    forest: Forest
+    forest: TreeEnsemble
     tree: int
     wording: Wording
     summary: Any

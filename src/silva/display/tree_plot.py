@@ -38,6 +38,7 @@ from silva.escapes import PICTURE, shown
 from silva.evaluate.cpu import CpuEvaluator
 from silva.extras import import_extra
 from silva.facts import feature_name, feature_names
+from silva.forest import Forest
 from silva.loading import load
 from silva.rules import (
     class_of,
@@ -57,7 +58,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from silva.display.report.rows import ReportRows
-    from silva.forest import Forest
+    from silva.ensemble import TreeEnsemble
     from silva.rules import ClassShares
     from silva.typing import Array, Rows
 
@@ -123,7 +124,7 @@ def plot_tree(
         If the forest has no such tree, the tree has more than 500 leaves, or X and y do not fit.
     """
     pyplot = import_extra("matplotlib.pyplot", "plot", "pictures need matplotlib")
-    forest = load(model)
+    forest = load(model).ensemble
     check_tree(forest, tree)
     if (n_leaves := int(np.diff(forest.leaf_offsets)[tree])) > MOST_LEAVES:
         raise ValueError(f"tree {tree} has {n_leaves:,} leaves, pictures have {MOST_LEAVES} at most; use export_text")
@@ -163,10 +164,10 @@ def _fitting(picture: Picture, heading: list[str], ax: Axes) -> tuple[Picture, f
 
 
 def _picture(
-    model: object, forest: Forest, tree: int, wording: Wording, X: Rows | None, y: ArrayLike | None
+    model: object, forest: TreeEnsemble, tree: int, wording: Wording, X: Rows | None, y: ArrayLike | None
 ) -> Picture:
     if X is not None and not forest.means_known:
-        forest = forest.with_means(X)
+        forest = Forest(forest).with_means(X).ensemble
     rows, reached, summary = None if X is None else read_rows(forest, X, y, None), None, facts_of(model)
     if rows is not None:
         evaluator = CpuEvaluator(forest)
@@ -190,7 +191,12 @@ def _picture(
 
 
 def _means(
-    forest: Forest, tree: int, rows: ReportRows | None, reached: Array | None, shares: ClassShares | None, under: Any
+    forest: TreeEnsemble,
+    tree: int,
+    rows: ReportRows | None,
+    reached: Array | None,
+    shares: ClassShares | None,
+    under: Any,
 ) -> Array:
     """Mean of each node: of the rows that are given, else of classes among training rows, else of the leaves."""
     if rows is not None and reached is not None:

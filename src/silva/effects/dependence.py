@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
-    from silva.forest import Forest
+    from silva.ensemble import TreeEnsemble
     from silva.typing import Array, Doubles, Rows
 
 Kind = Literal["average", "individual", "both"]
@@ -101,7 +101,7 @@ def partial_dependence(
     >>> result = silva.partial_dependence(model, X, "MedInc", kind="both")  # doctest: +SKIP
     >>> plt.plot(result.grid_values[0], result.average[0])  # doctest: +SKIP
     """
-    forest = load(model)
+    forest = load(model).ensemble
     refuse_transform(forest, "partial_dependence", "sklearn.inspection.partial_dependence")
     if kind not in {"average", "individual", "both"}:
         raise ValueError(f"kind is {kind!r}, expected 'average', 'individual' or 'both'")
@@ -122,7 +122,7 @@ def partial_dependence(
     return result
 
 
-def _index(feature: Any, forest: Forest) -> int:
+def _index(feature: Any, forest: TreeEnsemble) -> int:
     return index_of_feature(feature, forest.n_features, forest.feature_names, "features")
 
 
@@ -186,7 +186,7 @@ def _quantiles(values: Doubles, percentiles: tuple[float, float]) -> Doubles:
     return result
 
 
-def _output(forest: Forest, method: str) -> str:
+def _output(forest: TreeEnsemble, method: str) -> str:
     if method == "auto":
         return "probability" if forest.classes else "prediction"
     if method not in OUTPUTS:

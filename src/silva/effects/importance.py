@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
-    from silva.forest import Forest
+    from silva.ensemble import TreeEnsemble
     from silva.typing import Array, Doubles, Rows
 
     Score = Callable[[Array, Array, Doubles | None], float]
@@ -88,7 +88,7 @@ def permutation_importance(
     --------
     >>> silva.permutation_importance(model, X_test, y_test, random_state=0).importances_mean  # doctest: +SKIP
     """
-    forest = load(model)
+    forest = load(model).ensemble
     refuse_transform(forest, "permutation_importance", "sklearn.inspection.permutation_importance")
     output, score = _score(forest, scoring)
     rows = ChangingRows(forest, X, device, n_jobs, by_position)
@@ -150,14 +150,14 @@ def _orders(state: np.random.RandomState, n_rows: int, n_repeats: int) -> Iterat
         yield order
 
 
-def _used(forest: Forest) -> Array:
+def _used(forest: TreeEnsemble) -> Array:
     used = np.zeros(forest.n_features, bool)
     used[forest.feature[forest.feature >= 0]] = True
     used[forest.linear_feature] = True
     return used
 
 
-def _score(forest: Forest, scoring: Any) -> tuple[str, Score]:
+def _score(forest: TreeEnsemble, scoring: Any) -> tuple[str, Score]:
     """Output that the score looks at, and the score."""
     if callable(scoring):
         return "prediction", scoring
@@ -171,7 +171,7 @@ def _score(forest: Forest, scoring: Any) -> tuple[str, Score]:
     return "prediction", SCORES[scoring]
 
 
-def _check_targets(labels: Array, forest: Forest, scoring: str | None) -> None:
+def _check_targets(labels: Array, forest: TreeEnsemble, scoring: str | None) -> None:
     """Labels that are none of the model's classes are wrong in every shuffle: each importance would be 0."""
     if len(forest.classes) == 1 and (forest.is_estimator or scoring == "neg_log_loss"):
         class_places(labels, forest)
@@ -189,7 +189,7 @@ def _squares(y: Array, predicted: Array, weight: Doubles | None) -> float:
     return float(np.mean(np.average((y - predicted) ** 2, axis=0, weights=weight)))
 
 
-def _log_loss(y: Array, predicted: Any, weight: Doubles | None, forest: Forest) -> float:
+def _log_loss(y: Array, predicted: Any, weight: Doubles | None, forest: TreeEnsemble) -> float:
     probabilities = np.asarray(predicted, np.float64)
     if probabilities.ndim == 1:
         probabilities = np.column_stack([1 - probabilities, probabilities])

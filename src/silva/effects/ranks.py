@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from silva.forest import Forest
+    from silva.ensemble import TreeEnsemble
     from silva.typing import Array, Doubles, Floats
 
 
@@ -19,7 +19,7 @@ class Ranks:
     the rank of t.
     """
 
-    def __init__(self, forest: Forest) -> None:
+    def __init__(self, forest: TreeEnsemble) -> None:
         self._forest = forest
         self._thresholds: dict[int, Doubles] = {}
         threshold = np.zeros(forest.n_nodes, np.float32)
@@ -37,7 +37,7 @@ class Ranks:
         self.forest = dataclasses.replace(forest, threshold=threshold, **unset)
 
     @staticmethod
-    def serve(forest: Forest) -> bool:
+    def serve(forest: TreeEnsemble) -> bool:
         """Whether they save anything, and neither leaves nor sets of categories need the values themselves."""
         is_float64 = bool(forest.threshold.dtype == np.float64)
         return is_float64 and not forest.has_linear_leaves and not forest.is_categorical

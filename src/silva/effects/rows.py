@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
-    from silva.forest import Forest
+    from silva.ensemble import TreeEnsemble
     from silva.typing import Array, Doubles, Rows
 
 WORTHWHILE = 3_000_000
@@ -52,7 +52,7 @@ class ChangingRows:
 
     Parameters
     ----------
-    forest : Forest
+    forest : TreeEnsemble
     X : array-like or frame of shape (n, n_features)
     device : str
         As for `Forest.predict`.
@@ -60,19 +60,21 @@ class ChangingRows:
     by_position : bool
     """
 
-    def __init__(self, forest: Forest, X: Rows, device: str, n_jobs: int | None, by_position: bool = False) -> None:
+    def __init__(
+        self, forest: TreeEnsemble, X: Rows, device: str, n_jobs: int | None, by_position: bool = False
+    ) -> None:
         X = arranged(on_host(X), forest, by_position)
         rows = as_rows(X, forest)
         self._keep(forest, rows, own_values(X, forest), _gpus(forest, rows, device), n_jobs)
 
     @classmethod
-    def settled(cls, forest: Forest, rows: Array, shown: Array, n_jobs: int | None) -> Self:
+    def settled(cls, forest: TreeEnsemble, rows: Array, shown: Array, n_jobs: int | None) -> Self:
         """Take rows that `as_rows` and `own_values` made, on the CPU."""
         made = cls.__new__(cls)
         made._keep(forest, rows, shown, (), n_jobs)
         return made
 
-    def _keep(self, forest: Forest, rows: Array, shown: Array, gpus: tuple[int, ...], n_jobs: int | None) -> None:
+    def _keep(self, forest: TreeEnsemble, rows: Array, shown: Array, gpus: tuple[int, ...], n_jobs: int | None) -> None:
         self.forest, self.values, self.shown, self._n_jobs = forest, rows, shown, n_jobs
         self._gpu = gpus[0] if gpus else None
 
@@ -93,7 +95,7 @@ class ChangingRows:
     def responses(self, output: str) -> Array:
         """Predictions of the rows as they are now, (n,) or (n, k), on the host."""
         if self._gpu is not None:
-            found = self.forest.predict(self._rows, output, device=f"cuda:{self._gpu}")  # type: ignore[arg-type]
+            found = self._evaluator.predict(self._rows, output, "auto", f"cuda:{self._gpu}", None)
             return np.asarray(on_host(found))
         return np.asarray(self._repeated.predict_rows(self._rows, output, self._n_jobs))
 
@@ -181,7 +183,7 @@ class ChangingRows:
         return device
 
 
-def _gpus(forest: Forest, rows: Array, device: str) -> tuple[int, ...]:
+def _gpus(forest: TreeEnsemble, rows: Array, device: str) -> tuple[int, ...]:
     """Choose the GPU that predicts; forests whose categories are matched by value stay on the CPU."""
     if forest.categories is not None:
         return ()

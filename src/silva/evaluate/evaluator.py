@@ -137,3 +137,9 @@ class Evaluator:
     def _shaped(self, ids: Any) -> Any:
         """Leaf ids in the shape of the source library."""
         return ids.reshape(len(ids), *self.forest.leaf_shape) if self.forest.leaf_shape else ids
+
+
+def evaluator_of(forest: TreeEnsemble) -> Evaluator:
+    """Return the evaluator of a forest, made at its first use and kept with it."""
+    made: Evaluator | None = forest.__dict__.get("evaluator")
+    return forest.__dict__.setdefault("evaluator", Evaluator(forest)) if made is None else made

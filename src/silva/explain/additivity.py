@@ -9,9 +9,10 @@ import numpy as np
 
 from silva.device import array_gpu, import_cupy
 from silva.ensemble import NUMBER
+from silva.evaluate.evaluator import evaluator_of
 
 if TYPE_CHECKING:
-    from silva.forest import Forest
+    from silva.ensemble import TreeEnsemble
     from silva.inputs.placed import PlacedRows
     from silva.typing import Array, Doubles
 
@@ -24,12 +25,12 @@ ROUNDING = 2.0**-52
 
 
 @np.errstate(over="ignore", invalid="ignore")
-def check_sums(forest: Forest, dtype: str, expected: Doubles, rows: PlacedRows, values: Any) -> None:
+def check_sums(forest: TreeEnsemble, dtype: str, expected: Doubles, rows: PlacedRows, values: Any) -> None:
     """Raise ArithmeticError if a row's values and `expected` do not add up to its margin, in float64.
 
     Parameters
     ----------
-    forest : Forest
+    forest : TreeEnsemble
     dtype : {"float32", "float64"}
         Type of the arithmetic within a tree.
     expected : (n_outputs,)
@@ -62,7 +63,7 @@ def check_sums(forest: Forest, dtype: str, expected: Doubles, rows: PlacedRows, 
     )
 
 
-def tolerance(forest: Forest, dtype: str) -> Doubles:
+def tolerance(forest: TreeEnsemble, dtype: str) -> Doubles:
     """Largest difference between a row's sum and its margin: (n_outputs,).
 
     Each value of a tree is within `ERRORS` times what the tree's leaves span (`Explainer`, Notes), and it has one for
@@ -79,7 +80,7 @@ def tolerance(forest: Forest, dtype: str) -> Doubles:
     return allowed
 
 
-def margin_bounds(forest: Forest) -> tuple[Doubles, Doubles]:
+def margin_bounds(forest: TreeEnsemble) -> tuple[Doubles, Doubles]:
     """Smallest and largest margin that any row can have: (n_outputs,) both."""
     weight = forest.tree_weight[:, None]
     extremes = _range_extremes(forest) if forest.has_linear_leaves else _leaf_extremes(forest)
@@ -88,11 +89,11 @@ def margin_bounds(forest: Forest) -> tuple[Doubles, Doubles]:
     return low, high
 
 
-def _error(forest: Forest, dtype: str) -> float:
+def _error(forest: TreeEnsemble, dtype: str) -> float:
     return DEEP_ERROR if dtype == "float32" and forest.depth > DEEP else ERRORS[dtype]
 
 
-def _features_of_trees(forest: Forest) -> Doubles:
+def _features_of_trees(forest: TreeEnsemble) -> Doubles:
     """Count the features that each tree splits on or has in its leaves' models: (n_trees,)."""
     tree_of_node = np.repeat(np.arange(forest.n_trees), np.diff(forest.tree_offsets))
     splits = forest.feature >= 0
@@ -103,7 +104,7 @@ def _features_of_trees(forest: Forest) -> Doubles:
     return np.bincount(trees, minlength=forest.n_trees).astype(np.float64)
 
 
-def _leaf_extremes(forest: Forest) -> tuple[Doubles, Doubles]:
+def _leaf_extremes(forest: TreeEnsemble) -> tuple[Doubles, Doubles]:
     """Smallest and largest value of each tree's leaves, of models at the means: (n_trees, leaf_width) both."""
     value = forest.leaf_value
     if forest.has_linear_leaves:
@@ -114,14 +115,14 @@ def _leaf_extremes(forest: Forest) -> tuple[Doubles, Doubles]:
     return lowest, np.reshape([values.max(axis=0) for values in leaves], shape)
 
 
-def _range_extremes(forest: Forest) -> tuple[Doubles, Doubles]:
+def _range_extremes(forest: TreeEnsemble) -> tuple[Doubles, Doubles]:
     """Smallest and largest value that any leaf's model of each tree may return: (n_trees, 1) both."""
     ranges = [forest.leaf_range[first:end] for first, end in itertools.pairwise(forest.leaf_offsets)]
     lowest = np.reshape([pair[:, 0].min() for pair in ranges], (-1, 1))
     return lowest, np.reshape([pair[:, 1].max() for pair in ranges], (-1, 1))
 
 
-def _by_output(forest: Forest, by_tree: Doubles) -> Doubles:
+def _by_output(forest: TreeEnsemble, by_tree: Doubles) -> Doubles:
     """Add up the trees of each output: (n_outputs,)."""
     result = np.zeros(forest.n_outputs)
     if forest.leaf_width > 1:
@@ -131,15 +132,15 @@ def _by_output(forest: Forest, by_tree: Doubles) -> Doubles:
     return result
 
 
-def _tree_of_leaves(forest: Forest) -> Array:
+def _tree_of_leaves(forest: TreeEnsemble) -> Array:
     return np.repeat(np.arange(forest.n_trees), np.diff(forest.leaf_offsets))
 
 
-def _leaf_of_terms(forest: Forest) -> Array:
+def _leaf_of_terms(forest: TreeEnsemble) -> Array:
     return np.repeat(np.arange(forest.n_leaves), np.diff(forest.linear_offsets))
 
 
-def _linear_span(forest: Forest, rows: Array) -> Doubles:
+def _linear_span(forest: TreeEnsemble, rows: Array) -> Doubles:
     """Bound what the terms of each tree's leaf models reach on each row: (n, n_outputs)."""
     slopes = np.zeros((forest.n_trees, forest.n_features))
     means = np.zeros(forest.n_features)
@@ -160,9 +161,9 @@ def _sums(values: Any, n_outputs: int) -> Any:
     return values.sum(axis=1, dtype="float64").reshape(len(values), n_outputs)
 
 
-def _margins(forest: Forest, rows: PlacedRows) -> Any:
+def _margins(forest: TreeEnsemble, rows: PlacedRows) -> Any:
     """Margins in float64, where the values were computed: (n, n_outputs)."""
-    evaluator = forest._evaluator
+    evaluator = evaluator_of(forest)
     choice = evaluator.choose("auto", len(rows), "cuda" if rows.gpus else "cpu")
     if not rows.gpus:
         return evaluator.cpu.margins(rows.rows, choice, None)

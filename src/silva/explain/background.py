@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from silva.device import on_host
+from silva.evaluate.evaluator import evaluator_of
 from silva.inputs import arranged, as_rows
 from silva.inputs.targets import as_vector
 
 if TYPE_CHECKING:
-    from silva.forest import Forest
+    from silva.ensemble import TreeEnsemble
     from silva.typing import Array, Doubles, Int64s, Rows
 
 WEIGHT_BITS = 62
@@ -44,7 +45,7 @@ class Background:
         return f"<{len(self.rows):,} rows>"
 
 
-def make_background(X: Rows | Background, weight: Any, forest: Forest, n_jobs: int | None) -> Background:
+def make_background(X: Rows | Background, weight: Any, forest: TreeEnsemble, n_jobs: int | None) -> Background:
     """Check background rows and their weights.
 
     Raises
@@ -92,13 +93,13 @@ def integer_weights(weight: Any, n_rows: int) -> Int64s:
     return counts
 
 
-def margins_of(forest: Forest, rows: Array, n_jobs: int | None) -> Doubles:
+def margins_of(forest: TreeEnsemble, rows: Array, n_jobs: int | None) -> Doubles:
     """Margins of rows that `as_rows` made: (n, n_outputs)."""
-    evaluator = forest._evaluator.cpu
+    evaluator = evaluator_of(forest).cpu
     return evaluator.margins(rows, evaluator.default_choice(len(rows)), n_jobs)
 
 
-def mean_margin(forest: Forest, rows: Array, weight: Int64s, n_jobs: int | None) -> Doubles:
+def mean_margin(forest: TreeEnsemble, rows: Array, weight: Int64s, n_jobs: int | None) -> Doubles:
     """Weighted mean of the rows' margins: (n_outputs,)."""
     return np.array([mean(of_output, weight) for of_output in margins_of(forest, rows, n_jobs).T])
 

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
     from silva.ensemble import TreeEnsemble
-    from silva.forest import Forest
     from silva.typing import Int32s
 
 ALGORITHMS: tuple[str, ...] = get_args(ExplainAlgorithm)
@@ -50,13 +49,13 @@ def refuse_negative_covers(forest: TreeEnsemble) -> None:
         )
 
 
-def refuse_linear_leaves(forest: Forest, what: str, instead: str) -> None:
+def refuse_linear_leaves(forest: TreeEnsemble, what: str, instead: str) -> None:
     """Raise NotImplementedError for a forest with linear leaves."""
     if forest.has_linear_leaves:
         raise NotImplementedError(f"linear leaves are not supported yet in {what}; {instead}")
 
 
-def refuse_unknown_means(forest: Forest) -> None:
+def refuse_unknown_means(forest: TreeEnsemble) -> None:
     """Raise ValueError where linear leaves do not tell what a feature that a coalition does not know counts as."""
     if not forest.means_known:
         raise ValueError(
@@ -124,7 +123,7 @@ def check_table_bytes(table_bytes: Any, algorithm: str) -> None:
         raise ValueError("table_bytes is 0, algorithm='tables' needs memory; pass algorithm='quadrature' for no tables")
 
 
-def check_range(forest: Forest, dtype: str) -> None:
+def check_range(forest: TreeEnsemble, dtype: str) -> None:
     """Refuse leaf values whose difference is infinite in float32."""
     with np.errstate(over="ignore"):
         largest = np.abs(forest.leaf_value).max(initial=0.0) * np.abs(forest.tree_weight).max(initial=0.0)

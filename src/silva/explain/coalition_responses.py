@@ -14,7 +14,7 @@ from silva.explain.shap_arguments import returns_probabilities
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from silva.forest import Forest
+    from silva.ensemble import TreeEnsemble
     from silva.typing import Array, Doubles, Int32s
 
 MARGIN, LOGISTIC, SOFTMAX, EXP, LOG_LOSS, SOFTMAX_LOSS = range(6)
@@ -62,7 +62,7 @@ class Response:
         return found.reshape(len(margins), self.n)
 
 
-def make_response(output: Any, forest: Forest) -> Response:
+def make_response(output: Any, forest: TreeEnsemble) -> Response:
     """Find the function of an output's name, or check the caller's.
 
     Raises
@@ -77,27 +77,27 @@ def make_response(output: Any, forest: Forest) -> Response:
     )
 
 
-def is_margin(output: Any, forest: Forest) -> bool:
+def is_margin(output: Any, forest: TreeEnsemble) -> bool:
     """Whether the output is the margin itself: no link, or averages of probabilities."""
     if output == "response":
         return forest.link == "identity"
     return output == "margin" or (output == "probability" and returns_probabilities(forest))
 
 
-def n_results(forest: Forest, output: Any, rule: str) -> int:
+def n_results(forest: TreeEnsemble, output: Any, rule: str) -> int:
     """Count the numbers that are explained of a row."""
     return forest.n_outputs if output == "margin" or rule == "rescale" else make_response(output, forest).n
 
 
-def _slope(forest: Forest) -> float:
+def _slope(forest: TreeEnsemble) -> float:
     return SLOPES[forest.link] or forest.link_scale
 
 
-def _linked(forest: Forest) -> Callable[[Doubles, Int32s | None], Array]:
+def _linked(forest: TreeEnsemble) -> Callable[[Doubles, Int32s | None], Array]:
     return lambda margins, _: LINKS[forest.link](margins, forest.link_scale)
 
 
-def _probability(forest: Forest) -> Response:
+def _probability(forest: TreeEnsemble) -> Response:
     if forest.link not in PROBABILITY_LINKS | {"softmax_zero", "probit"}:
         raise NotImplementedError(
             f"output='probability' needs a classifier, this forest has the link {forest.link!r} (objective "
@@ -106,7 +106,7 @@ def _probability(forest: Forest) -> Response:
     return replace(_response(forest), name="probability")
 
 
-def _response(forest: Forest) -> Response:
+def _response(forest: TreeEnsemble) -> Response:
     n = forest.n_outputs
     if forest.link in SLOPES:
         return Response("response", n, _linked(forest), LOGISTIC, _slope(forest))
@@ -115,7 +115,7 @@ def _response(forest: Forest) -> Response:
     return Response("response", n, _linked(forest), EXP if forest.link == "exp" else None)
 
 
-def _log_loss(forest: Forest) -> Response:
+def _log_loss(forest: TreeEnsemble) -> Response:
     is_average = returns_probabilities(forest)
     if len(forest.classes) > 1 or not (is_average or forest.link in PROBABILITY_LINKS | {"softmax_zero", "probit"}):
         raise NotImplementedError(
@@ -135,7 +135,7 @@ def _log_loss(forest: Forest) -> Response:
     return Response("log_loss", 1, _of_probability(forest), n_classes=n_classes)
 
 
-def _of_probability(forest: Forest) -> Callable[[Doubles, Int32s | None], Array]:
+def _of_probability(forest: TreeEnsemble) -> Callable[[Doubles, Int32s | None], Array]:
     """-log of the label's probability."""
 
     def loss(margins: Doubles, places: Any) -> Array:
@@ -152,7 +152,7 @@ def _of_probability(forest: Forest) -> Callable[[Doubles, Int32s | None], Array]
     return loss
 
 
-def _decision(forest: Forest) -> Response:
+def _decision(forest: TreeEnsemble) -> Response:
     is_classifier = forest.link in PROBABILITY_LINKS or forest.prediction not in {"response", "margin"}
     if not is_classifier or len(forest.classes) > 1:
         raise NotImplementedError(
@@ -172,7 +172,7 @@ def _decision(forest: Forest) -> Response:
     return Response("decision", k, chosen)
 
 
-def _of_caller(function: Callable[[Doubles], Any], forest: Forest) -> Response:
+def _of_caller(function: Callable[[Doubles], Any], forest: TreeEnsemble) -> Response:
     """Check a caller's function on two rows of margins, and ask it how many numbers it returns."""
     probe = np.tile(forest.base_score, (2, 1))
     shape = np.shape(function(probe))

@@ -28,8 +28,8 @@ from silva.progress import counting_rows
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from silva.ensemble import TreeEnsemble
     from silva.explain.game import Game, Settings
-    from silva.forest import Forest
     from silva.inputs.placed import PlacedRows
     from silva.typing import Array, Doubles, Explained, Int32s, Int64s
 
@@ -371,7 +371,7 @@ class CostWarning(UserWarning):
     """A call is going to take long."""
 
 
-def stand_in_columns(rows: Array, forest: Forest) -> list[Array]:
+def stand_in_columns(rows: Array, forest: TreeEnsemble) -> list[Array]:
     """Columns in which rows of equal values go the same ways at every split."""
     values = settled(rows, forest)
     return [stand_ins(forest, feature, values[:, feature]) for feature in range(forest.n_features)]

@@ -28,6 +28,7 @@ from silva.explain.strongest import PairSearch
 from silva.explain.walked import walked_part
 from silva.facts import as_html, forest_facts
 from silva.facts import feature_names as shown_names
+from silva.forest import Forest
 from silva.inputs import arranged, as_rows, refuse_transform
 from silva.inputs.sparse import is_sparse
 from silva.parallel import cached_property, n_threads
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
-    from silva.forest import Forest
+    from silva.ensemble import TreeEnsemble
     from silva.typing import (
         Array,
         Doubles,
@@ -180,7 +181,7 @@ class Explainer:
     @property
     def forest(self) -> Forest:
         """The forest that is explained."""
-        return self.game.forest
+        return Forest(self.game.forest)
 
     def by_column(self, values: Array) -> tuple[Array, tuple[str, ...]]:
         """Divide the values of combined columns equally among the columns, as CatBoost's ShapValues do.
@@ -206,7 +207,7 @@ class Explainer:
     @property
     def players(self) -> tuple[str, ...]:
         """Names of the groups and of the features in no group; without groups, names of the features."""
-        return self.game.players.names or shown_names(self.forest)
+        return self.game.players.names or shown_names(self.game.forest)
 
     @property
     def n_outputs(self) -> int:
@@ -321,7 +322,7 @@ class Explainer:
         is_plain = out is None and not (check_additivity or sparse_output)
         if is_plain and (kept := self._engines.again(X, "values")) is not None:
             return kept
-        X = arranged(X, self.forest, by_position, keeps_sparse=not self.groups)
+        X = arranged(X, self.game.forest, by_position, keeps_sparse=not self.groups)
         if is_sparse(X):
             explain = functools.partial(self._of_used.shap_values, check_additivity=check_additivity)
             about = self.game, self.n_outputs, self.settings.dtype
@@ -329,7 +330,7 @@ class Explainer:
         rows = self._engines.place(X, "values", y)
         values = self._engines.of(rows).values(rows, out)
         if check_additivity:
-            check_sums(self.forest, self.settings.dtype, self._engines.cpu.expected_value, rows, values)
+            check_sums(self.game.forest, self.settings.dtype, self._engines.cpu.expected_value, rows, values)
         return sparse_values(on_host(values), self.n_outputs) if sparse_output else values
 
     def _values_and_errors(self, X: Rows, y: ArrayLike | None, out: Array | None, by_position: bool) -> Any:
@@ -338,14 +339,14 @@ class Explainer:
         if not isinstance(engine, CoalitionExplainer):
             values = self.shap_values(X, y, out=out, by_position=by_position)
             return values, 0 * values
-        rows = self._engines.place(arranged(X, self.forest, by_position), "values", y, on_host=True)
+        rows = self._engines.place(arranged(X, self.game.forest, by_position), "values", y, on_host=True)
         return engine.values_and_errors(rows, out)
 
     def _of_first_trees(self, n_trees: int) -> Explainer:
         """Explainer of the first trees, with the same settings."""
-        refuse_linear_leaves(self.forest, f"tree_limit={n_trees}", "explain all trees")
+        refuse_linear_leaves(self.game.forest, f"tree_limit={n_trees}", "explain all trees")
         first = np.arange(n_trees, dtype=np.int32)
-        forest = cast("Forest", walked_part(self.forest, first, np.zeros(0, np.int64), np.float64))
+        forest = cast("TreeEnsemble", walked_part(self.game.forest, first, np.zeros(0, np.int64), np.float64))
         background, settings = self.game.background, self.settings
         if background is not None:
             expected = mean_margin(forest, background.rows, background.weight, settings.n_jobs)
@@ -357,10 +358,11 @@ class Explainer:
         """Give each split's change of the mean to its feature."""
         if self.game.has_background or self.groups:
             raise NotImplementedError("approximate=True has no background and no groups; leave it out for exact values")
-        refuse_linear_leaves(self.forest, "approximate=True", "leave it out for exact values")
-        rows = as_rows(on_host(arranged(X, self.forest, by_position)), self.forest)
-        values = approximate_values(self.forest, self.forest._positions(rows)).astype(self.settings.dtype)
-        result = values[:, :, 0] if self.forest.n_outputs == 1 else values
+        forest = self.game.forest
+        refuse_linear_leaves(forest, "approximate=True", "leave it out for exact values")
+        rows = as_rows(on_host(arranged(X, forest, by_position)), forest)
+        values = approximate_values(forest, self.forest._positions(rows)).astype(self.settings.dtype)
+        result = values[:, :, 0] if forest.n_outputs == 1 else values
         if out is None:
             return result
         out[:] = result
@@ -411,7 +413,7 @@ class Explainer:
         """
         if self.settings.output == "log_loss":
             raise NotImplementedError("single rows have no labels for output='log_loss'; use shap_values(X, y=y)")
-        refuse_transform(self.forest, "row", "shap_values")
+        refuse_transform(self.game.forest, "row", "shap_values")
         return make_row(self._engines.cpu, top, names)
 
     @taking_one_row
@@ -483,10 +485,12 @@ class Explainer:
         if is_plain and (found := self._engines.again(X, "pairs")) is not None:
             return cast("Array", found)
         if self.game.has_background and not self._engines.is_exact_response:
-            refuse_linear_leaves(self.forest, "interactions against a background", "explain without background rows")
+            refuse_linear_leaves(
+                self.game.forest, "interactions against a background", "explain without background rows"
+            )
         players = self.game.players
         places = places_of(features, players.n, players.names)
-        X = arranged(X, self.forest, by_position)
+        X = arranged(X, self.game.forest, by_position)
         if top is None and not overall:
             rows = self._engines.place(X, "pairs", y)
             found = self._engines.of(rows).interactions(rows, None if features is None else places, out)
@@ -553,10 +557,10 @@ class Explainer:
         if not isinstance(index, str) or index not in {"shapley", "banzhaf"}:
             raise ValueError(f"index is {index!r}, expected 'shapley' or 'banzhaf'")
         if not self._engines.is_exact_response:
-            refuse_linear_leaves(self.forest, "interaction indices", "use shap_values")
+            refuse_linear_leaves(self.game.forest, "interaction indices", "use shap_values")
         require_cpu(self.settings.device, X, "interaction indices")
         chosen = sets_of(sets, self.game.players)
-        rows = self._engines.place(arranged(X, self.forest, by_position), "values", y, on_host=True)
+        rows = self._engines.place(arranged(X, self.game.forest, by_position), "values", y, on_host=True)
         return self._engines.cpu.indices(rows, chosen, index == "banzhaf", out)
 
     @taking_one_row
@@ -601,7 +605,7 @@ class Explainer:
             shap_arguments["check_additivity"] = check_additivity
             values = self.shap_values(X, y, by_position=by_position, **shap_arguments)
 
-        base_values = base_values_of(self.forest, self.settings.output, self.expected_value, len(values), y)
+        base_values = base_values_of(self.game.forest, self.settings.output, self.expected_value, len(values), y)
         return make_explanation(self.game, self.settings, self.n_outputs, X, by_position, on_host(values), base_values)
 
     def mapper(
@@ -665,7 +669,7 @@ class Explainer:
         tables again, to the same bits. For forests with linear leaves, whose values depend on the numbers themselves,
         the file holds the background rows.
         """
-        save_forest(self.forest, path, attachment_of(self.game, self.settings))
+        save_forest(self.game.forest, path, attachment_of(self.game, self.settings))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str] | bytes, device: str = "auto", n_jobs: int | None = None) -> Self:
@@ -707,4 +711,6 @@ class Explainer:
         answers = f"interventional, against {background!r}" if background else "path-dependent"
         own = {"values": answers, **{name: getattr(settings, name) for name in ("output", "algorithm", "dtype")}}
         expected = ", ".join(f"{value:.6g}" for value in np.atleast_1d(self.expected_value)[:12])
-        return as_html(f"silva.{type(self).__name__}", {**forest_facts(self.forest), **own, "expected value": expected})
+        return as_html(
+            f"silva.{type(self).__name__}", {**forest_facts(self.game.forest), **own, "expected value": expected}
+        )

@@ -15,9 +15,9 @@ from silva.parallel import n_threads
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
+    from silva.ensemble import TreeEnsemble
     from silva.explain.background import Background
     from silva.explain.players import Players
-    from silva.forest import Forest
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,14 +26,14 @@ class Game:
 
     Attributes
     ----------
-    forest : Forest
+    forest : TreeEnsemble
     players : Players
     background : Background or None
         Rows whose values stand for the players that a coalition does not know; None: the sides of a split are weighted
         by the training rows that took them.
     """
 
-    forest: Forest
+    forest: TreeEnsemble
     players: Players
     background: Background | None = None
 
@@ -43,7 +43,7 @@ class Game:
         return self.background is not None
 
 
-def game_of_features(forest: Forest) -> Game:
+def game_of_features(forest: TreeEnsemble) -> Game:
     """Game of all features, without a background."""
     return Game(forest, make_players(None, forest))
 

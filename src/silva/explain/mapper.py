@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Sequence
 
+    from silva.ensemble import TreeEnsemble
     from silva.typing import Array
 
 OUTPUTS = ("values", "interactions", "margin")
@@ -44,7 +45,7 @@ class ExplanationMapper(Mapper):
             raise ValueError(f"output is {output!r}, expected one of {', '.join(OUTPUTS)}")
         if explainer.settings.output == "log_loss":
             raise NotImplementedError("batches have no labels for output='log_loss'; use shap_values(X, y=y)")
-        refuse_transform(explainer.forest, "mapper", "shap_values", takes_statistics=True)
+        refuse_transform(explainer.game.forest, "mapper", "shap_values", takes_statistics=True)
         n_threads(n_jobs)
         players = player_names(explainer)
         self._places = None if features is None else _places(features, players)
@@ -67,6 +68,10 @@ class ExplanationMapper(Mapper):
     def _open(self, source: bytes | str) -> Any:
         return self._class.load(source, device=self._device, n_jobs=self._n_jobs)
 
+    def _forest(self, engine: Any) -> TreeEnsemble:
+        trees: TreeEnsemble = engine.game.forest
+        return trees
+
     @property
     def _settings(self) -> tuple[object, ...]:
         return self._device, self._n_jobs
@@ -81,16 +86,16 @@ class ExplanationMapper(Mapper):
     def metadata(self) -> dict[str, Any]:
         """What `silva explain` writes beside its results."""
         explainer = self._engine
-        return explanation_metadata(player_names(explainer), explainer.expected_value, explainer.forest)
+        return explanation_metadata(player_names(explainer), explainer.expected_value, explainer.game.forest)
 
     def _compute(self, engine: Any, rows: Any) -> dict[str, Array]:
-        forest, players = engine.forest, player_names(engine)
+        forest, players = engine.game.forest, player_names(engine)
         columns: dict[str, Array] = {}
         if self._output == "interactions":
             columns = interaction_columns(self._of_array(engine, rows), self._wanted, players, forest)
         elif self._output == "values":
             columns = value_columns(self._of_array(engine, rows), self._wanted, forest)
-        margin = forest.predict(rows, output="margin", device=self._device, n_jobs=self._n_jobs)
+        margin = engine.forest.predict(rows, output="margin", device=self._device, n_jobs=self._n_jobs)
         return columns | margin_columns(margin, engine.expected_value, forest)
 
     def _of_array(self, engine: Any, rows: Any) -> Any:
@@ -120,4 +125,4 @@ def check_features(wanted: Sequence[str], players: Sequence[str], option: str) -
 
 def player_names(explainer: Any) -> tuple[str, ...]:
     """Names of the groups, or of the features; x0, x1, ... where the model has none."""
-    return tuple(explainer.players) if explainer.groups else feature_names(explainer.forest)
+    return tuple(explainer.players) if explainer.groups else feature_names(explainer.game.forest)

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
     from silva.ensemble import TreeEnsemble
     from silva.explain.game import Game, Settings
-    from silva.forest import Forest
     from silva.inputs.placed import PlacedRows
     from silva.typing import Array, Doubles, Int32s, Int64s
 
@@ -61,7 +60,7 @@ TOTAL, LARGE = 2**58, 8.0
 most LARGE."""
 
 
-def slope_of(forest: Forest) -> float:
+def slope_of(forest: TreeEnsemble) -> float:
     """Return what the margin is multiplied with in the logistic function.
 
     Raises

@@ -50,7 +50,7 @@ def set_up(
     ValueError, TypeError, NotImplementedError
         As of `Explainer`.
     """
-    forest, algorithm = load(model), settings.algorithm
+    forest, algorithm = load(model).ensemble, settings.algorithm
     if holds_explainer(model):
         raise ValueError(
             f"{model} holds an explainer, with its background and settings; silva.Explainer.load reads it, "

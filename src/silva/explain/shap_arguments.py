@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import numpy as np
 
 from silva.device import on_host
+from silva.forest import Forest
 from silva.inputs.matching import as_trained, listed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from silva.forest import Forest
+    from silva.ensemble import TreeEnsemble
 
 Method = TypeVar("Method", bound="Callable[..., Any]")
 
@@ -31,7 +32,9 @@ NAMES = (
 )
 
 
-def translated(background: Any, output: Any, given: dict[str, Any], forest: Forest) -> tuple[Forest, Any, Any]:
+def translated(
+    background: Any, output: Any, given: dict[str, Any], forest: TreeEnsemble
+) -> tuple[TreeEnsemble, Any, Any]:
     """Find the forest, background and output that arguments of shap's names ask for.
 
     Path-dependent values with rows take the covers from these, as shap does.
@@ -61,7 +64,7 @@ def translated(background: Any, output: Any, given: dict[str, Any], forest: Fore
     chosen = output if wanted == "margin" else wanted
     perturbation = _checked_perturbation(given.get("feature_perturbation", "auto"), bool(rows))
     if rows and perturbation == "tree_path_dependent":
-        return forest.with_covers(rows[0]), None, chosen
+        return Forest(forest).with_covers(rows[0]).ensemble, None, chosen
     return forest, rows[0] if rows else None, chosen
 
 
@@ -97,7 +100,7 @@ def checked_outputs(names: Any, n_outputs: int) -> list[str] | None:
     return [str(name) for name in names]
 
 
-def _output(model_output: Any, forest: Forest) -> str:
+def _output(model_output: Any, forest: TreeEnsemble) -> str:
     if not isinstance(model_output, str) or model_output not in OUTPUTS:
         raise NotImplementedError(
             f"model_output={model_output!r} is not computed; expected 'raw', 'probability' or 'log_loss'"
@@ -106,7 +109,7 @@ def _output(model_output: Any, forest: Forest) -> str:
     return "margin" if is_margin else OUTPUTS[model_output]
 
 
-def returns_probabilities(forest: Forest) -> bool:
+def returns_probabilities(forest: TreeEnsemble) -> bool:
     """Whether margins are the probabilities of classes, as those of scikit-learn's random forests."""
     return forest.link == "identity" and bool(forest.classes) and forest.prediction == "argmax"
 
@@ -166,7 +169,7 @@ def taking_one_row(method: Method) -> Method:
         if (out := kwargs.get("out")) is not None:
             kwargs["out"] = out[None]
         labels = y if y is None or np.ndim(y) else [on_host(y)]
-        found = method(self, _as_table(X, self.forest, kwargs.get("by_position")), labels, *args, **kwargs)
+        found = method(self, _as_table(X, self.game.forest, kwargs.get("by_position")), labels, *args, **kwargs)
         if kwargs.get("sparse_output"):
             return found
         if not isinstance(found, tuple):
@@ -177,7 +180,7 @@ def taking_one_row(method: Method) -> Method:
     return cast("Method", taking)
 
 
-def _as_table(row: Any, forest: Forest, by_position: bool | None) -> Any:
+def _as_table(row: Any, forest: TreeEnsemble, by_position: bool | None) -> Any:
     """Make rows of one row: a pandas.Series has names, and values of several types.
 
     Raises

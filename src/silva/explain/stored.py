@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 from silva.explain.background import Background, mean_margin
 from silva.explain.condensed import condense, expand
 from silva.explain.stored_schema import ARRAYS, KIND, SETTINGS, VERSION, check_version, validate_stored
-from silva.forest import as_forest
 from silva.storage import Attachment, forest_bytes, load_attachment, name_of, naming, read_attachment_note
 
 if TYPE_CHECKING:
+    from silva.ensemble import TreeEnsemble
     from silva.explain.game import Game, Settings
-    from silva.forest import Forest
 
 
 def holds_explainer(model: object) -> bool:
@@ -41,7 +40,7 @@ def attachment_of(game: Game, settings: Settings) -> Attachment:
 
 def load_explainer(
     path: str | os.PathLike[str] | bytes, n_jobs: int | None
-) -> tuple[Forest, dict[str, Any], Background | None]:
+) -> tuple[TreeEnsemble, dict[str, Any], Background | None]:
     """Read forest, settings and background, whose expected value follows from its rows.
 
     Raises
@@ -53,7 +52,7 @@ def load_explainer(
     if attachment is None or attachment.about["kind"] != KIND:
         raise ValueError(f"{name_of(path)} holds a forest and no explainer; pass it to silva.Explainer")
     check_version(attachment, name_of(path))
-    forest = as_forest(ensemble)
+    forest = ensemble
     with naming(path, ValueError):
         validate_stored(attachment, forest)
         settings = attachment.about["settings"]

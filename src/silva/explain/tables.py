@@ -15,9 +15,9 @@ from silva.explain.walks import walk_of
 from silva.parallel import n_threads
 
 if TYPE_CHECKING:
+    from silva.ensemble import TreeEnsemble
     from silva.explain.game import Game, Settings
     from silva.explain.walks import Walk
-    from silva.forest import Forest
     from silva.typing import Array, Explained, Int32s
 
 TABLE_BYTES, GPU_TABLE_BYTES = 2**28, 2**29
@@ -91,7 +91,7 @@ class ForestPlans:
         self.kept: deque[SharedPlan] = deque(maxlen=MOST_PLANS)
 
 
-_plans: weakref.WeakKeyDictionary[Forest, ForestPlans] = weakref.WeakKeyDictionary()
+_plans: weakref.WeakKeyDictionary[TreeEnsemble, ForestPlans] = weakref.WeakKeyDictionary()
 
 
 def shared_plan(game: Game, choice: TableChoice, n_jobs: int | None) -> SharedPlan:
@@ -172,7 +172,7 @@ class TableRunner:
                 self.rest = walk_of(self._game, walked, self._choice.dtype, n_jobs)
             self.is_built = True
 
-    def _fill(self, n_jobs: int | None) -> Forest | None:
+    def _fill(self, n_jobs: int | None) -> TreeEnsemble | None:
         """Fill the tables; return the trees that have none."""
         tables, choice, background = self.compiled, self._choice, self._game.background
         if tables is None:

@@ -51,7 +51,7 @@ class ShapModel:
     @property
     def objective(self) -> str | None:
         """What the model was trained for in shap's words, None where it is not known."""
-        return OBJECTIVES.get(self.forest.link) if self.num_outputs == 1 else None
+        return OBJECTIVES.get(self.forest.ensemble.link) if self.num_outputs == 1 else None
 
     def predict(self, X: Rows) -> Array:
         """Compute margins, which raw values add up to: (n,), or (n, k) for k > 1 outputs."""

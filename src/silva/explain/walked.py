@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,12 +15,10 @@ if TYPE_CHECKING:
     from silva.ensemble import TreeEnsemble
     from silva.typing import Bools, Doubles, Int32s, Int64s
 
-Ensemble = TypeVar("Ensemble", bound="TreeEnsemble")
-
 
 def walked_part(
-    forest: Ensemble, trees: Int32s, cut_nodes: Int64s, dtype: DTypeLike, has_background: bool = False
-) -> Ensemble | None:
+    forest: TreeEnsemble, trees: Int32s, cut_nodes: Int64s, dtype: DTypeLike, has_background: bool = False
+) -> TreeEnsemble | None:
     """Return the forest of what is walked: some of the trees, of which some nodes have become leaves of value 0.
 
     Parameters

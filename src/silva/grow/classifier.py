@@ -12,6 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from silva.device import array_gpu, on_host
+from silva.forest import Forest
 from silva.grow.checks import ROUNDS, check_parameters, check_ranges
 from silva.grow.data.reading import routed, training_data
 from silva.grow.data.repeats import in_order
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
-    from silva.forest import Forest
     from silva.grow.likelihood import Candidate
     from silva.grow.table import Table
     from silva.grow.tree_search import TreeSearch
@@ -227,7 +227,7 @@ class ModelTreeClassifier(ClassifierMixin, TreeEstimator):  # type: ignore[misc]
         Keys leaf, rule, rows, mean, equation and log_loss, as in `leaf_summary_`; numbers in texts have four digits.
         """
         check_is_fitted(self)
-        return rule_table(self.forest_, self.leaf_summary_)
+        return rule_table(self.forest_.ensemble, self.leaf_summary_)
 
     @property
     def feature_importances_(self) -> Doubles:
@@ -262,17 +262,19 @@ class ModelTreeClassifier(ClassifierMixin, TreeEstimator):  # type: ignore[misc]
             "objective": "log-loss",
         }
         grown = [as_tree(one, weight, **meaning) for one in found]
-        self.forest_: Forest = merged(
-            [tree.forest for tree in grown],
-            np.arange(len(grown)),
-            np.ones(len(grown)),
-            base_score=np.zeros(len(grown)),
-            link="logistic" if len(self.classes_) == 2 else "softmax",
-            prediction="argmax",
-            classes=(self.classes_,),
-            is_estimator=True,
+        self.forest_ = Forest(
+            merged(
+                [tree.forest for tree in grown],
+                np.arange(len(grown)),
+                np.ones(len(grown)),
+                base_score=np.zeros(len(grown)),
+                link="logistic" if len(self.classes_) == 2 else "softmax",
+                prediction="argmax",
+                classes=(self.classes_,),
+                is_estimator=True,
+            )
         )
-        self.leaves_, self.leaf_summary_ = leaf_table(grown, self.forest_)
+        self.leaves_, self.leaf_summary_ = leaf_table(grown, self.forest_.ensemble)
         self.leaf_summary_["log_loss"] = self.leaf_summary_.pop("rmse")
         self.leaf_summary_["share"] = np.array([model.share for tree in grown for model in tree.models])
         self.ridges_ = np.array([one.ridge for one in found])

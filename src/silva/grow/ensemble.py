@@ -13,6 +13,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from silva.device import array_gpu, on_host, parse_device
+from silva.forest import Forest
 from silva.grow.boosting import Course, TreeSequence, boosted
 from silva.grow.checks import ENSEMBLE_RANGES, check_choice, check_parameters, check_ranges, check_time_limit
 from silva.grow.data.reading import routed, training_data
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
-    from silva.forest import Forest
     from silva.grow.data.columns import TrainingColumns
     from silva.grow.search.interrupts import Interrupts
     from silva.typing import Doubles, Int32s, Int64s, Rows
@@ -223,11 +223,13 @@ class ModelTreeEnsembleRegressor(RegressorMixin, TreeEstimator):  # type: ignore
         self.estimators_ = [tree for sequence in sequences for tree in sequence.trees]
         self.sequence_ = np.repeat(np.arange(len(sequences)), [len(sequence.trees) for sequence in sequences])
         n_trees, share = len(self.estimators_), 1 / len(sequences)
-        self.forest_: Forest = merged(
-            [tree.forest_ for tree in self.estimators_],
-            np.zeros(n_trees, int),
-            np.array([share * sequences[number].rate for number in self.sequence_]),
-            base_score=np.array([np.mean([sequence.start for sequence in sequences])]),
+        self.forest_ = Forest(
+            merged(
+                [tree.forest_.ensemble for tree in self.estimators_],
+                np.zeros(n_trees, int),
+                np.array([share * sequences[number].rate for number in self.sequence_]),
+                base_score=np.array([np.mean([sequence.start for sequence in sequences])]),
+            )
         )
         self.n_leaves_ = self.forest_.n_leaves
 

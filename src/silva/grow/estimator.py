@@ -11,6 +11,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from silva.device import array_gpu, on_host
+from silva.forest import Forest
 from silva.grow.checks import check_parameters
 from silva.grow.data.reading import routed, training_data
 from silva.grow.importances import feature_importances
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
-    from silva.forest import Forest
     from silva.grow.search.growing import Growth
     from silva.grow.table import Table
     from silva.grow.tree_search import TreeSearch
@@ -344,7 +344,7 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
         The keys are leaf, rule, rows, mean, equation and rmse, as in `leaf_summary_`. Texts have four digits.
         """
         check_is_fitted(self)
-        return rule_table(self.forest_, self.leaf_summary_)
+        return rule_table(self.forest_.ensemble, self.leaf_summary_)
 
     @property
     def feature_importances_(self) -> Doubles:
@@ -370,7 +370,7 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
             objective="squared error",
         )
         result = growth.result
-        self.forest_: Forest = grown.forest
+        self.forest_ = Forest(grown.forest)
         self.leaves_, self.leaf_summary_ = leaf_table([grown], grown.forest)
         self.history_ = history_table(result.history)
         self.fitness_ = float(result.best["fitness"])

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from silva.forest import Forest
+from silva.ensemble import TreeEnsemble
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,7 +21,7 @@ JOINED = (
 """Arrays of the forests, one behind the other."""
 
 
-def merged(forests: Sequence[Forest], tree_output: Array, tree_weight: Doubles, **meaning: Any) -> Forest:
+def merged(forests: Sequence[TreeEnsemble], tree_output: Array, tree_weight: Doubles, **meaning: Any) -> TreeEnsemble:
     """Put the trees of all forests behind each other.
 
     Parameters
@@ -35,7 +35,7 @@ def merged(forests: Sequence[Forest], tree_output: Array, tree_weight: Doubles, 
     """
     first = forests[0]
     joined = {name: np.concatenate([getattr(forest, name) for forest in forests]) for name in JOINED}
-    return Forest(
+    return TreeEnsemble(
         **{
             **first.__getstate__(),
             **joined,
@@ -54,7 +54,7 @@ def _offsets(lengths: Sequence[Array]) -> Array:
     return np.concatenate([[0], np.cumsum(np.concatenate(lengths))]).astype(np.int64)
 
 
-def _sets(forests: Sequence[Forest]) -> dict[str, Array]:
+def _sets(forests: Sequence[TreeEnsemble]) -> dict[str, Array]:
     """Join sets of categories, and which of them a node tests; no array where no forest has any."""
     if not any(forest.is_categorical for forest in forests):
         return {}
@@ -69,7 +69,7 @@ def _sets(forests: Sequence[Forest]) -> dict[str, Array]:
     }
 
 
-def _models(forests: Sequence[Forest]) -> dict[str, Array]:
+def _models(forests: Sequence[TreeEnsemble]) -> dict[str, Array]:
     """Where the leaves' terms lie, and their ranges; a constant leaf beside linear ones is a model without terms."""
     if not any(forest.has_linear_leaves for forest in forests):
         return {}

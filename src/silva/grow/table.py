@@ -11,7 +11,7 @@ from silva.evaluate.linear import term_name
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from silva.forest import Forest
+    from silva.ensemble import TreeEnsemble
     from silva.grow.search.engine import Progress
     from silva.grow.tree.assembly import GrownTree
     from silva.typing import Array
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Table = dict[str, "Array"]
 
 
-def leaf_table(trees: Sequence[GrownTree], forest: Forest) -> tuple[Table, Table]:
+def leaf_table(trees: Sequence[GrownTree], forest: TreeEnsemble) -> tuple[Table, Table]:
     """One entry a term of a leaf's equation, the intercept first; and one entry a leaf; of trees of one forest."""
     models = [model for grown in trees for model in grown.models]
     limits = np.concatenate([grown.limits for grown in trees])

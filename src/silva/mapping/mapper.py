@@ -68,6 +68,11 @@ class Mapper(ABC):
     def _open(self, source: bytes | str) -> Any:
         """Make what computes, which has the forest as `forest`."""
 
+    def _forest(self, engine: Any) -> TreeEnsemble:
+        """Trees whose features the batches' columns are."""
+        forest: TreeEnsemble = engine.forest
+        return forest
+
     @property
     @abstractmethod
     def _settings(self) -> tuple[object, ...]:
@@ -116,9 +121,9 @@ class Mapper(ABC):
         if isinstance(batch, np.ndarray):
             return self._of_array(engine, batch)
         frame = as_frame(batch)
-        inputs = input_columns(frame.names, engine.forest, self._inputs, "the batch", "inputs=")
+        inputs = input_columns(frame.names, self._forest(engine), self._inputs, "the batch", "inputs=")
         check_columns(frame.names, [*inputs, *self._kept], "the batch")
-        rows = features_of(frame, inputs, column_names(engine.forest))
+        rows = features_of(frame, inputs, column_names(self._forest(engine)))
         return result(batch, self._kept, self._types, self._compute(engine, rows))
 
     def iter(self, batches: Iterable[Any]) -> Iterator[Any]:
@@ -167,7 +172,7 @@ class Mapper(ABC):
             raise ValueError(
                 f"the types of the columns {listed(untyped)} are not known here; pass columns= as a pyarrow.schema"
             )
-        pyarrow, forest = import_arrow(), self._engine.forest
+        pyarrow, forest = import_arrow(), self._forest(self._engine)
         names = self._inputs or column_names(forest)
         types = dict.fromkeys(names, pyarrow.float64()) | self._types
         return pyarrow.schema(types.items()).empty_table()

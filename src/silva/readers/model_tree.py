@@ -19,5 +19,5 @@ def read(model: Any) -> TreeEnsemble:
     from sklearn.utils.validation import check_is_fitted
 
     check_is_fitted(model)
-    trees: TreeEnsemble = model.forest_
+    trees: TreeEnsemble = model.forest_.ensemble
     return trees

@@ -17,6 +17,7 @@ from silva.display.report.sentences import sentences
 from silva.display.report.trees import are_shown, drawn, embedded, is_small
 from silva.facts import feature_names, output_names
 from silva.files import check_output
+from silva.forest import Forest
 from silva.loading import load
 from silva.wording import Wording, check_wording, leaves_text
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
     from silva.display.report.explained import Explained
     from silva.display.report.rows import ReportRows
-    from silva.forest import Forest
+    from silva.ensemble import TreeEnsemble
     from silva.typing import Int64s, Rows
 
 
@@ -105,9 +106,9 @@ def report(
     if isinstance(y, str | os.PathLike):
         raise TypeError(f"y is a path, {os.fspath(y)!r}: pass it as path=, or the targets before it")
     target = check_output(path)
-    forest = load(model)
+    forest = load(model).ensemble
     if not forest.means_known:
-        forest = forest.with_means(X, by_position)
+        forest = Forest(forest).with_means(X, by_position).ensemble
     rows = read_rows(forest, X, y, n_jobs, by_position)
     wording = Wording(max_terms=max_terms, units=units or {})
     check_wording(wording, {*feature_names(forest), *rows.names})
@@ -162,7 +163,7 @@ def _name_of(y: Any) -> str:
     return str(name) if isinstance(name, str | int) else ""
 
 
-def _title(model: object, forest: Forest, target: str) -> str:
+def _title(model: object, forest: TreeEnsemble, target: str) -> str:
     """Name what is predicted, and what the model is."""
     kind = type(model).__name__ if forest.source == "silva" and type(model).__module__.startswith("silva.grow") else ""
     kind = kind or forest.source or "Forest"

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
-    from silva.forest import Forest
+    from silva.ensemble import TreeEnsemble
     from silva.typing import Array, Doubles, Int64s, Rows
 
 CHUNK = 100_000
@@ -66,7 +66,7 @@ class ReportRows:
         Numbers, or places in `classes`.
     """
 
-    forest: Forest
+    forest: TreeEnsemble
     settled: Array
     columns: Array
     own: Array
@@ -89,7 +89,7 @@ class ReportRows:
 
 
 def read_rows(
-    forest: Forest, X: Rows, y: ArrayLike | None, n_jobs: int | None, by_position: bool = False
+    forest: TreeEnsemble, X: Rows, y: ArrayLike | None, n_jobs: int | None, by_position: bool = False
 ) -> ReportRows:
     """Read rows and targets, and predict the rows.
 
@@ -121,13 +121,13 @@ def read_rows(
     return ReportRows(forest, settled, columns, own, names, tables, source, *found)
 
 
-def _class_names(forest: Forest, n_responses: int) -> list[str]:
+def _class_names(forest: TreeEnsemble, n_responses: int) -> list[str]:
     if forest.classes and len(forest.classes) == 1 and len(forest.classes[0]) == n_responses:
         return [str(label) for label in forest.classes[0].tolist()]
     return output_names(forest, n_responses) if n_responses > 1 else []
 
 
-def _target(forest: Forest, y: ArrayLike, n_rows: int, n_responses: int) -> Array:
+def _target(forest: TreeEnsemble, y: ArrayLike, n_rows: int, n_responses: int) -> Array:
     """Targets as numbers, or as places among the classes."""
     values = as_targets(y, n_rows)
     if values.ndim > 1:

@@ -16,7 +16,7 @@ from silva.target_statistics import TargetStatistics
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from silva.forest import Forest
+    from silva.ensemble import TreeEnsemble
     from silva.inputs.categories import Column
     from silva.typing import Array, Rows
 
@@ -30,7 +30,7 @@ class SourceColumns:
     n_rows: int
 
     @classmethod
-    def of(cls, X: Rows, forest: Forest, by_position: bool) -> SourceColumns | None:
+    def of(cls, X: Rows, forest: TreeEnsemble, by_position: bool) -> SourceColumns | None:
         """Read the columns of `X`; None where a model's features are its columns.
 
         Raises

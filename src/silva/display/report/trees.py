@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from silva.display.report.rows import ReportRows
+    from silva.ensemble import TreeEnsemble
     from silva.equations import Term
-    from silva.forest import Forest
     from silva.typing import Array, Int32s, Int64s
     from silva.wording import Wording
 
@@ -47,12 +47,12 @@ def is_small(rows: ReportRows) -> bool:
     return rows.source is None and forest.n_nodes <= MOST_NODES and len(forest.linear_feature) <= 4 * MOST_NODES
 
 
-def are_shown(forest: Forest) -> bool:
+def are_shown(forest: TreeEnsemble) -> bool:
     """Whether the trees are few and small enough to be looked at."""
     return forest.n_trees <= MOST_SHOWN_TREES and int(np.diff(forest.leaf_offsets).max(initial=0)) <= MOST_SHOWN_LEAVES
 
 
-def embedded(forest: Forest) -> dict[str, Any]:
+def embedded(forest: TreeEnsemble) -> dict[str, Any]:
     """Give the page what it needs to route rows and to add up leaves; JSON's numbers are exact."""
     is_float32 = forest.threshold.dtype == np.float32
     return {
@@ -78,7 +78,7 @@ def embedded(forest: Forest) -> dict[str, Any]:
     }
 
 
-def _sets(forest: Forest) -> list[dict[str, Any]]:
+def _sets(forest: TreeEnsemble) -> list[dict[str, Any]]:
     ends = forest.set_offsets
     return [
         {"words": forest.set_words[ends[i] : ends[i + 1]], "others": bool(forest.set_others_left[i])}
@@ -86,7 +86,7 @@ def _sets(forest: Forest) -> list[dict[str, Any]]:
     ]
 
 
-def _linear(forest: Forest) -> dict[str, Any] | None:
+def _linear(forest: TreeEnsemble) -> dict[str, Any] | None:
     if not forest.has_linear_leaves:
         return None
     names = [
@@ -143,7 +143,7 @@ def _what(rows: ReportRows, tree: int) -> str:
     return f"share of {rows.classes[place]}" if rows.y is not None else f"probability of {rows.classes[place]}"
 
 
-def _note(forest: Forest, tree: int, digits: int) -> str:
+def _note(forest: TreeEnsemble, tree: int, digits: int) -> str:
     common = "" if speaks_of_odds(forest) else common_range(forest, tree, digits)
     lines = [f"Predictions are clipped to {common}."] if common else []
     if forest.tree_offsets[tree + 1] - forest.tree_offsets[tree] == 1:
@@ -151,7 +151,7 @@ def _note(forest: Forest, tree: int, digits: int) -> str:
     return " ".join(lines)
 
 
-def standard_errors(model: object, forest: Forest) -> Array | None:
+def standard_errors(model: object, forest: TreeEnsemble) -> Array | None:
     """Take the terms' standard errors in the order of the forest's terms; None where the model does not know them."""
     table = getattr(model, "leaves_", None)
     if table is None or not forest.has_linear_leaves:
@@ -181,7 +181,7 @@ def _nodes(drawing: _Drawing, tree: int, reached: Int32s) -> list[dict[str, Any]
     return result
 
 
-def rows_under(forest: Forest, tree: int, reached: Int32s) -> Iterator[Int64s]:
+def rows_under(forest: TreeEnsemble, tree: int, reached: Int32s) -> Iterator[Int64s]:
     """Rows that pass each node of a tree; those of a node are divided among its children."""
     first = int(forest.tree_offsets[tree])
     is_left, waiting = np.zeros(forest.n_leaves, bool), {0: np.arange(len(reached))}
@@ -231,7 +231,7 @@ def _term(term: Term, is_odds: bool, wording: Wording) -> dict[str, Any]:
     return {"name": name, "text": text, "effect": effect, "error": error, "levels": levels}
 
 
-def leaves_under(forest: Forest, tree: int) -> list[list[int]]:
+def leaves_under(forest: TreeEnsemble, tree: int) -> list[list[int]]:
     """Leaves below each node of a tree, indices into the forest's."""
     first, last = forest.tree_offsets[tree : tree + 2].tolist()
     under: list[list[int]] = [[] for _ in range(first, last)]

@@ -15,7 +15,7 @@ from silva.inputs.matching import check_width, refuse_repeated
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from silva.forest import Forest
+    from silva.ensemble import TreeEnsemble
     from silva.inputs.frames import Frame
     from silva.typing import Array, Bools, Doubles, Int32s, Int64s
 
@@ -258,7 +258,7 @@ def weighted_rows(columns: TrainingColumns, y: Doubles, weight: Doubles) -> tupl
     return replace(columns, X=columns.X[used]), y[used], weight[used]
 
 
-def rows_of_values(X: object, forest: Forest) -> Doubles:
+def rows_of_values(X: object, forest: TreeEnsemble) -> Doubles:
     """Rows for a forest from an array that holds the values of categories, not their codes."""
     values = _values(X)
     check_width(values.shape[1], forest)

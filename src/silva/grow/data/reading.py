@@ -49,7 +49,7 @@ def routed(estimator: Any, X: Rows, output: Output) -> Any:
     """Predictions or leaf ids of rows, checked as scikit-learn checks them; those of a GPU by the forest."""
     check_is_fitted(estimator)
     _refuse_records(X)
-    forest = estimator.forest_
+    forest = estimator.forest_.ensemble
     if array_gpu(X) is not None and (estimator.device == "cpu" or forest.categories is not None):
         X = on_host(X)
     if array_gpu(X) is None:
@@ -59,7 +59,7 @@ def routed(estimator: Any, X: Rows, output: Output) -> Any:
             _check_feature_names(estimator, X, reset=False)
         else:
             X = grow_columns.rows_of_values(X, forest)
-    return forest.predict(X, output, device=estimator.device, n_jobs=estimator.n_jobs)
+    return estimator.forest_.predict(X, output, device=estimator.device, n_jobs=estimator.n_jobs)
 
 
 def _refuse_text(X: Any, categorical: object) -> None:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from silva.forest import Forest
 from silva.grow.data.repeats import in_order, repetitions
 from silva.grow.search.fitting import fit_tree
 from silva.grow.tree.intervals import Parts, quadratic_mean, usable_errors
@@ -87,9 +88,9 @@ def trees_on_parts(
     def judged(number: int) -> tuple[Doubles, Doubles, Doubles]:
         fresh = replace(own, seed=given.seed + number, started=time.perf_counter())
         grown = _grown(type(model)(**brief), (columns, target, weight), fold != number, fresh)
-        predictions = grown.forest.predict(given_rows, device="cpu", n_jobs=1)
+        predictions = Forest(grown.forest).predict(given_rows, device="cpu", n_jobs=1)
         held = np.flatnonzero(fold == number)
-        leaves = grown.forest.predict(given_rows[order[held]], "leaf", device="cpu", n_jobs=1)[:, 0]
+        leaves = Forest(grown.forest).predict(given_rows[order[held]], "leaf", device="cpu", n_jobs=1)[:, 0]
         errors = usable_errors(np.array([leaf.rmse for leaf in grown.models]))[leaves]
         return grown.scores, np.abs(target - predictions[order])[held] / errors, predictions
 

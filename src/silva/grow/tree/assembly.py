@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from silva.forest import as_forest
 from silva.grow.data.rows import columns_with, threads_of
 from silva.grow.tree.intervals import MOST_LEFT_OUT, left_out_scores
 from silva.grow.tree.refit import LeafModel, default_left, fit_leaf, rows_by_node
@@ -21,7 +20,7 @@ from silva.readers.assemble import NodeArrays, assemble, pack_sets
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from silva.forest import Forest
+    from silva.ensemble import TreeEnsemble
     from silva.grow.data.columns import TrainingColumns
     from silva.grow.data.rows import TrainingRows
     from silva.typing import Bools, Doubles, Int32s, Int64s
@@ -37,7 +36,7 @@ class GrownTree:
     `scores` are what rows left out in turn are off, in errors of their leaves (`silva.grow.tree.intervals`).
     """
 
-    forest: Forest
+    forest: TreeEnsemble
     models: tuple[LeafModel, ...]
     limits: Doubles
     smoothing: float = 0.0
@@ -123,7 +122,7 @@ def assembled(
         base_score=np.zeros(1),
         **meaning,
     )
-    return GrownTree(as_forest(trees), tuple(models[v] for v in order), np.array([limits[v] for v in order]))
+    return GrownTree(trees, tuple(models[v] for v in order), np.array([limits[v] for v in order]))
 
 
 def _by_leaf(task: Callable[[int], LeafModel], leaves: list[int], columns: TrainingColumns) -> dict[int, LeafModel]:
