@@ -85,13 +85,11 @@ class SubtreeBuilder {
   void set_edges(const SubtreeSplit& split, Edges& edges) const {
     const uint32_t lane = 1u << split.lane;
     for (int side = 0; side < 2; ++side) {
-      const double above = split.z_above, z = above * split.ratio[side];
       const bool again = split.again >> side & 1;
       for (int taken = 0; taken < 3; ++taken)
         for (int k = 0; k < K; ++k) {
-          const double t = point_[k], h = above + (1 - above) * t, o = taken == side + 1;
-          const Real a = Real(taken ? (z + (o - z) * t) / h : split.ratio[side]);
-          const Real gain = Real(taken ? (o * above - z) / (h * h) : 0.0);
+          const SplitEdge edge = split_edge(split, side, taken, point_[k]);
+          const Real a = Real(edge.factor), gain = Real(edge.slope);
           edges.factor[side][taken][k] = a;
           const V all = V::splat(a), slope = V::splat(gain), zero = V::splat(Real(0));
           edges.own[side][taken][k] = V::mix(split.absent[side], again ? all : V::mix(lane, all, slope), zero);
@@ -158,8 +156,8 @@ class SubtreeBuilder {
     const uint32_t lane = 1u << factor.lane;
     for (int o = 0; o < 2; ++o)
       for (int k = 0; k < K; ++k) {
-        plain[o][k] = Real(o ? factor.z + (1 - factor.z) * point_[k] : factor.z * (1 - point_[k]));
-        hot[o][k] = V::mix(lane, V::splat(plain[o][k]), V::splat(Real(o ? 1 - factor.z : -factor.z)));
+        plain[o][k] = Real(path_factor(factor.z, o, point_[k]));
+        hot[o][k] = V::mix(lane, V::splat(plain[o][k]), V::splat(Real(path_slope(factor.z, o))));
       }
   }
 

@@ -163,10 +163,8 @@ class PairBuilder {
         set_lanes(split, side, v, kept[v], derived[v], v ? edges.again[side][v - 1] : of_values);
       for (int taken = 0; taken < 3; ++taken)
         for (int k = 0; k < K; ++k) {
-          const double above = split.z_above, z = above * split.ratio[side], t = point_[k];
-          const double h = above + (1 - above) * t, o = taken == side + 1;
-          const Real a = Real(taken ? (z + (o - z) * t) / h : split.ratio[side]);
-          const Real gain = Real(taken ? (o * above - z) / (h * h) : 0.0);
+          const SplitEdge edge = split_edge(split, side, taken, point_[k]);
+          const Real a = Real(edge.factor), gain = Real(edge.slope);
           edges.slope[side][taken][k] = gain;
           V* to = edges.own + ((side * 3 + taken) * K + k) * (n_ + 1);
           for (int v = 0; v <= n_; ++v) to[v] = kept[v] * a + derived[v] * gain;
@@ -214,9 +212,8 @@ class PairBuilder {
     Real g[2][K], d[2];
     explicit Factor(const PathFactor& factor, const double (&point)[K]) {
       for (int o = 0; o < 2; ++o) {
-        d[o] = Real(o ? 1 - factor.z : -factor.z);
-        for (int k = 0; k < K; ++k)
-          g[o][k] = Real(o ? factor.z + (1 - factor.z) * point[k] : factor.z * (1 - point[k]));
+        d[o] = Real(path_slope(factor.z, o));
+        for (int k = 0; k < K; ++k) g[o][k] = Real(path_factor(factor.z, o, point[k]));
       }
     }
   };

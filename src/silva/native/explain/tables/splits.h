@@ -30,6 +30,23 @@ struct SubtreeSplit {
   double z_above, ratio[2];
 };
 
+// What one side of a split multiplies its child's sums with at the point t, with the letters of explain/cpu/shap.h:
+// `factor` is A_c, `slope` κ_c / H², which lanes of the split's feature take. taken: as Cell::side.
+struct SplitEdge {
+  double factor, slope;
+};
+
+SILVA_INLINE SplitEdge split_edge(const SubtreeSplit& split, int side, int taken, double t) {
+  const double above = split.z_above, z = above * split.ratio[side];
+  const double h = above + (1 - above) * t, o = taken == side + 1;
+  return {taken ? (z + (o - z) * t) / h : split.ratio[side], taken ? (o * above - z) / (h * h) : 0.0};
+}
+
+// Of a feature of the path in a state inside of it or outside: its factor g at the point t, and o - z in its place in
+// lanes of the feature.
+SILVA_INLINE double path_factor(double z, bool inside, double t) { return inside ? z + (1 - z) * t : z * (1 - t); }
+SILVA_INLINE double path_slope(double z, bool inside) { return inside ? 1 - z : -z; }
+
 // A leaf of a subtree, whose *positions* are the players of its path: first those with a feature that splits of the
 // subtree test, or with several on the path to the root, then those of one on that path alone. A row in a state does
 // not meet the conditions of some of them: bits of positions, by the state of the features of the former in `unmet`.

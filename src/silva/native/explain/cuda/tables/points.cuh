@@ -30,12 +30,10 @@ struct Workspace {
 
 __device__ __forceinline__ void set_edge(const SubtreeSplit& split, const Quadrature& points, int side, int taken,
                                          Edge& edge) {
-  const double above = split.z_above, z = above * split.ratio[side], o = taken == side + 1;
 #pragma unroll
   for (int k = 0; k < POINTS; ++k) {
-    const double t = points.t[k], h = above + (1 - above) * t;
-    edge.factor.k[k] = Real(taken ? (z + (o - z) * t) / h : split.ratio[side]);
-    edge.slope.k[k] = Real(taken ? (o * above - z) / (h * h) : 0.0);
+    const SplitEdge at = split_edge(split, side, taken, points.t[k]);
+    edge.factor.k[k] = Real(at.factor), edge.slope.k[k] = Real(at.slope);
   }
 }
 
@@ -60,7 +58,7 @@ __device__ __forceinline__ void multiply(Points& product, const Points& factor) 
 __device__ __forceinline__ Points factor_of(double z, bool inside, const Quadrature& points) {
   Points result;
 #pragma unroll
-  for (int k = 0; k < POINTS; ++k) result.k[k] = Real(inside ? z + (1 - z) * points.t[k] : z * (1 - points.t[k]));
+  for (int k = 0; k < POINTS; ++k) result.k[k] = Real(path_factor(z, inside, points.t[k]));
   return result;
 }
 
@@ -102,6 +100,6 @@ struct Children {
 };
 
 // o - z of a feature of the path.
-__device__ __forceinline__ Points derived_factor(double z, bool inside) { return splat(Real((inside ? 1 : 0) - z)); }
+__device__ __forceinline__ Points derived_factor(double z, bool inside) { return splat(Real(path_slope(z, inside))); }
 
 }  // namespace silva
