@@ -359,7 +359,7 @@ class Forest:
         if not self.ensemble.has_linear_leaves:
             raise ValueError("the leaves of this forest are constants, which have no means; explain it as it is")
         rows = self._some_rows(X, by_position, "take means of")
-        return Forest(with_means(self.ensemble, rows, self._positions(rows)))
+        return Forest(with_means(self.ensemble, rows, evaluator_of(self.ensemble).positions(rows)))
 
     def with_covers(self, X: Rows, by_position: bool = False) -> Forest:
         """Compute the covers of the nodes from rows: how many of them pass each node.
@@ -393,18 +393,14 @@ class Forest:
         --------
         >>> silva.Explainer(forest.with_covers(X))  # doctest: +SKIP
         """
-        return Forest(with_covers(self.ensemble, self._some_rows(X, by_position, "count"), self._positions))
+        rows = self._some_rows(X, by_position, "count")
+        return Forest(with_covers(self.ensemble, rows, evaluator_of(self.ensemble).positions))
 
     def _some_rows(self, X: Rows, by_position: bool, what: str) -> Array:
         rows = as_rows(arranged(X, self.ensemble, by_position), self.ensemble)
         if len(rows) == 0:
             raise ValueError(f"X has no rows to {what}; pass training rows")
         return rows
-
-    def _positions(self, rows: Array) -> Array:
-        """Find the places of the leaves that rows reach, (n, n_trees)."""
-        evaluator = evaluator_of(self.ensemble)
-        return evaluator.cpu.positions(rows, evaluator.choose("auto", len(rows), "cpu"), None)
 
     @property
     def output_names(self) -> tuple[str, ...]:

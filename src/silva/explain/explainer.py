@@ -2,46 +2,31 @@
 
 from __future__ import annotations
 
-import dataclasses
-import functools
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from silva.device import array_gpu, on_host, parse_device
-from silva.explain.additivity import check_sums
-from silva.explain.approximate import approximate_values
-from silva.explain.background import mean_margin
-from silva.explain.checks import places_of, refuse_linear_leaves
-from silva.explain.coalitions import CoalitionExplainer
-from silva.explain.engines import Engines, require_cpu
-from silva.explain.explanation import base_values_of, make_explanation
+from silva.device import parse_device
+from silva.explain.calls import ExplainerCalls
 from silva.explain.game import checked_settings
 from silva.explain.mapper import ExplanationMapper
-from silva.explain.players import by_column, sets_of
-from silva.explain.row import make_row
+from silva.explain.players import by_column
 from silva.explain.setup import set_up
-from silva.explain.shap_arguments import call_arguments, own_algorithm, taking_one_row
-from silva.explain.sparse import in_used_columns, sparse_values, values_of_sparse
+from silva.explain.shap_arguments import own_algorithm
 from silva.explain.stored import attachment_of, load_explainer
-from silva.explain.strongest import PairSearch
-from silva.explain.walked import walked_part
 from silva.facts import as_html, forest_facts
 from silva.facts import feature_names as shown_names
 from silva.forest import Forest
-from silva.inputs import arranged, as_rows, refuse_transform
-from silva.inputs.sparse import is_sparse
-from silva.parallel import cached_property, n_threads
+from silva.parallel import n_threads
 from silva.storage import naming, save_forest
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Self
 
     from numpy.typing import ArrayLike
 
-    from silva.ensemble import TreeEnsemble
     from silva.typing import (
         Array,
         Doubles,
@@ -49,13 +34,10 @@ if TYPE_CHECKING:
         ExplainOutput,
         ExplainRule,
         FloatType,
-        Int32s,
-        InteractionIndex,
-        Rows,
     )
 
 
-class Explainer:
+class Explainer(ExplainerCalls):
     """Exact SHAP values and interaction values of a tree ensemble.
 
     Parameters
@@ -168,15 +150,7 @@ class Explainer:
     ) -> None:
         settings = checked_settings(own_algorithm(algorithm), output, device, dtype, n_jobs, table_bytes, rule)
         of_players = groups, feature_names, shap_arguments
-        self.game, self.settings = set_up(model, settings, background, background_weight, *of_players)
-        self._engines = Engines(self.game, self.settings)
-
-    def __getstate__(self) -> dict[str, object]:
-        return {"game": self.game, "settings": self.settings}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._engines = Engines(self.game, self.settings)
+        super().__init__(*set_up(model, settings, background, background_weight, *of_players))
 
     @property
     def forest(self) -> Forest:
@@ -210,11 +184,6 @@ class Explainer:
         return self.game.players.names or shown_names(self.game.forest)
 
     @property
-    def n_outputs(self) -> int:
-        """Numbers that are explained of a row: the outputs of the margin, or those of the response."""
-        return self._engines.cpu.n_outputs
-
-    @property
     def algorithm_(self) -> str:
         """Algorithm of values on `device` ("auto": on the CPU): "tables", "quadrature", "patterns" or "paths"."""
         if self.settings.algorithm == "paths":
@@ -233,380 +202,6 @@ class Explainer:
         """
         self._engines.asked.prepare()
         return self
-
-    @property
-    def expected_value(self) -> float | Doubles:
-        """Output if no feature is known: a float, or (k,) for k > 1 outputs."""
-        expected = self._engines.cpu.expected_value
-        return float(expected[0]) if len(expected) == 1 else expected
-
-    @taking_one_row
-    def shap_values(
-        self,
-        X: Rows,
-        y: ArrayLike | None = None,
-        *,
-        out: Array | None = None,
-        by_position: bool = False,
-        check_additivity: bool = False,
-        sparse_output: bool = False,
-        standard_errors: bool = False,
-        **shap_arguments: Any,
-    ) -> Any:
-        """Compute SHAP values.
-
-        Parameters
-        ----------
-        X : array-like, frame or sparse rows (SciPy, CuPy) of shape (n, F), or one row (F,)
-            Sparse rows are made dense a chunk at a time, and only in the columns that the forest uses. An entry that
-            is not stored is missing for XGBoost and 0 for other libraries. For a single row (an array or a
-            pandas.Series), the result has no row axis.
-        y : array-like of shape (n,), optional
-            Labels, for output="log_loss" alone: classes of the model, or their numbers from 0 where it knows none or
-            texts.
-        out : ndarray, optional
-            Array for the result, with its shape and dtype and any strides, such as a memory map for results that are
-            larger than memory.
-        by_position : bool
-            Match the columns of a frame by position and ignore their names.
-        check_additivity : bool
-            Also predict the rows, and check that each row's values and `expected_value` add up to its margin, within
-            the error of a value (Notes of `Explainer`) for each feature of each tree.
-        sparse_output : bool
-            Return a CSR array (n, F) of the values that are not 0, (1, F) for one row; for k > 1 outputs, a list of k.
-        standard_errors : bool
-            Return values and their standard errors. These are 0, except for values of responses that are estimated
-            since the row differs from background rows on more than 20 features.
-        **shap_arguments
-            `tree_limit`: explain the first trees only, without linear leaves. `approximate`: shap's approximation
-            (Saabas), without a background; it is not what Shapley values are, and rarely faster than these.
-
-        Returns
-        -------
-        ndarray of shape (n, F), or (n, F, k) for k > 1 outputs, of `dtype`; F is the number of `players`
-            Values in the unit of the output. A row's values and `expected_value` add up to its margin, probability or
-            loss (with the expected value of its label). With `standard_errors`, a pair of such arrays.
-
-        Raises
-        ------
-        ValueError
-            If X does not fit the forest, `out` the result, or `y` the rows.
-        ArithmeticError
-            If `check_additivity` finds a row whose values do not add up; `out` then holds them.
-        NotImplementedError
-            For linear leaves on a GPU with a background or groups.
-        DeviceError
-            If `device` or X requires a GPU that cannot be used.
-
-        Warns
-        -----
-        EstimateWarning
-            If values of a response are estimates, since rows differ from background rows on more than 20 features.
-        CostWarning
-            If exact values of a response are going to take more than 20 seconds.
-        """
-        limit, approximate = call_arguments(shap_arguments, self.forest.n_trees)
-        if limit is not None:
-            how: Any = {"by_position": by_position, "check_additivity": check_additivity, "approximate": approximate}
-            how |= {"sparse_output": sparse_output, "standard_errors": standard_errors}
-            return self._of_first_trees(limit).shap_values(X, y, out=out, **how)
-        if sparse_output and out is not None:
-            raise ValueError("out holds dense values; pass either out or sparse_output=True")
-        if standard_errors:
-            return self._values_and_errors(X, y, out, by_position)
-        if check_additivity and self.settings.output != "margin":
-            raise ValueError(f"check_additivity compares margins; leave it off for output={self.settings.output!r}")
-        if approximate:
-            values = self._approximate_values(X, by_position, out)
-            return sparse_values(values, self.forest.n_outputs) if sparse_output else values
-        is_plain = out is None and not (check_additivity or sparse_output)
-        if is_plain and (kept := self._engines.again(X, "values")) is not None:
-            return kept
-        X = arranged(X, self.game.forest, by_position, keeps_sparse=not self.groups)
-        if is_sparse(X):
-            explain = functools.partial(self._of_used.shap_values, check_additivity=check_additivity)
-            about = self.game, self.n_outputs, self.settings.dtype
-            return values_of_sparse(explain, *about, X, out, sparse_output, y)
-        rows = self._engines.place(X, "values", y)
-        values = self._engines.of(rows).values(rows, out)
-        if check_additivity:
-            check_sums(self.game.forest, self.settings.dtype, self._engines.cpu.expected_value, rows, values)
-        return sparse_values(on_host(values), self.n_outputs) if sparse_output else values
-
-    def _values_and_errors(self, X: Rows, y: ArrayLike | None, out: Array | None, by_position: bool) -> Any:
-        """Values, and their standard errors: of what is not estimated 0."""
-        engine = self._engines.cpu
-        if not isinstance(engine, CoalitionExplainer):
-            values = self.shap_values(X, y, out=out, by_position=by_position)
-            return values, 0 * values
-        rows = self._engines.place(arranged(X, self.game.forest, by_position), "values", y, on_host=True)
-        return engine.values_and_errors(rows, out)
-
-    def _of_first_trees(self, n_trees: int) -> Explainer:
-        """Explainer of the first trees, with the same settings."""
-        refuse_linear_leaves(self.game.forest, f"tree_limit={n_trees}", "explain all trees")
-        first = np.arange(n_trees, dtype=np.int32)
-        forest = cast("TreeEnsemble", walked_part(self.game.forest, first, np.zeros(0, np.int64), np.float64))
-        background, settings = self.game.background, self.settings
-        if background is not None:
-            expected = mean_margin(forest, background.rows, background.weight, settings.n_jobs)
-            background = dataclasses.replace(background, expected_value=expected)
-        names: Any = {"feature_names": settings.feature_names, "output_names": settings.output_names}
-        return Explainer(forest, background, groups=self.groups, **settings.arguments, **names)
-
-    def _approximate_values(self, X: Rows, by_position: bool, out: Array | None) -> Array:
-        """Give each split's change of the mean to its feature."""
-        if self.game.has_background or self.groups:
-            raise NotImplementedError("approximate=True has no background and no groups; leave it out for exact values")
-        forest = self.game.forest
-        refuse_linear_leaves(forest, "approximate=True", "leave it out for exact values")
-        rows = as_rows(on_host(arranged(X, forest, by_position)), forest)
-        values = approximate_values(forest, self.forest._positions(rows)).astype(self.settings.dtype)
-        result = values[:, :, 0] if forest.n_outputs == 1 else values
-        if out is None:
-            return result
-        out[:] = result
-        return out
-
-    @cached_property
-    def _of_used(self) -> Explainer:
-        """Explainer of the features that the forest uses alone, which sparse rows have."""
-        forest, background = in_used_columns(self.game)
-        return Explainer(forest, background, **self.settings.arguments)
-
-    def row(self, top: int | None = None, names: bool = False) -> Callable[[Any], Any]:
-        """Prepare explanations of single rows with low latency, such as reason codes in serving.
-
-        `shap_values` checks its arguments in each call; here this is done once.
-
-        Parameters
-        ----------
-        top : int, optional
-            Number of features to return, those with the largest magnitudes. None returns the values of all features.
-        names : bool
-            Take a mapping of names to values (texts of categories, numbers, None for a missing one), a tuple of values
-            in the order of the features, or what `Forest.encoder` made of either. With `top`, return a list of reasons
-            (feature, value, effect) with the row's own values, for several outputs a list per output.
-
-        Returns
-        -------
-        callable
-            A function of one row: a float32 or float64 array of shape (F,) or (1, F), in the order of the
-            forest's features, with categories as in an array for `shap_values` (an array of objects if CatBoost's or
-            scikit-learn's are text) and missing values as NaN. It returns what `shap_values` returns, to the bit and
-            without the row axis: an ndarray (F,), or (F, k) for k > 1 outputs. With `top`, it returns a pair of int32
-            features (top,) and their values (top,), by falling magnitude; both (top, k) for k > 1 outputs. Threads may
-            share it, and it can be pickled.
-
-        Raises
-        ------
-        ValueError
-            If `top` is below 1; from the callable, if the row has other features or another number of them.
-        TypeError
-            From the callable, if the row is not a float32 or float64 array, or its values do not fit the features.
-        NotImplementedError
-            For pipelines and target statistics, whose columns are not the trees' features, and output="log_loss".
-
-        Notes
-        -----
-        Runs on the CPU. It takes microseconds if every tree has tables, otherwise as long as `shap_values`.
-        """
-        if self.settings.output == "log_loss":
-            raise NotImplementedError("single rows have no labels for output='log_loss'; use shap_values(X, y=y)")
-        refuse_transform(self.game.forest, "row", "shap_values")
-        return make_row(self._engines.cpu, top, names)
-
-    @taking_one_row
-    def shap_interaction_values(
-        self,
-        X: Rows,
-        y: ArrayLike | None = None,
-        *,
-        features: Sequence[int | str] | None = None,
-        out: Array | None = None,
-        by_position: bool = False,
-        top: int | None = None,
-        overall: bool = False,
-        **shap_arguments: Any,
-    ) -> Array | tuple[Int32s, Array]:
-        """Compute SHAP interaction values.
-
-        Parameters
-        ----------
-        X : array-like or frame of shape (n, F), or one row (F,)
-        y : array-like, optional
-            As in `shap_values`.
-        features : sequence of int or str, optional
-            Indices or names of the m features whose interactions with all others are returned; default all.
-        out : ndarray, optional
-            Array for the result, as in `shap_values`.
-        by_position : bool
-            As in `shap_values`.
-        top : int, optional
-            Return only so many pairs of each row, the strongest, without holding the matrices in memory.
-        overall : bool
-            With `top`, return the same pairs for all rows: those with the largest mean magnitude over rows and outputs.
-        **shap_arguments
-            As in `shap_values`.
-
-        Returns
-        -------
-        ndarray of shape (n, m, F), or (n, m, F, k) for k > 1 outputs, of `dtype`
-            Entry (i, j) is half of the interaction of features i and j, and entry (i, i) the main effect of feature i.
-            Row i adds up to the SHAP value of feature i.
-        pairs, values : int32 (n, top, 2) and ndarray (n, top); for k > 1 outputs (n, top, 2, k) and (n, top, k)
-            With `top`, features i < j and the entry (i, j) of the matrix, by falling magnitude; ties keep the order of
-            the pairs. With `overall`, pairs (top, 2) and values (n, top) or (n, top, k). NumPy arrays.
-
-        Raises
-        ------
-        ValueError
-            If X does not fit the forest or `out` the result, a feature is unknown or named twice, or `top` is below 1
-            or above the number of pairs.
-        NotImplementedError
-            For linear leaves with a background.
-        DeviceError
-            If `device` or X requires a GPU that cannot be used.
-
-        Notes
-        -----
-        silva uses tables if they pay off and fit into `table_bytes`, otherwise a walk of O(nodes × features on a path
-        × K) per row. Memory beyond the result: the tables, and a float64 for each pair of features, row of a block and
-        thread. With `top`, matrices are computed 64 MB at a time, twice with `overall`; rows of host frames are then
-        explained on the CPU.
-        """
-        limit, approximate = call_arguments(shap_arguments, self.forest.n_trees)
-        if approximate:
-            raise NotImplementedError("approximate=True has values only; leave it out for exact interaction values")
-        if limit is not None:
-            how: Any = {"features": features, "out": out, "by_position": by_position, "top": top, "overall": overall}
-            return self._of_first_trees(limit).shap_interaction_values(X, y, **how)
-        is_plain = features is None and out is None and top is None
-        if is_plain and (found := self._engines.again(X, "pairs")) is not None:
-            return cast("Array", found)
-        if self.game.has_background and not self._engines.is_exact_response:
-            refuse_linear_leaves(
-                self.game.forest, "interactions against a background", "explain without background rows"
-            )
-        players = self.game.players
-        places = places_of(features, players.n, players.names)
-        X = arranged(X, self.game.forest, by_position)
-        if top is None and not overall:
-            rows = self._engines.place(X, "pairs", y)
-            found = self._engines.of(rows).interactions(rows, None if features is None else places, out)
-            return cast("Array", found)
-        search = PairSearch(places, self.n_outputs, top, overall, out)
-        rows = self._engines.place(X, "pairs", y, on_host=not isinstance(X, np.ndarray) and array_gpu(X) is None)
-        return search.run(rows, lambda some: on_host(self._engines.of(some).interactions(some, places)))
-
-    def interaction_index(
-        self,
-        X: Rows,
-        sets: Iterable[Sequence[int | str]],
-        index: InteractionIndex = "shapley",
-        out: Array | None = None,
-        by_position: bool = False,
-        y: ArrayLike | None = None,
-    ) -> Array:
-        """Compute an interaction index for sets of one to four features.
-
-        Parameters
-        ----------
-        X : array-like or frame of shape (n, F)
-        sets : iterable of sequences of int or str
-            Each set has 1 to 4 features (or groups), by index or name. ``itertools.combinations(features, 3)`` gives
-            all sets of three.
-        index : {"shapley", "banzhaf"}
-            How the effects of a set are averaged over the coalitions of the other features (Notes).
-        out, by_position, y : ndarray, bool, array-like
-            As in `shap_values`.
-
-        Returns
-        -------
-        ndarray of shape (n, n_sets), or (n, n_sets, k) for k > 1 outputs, of `dtype`
-            The index of each set in the order of `sets`, in the unit of the output.
-
-        Raises
-        ------
-        ValueError, TypeError
-            If X does not fit the forest or `out` the result, or a set is empty, has more than 4 features, or names an
-            unknown feature or the same feature twice.
-        NotImplementedError
-            For linear leaves, and on GPUs.
-
-        Notes
-        -----
-        The discrete derivative of a set S at a coalition T of other features is the sum over the subsets L of S of
-        ``(-1)^(s - l) v(T and L)``, where v is the game that `shap_values` explains, and s, l and t are the sizes of S,
-        L and T. The index is the mean of this derivative over T. For n features, the weights are
-
-        - t! (n - s - t)! / (n - s + 1)! for the Shapley interaction index ("SII" in shapiq). For one feature it is the
-          SHAP value, for two features twice the entry of `shap_interaction_values`;
-        - 2^(s - n) for the Banzhaf interaction index ("BII" in shapiq). For one feature it is the Banzhaf value.
-
-        Features that no tree tests do not change the index. It is computed in float64, without tables, from the sets of
-        conditions that rows do not meet at a leaf, with a background for each of its distinct patterns there. The cost
-        is O(leaves × patterns × sets on the path) for each distinct set of conditions among 256 rows.
-
-        References
-        ----------
-        Grabisch, Roubens, "An axiomatic approach to the concept of interaction among players in cooperative games",
-        International Journal of Game Theory 28 (1999), https://doi.org/10.1007/s001820050125; Muschalik et al.,
-        "shapiq: Shapley interactions for machine learning", NeurIPS 2024, https://arxiv.org/abs/2410.01649.
-        """
-        if not isinstance(index, str) or index not in {"shapley", "banzhaf"}:
-            raise ValueError(f"index is {index!r}, expected 'shapley' or 'banzhaf'")
-        if not self._engines.is_exact_response:
-            refuse_linear_leaves(self.game.forest, "interaction indices", "use shap_values")
-        require_cpu(self.settings.device, X, "interaction indices")
-        chosen = sets_of(sets, self.game.players)
-        rows = self._engines.place(arranged(X, self.game.forest, by_position), "values", y, on_host=True)
-        return self._engines.cpu.indices(rows, chosen, index == "banzhaf", out)
-
-    @taking_one_row
-    def __call__(
-        self,
-        X: Rows,
-        y: ArrayLike | None = None,
-        interactions: bool = False,
-        *,
-        by_position: bool = False,
-        check_additivity: bool = False,
-        **shap_arguments: Any,
-    ) -> Any:
-        """Explain rows for shap's plots.
-
-        Parameters
-        ----------
-        X : array-like or frame of shape (n, F), or one row (F,)
-        y : array-like of shape (n,), optional
-            As in `shap_values`.
-        interactions : bool
-            Compute interaction values instead of values.
-        by_position, check_additivity : bool
-            As in `shap_values`.
-        **shap_arguments
-            As in `shap_values`.
-
-        Returns
-        -------
-        shap.Explanation
-            Its fields are values (n, F) or (n, F, k), base_values (n,) or (n, k), data, the rows as given (categories
-            by value), feature_names and, for k > 1 outputs, output_names. If shap is not installed, a dataclass with
-            the same fields. For a single row, there is no row axis.
-        """
-        limit, _ = call_arguments(shap_arguments, self.forest.n_trees)
-        if limit is not None:
-            how: Any = shap_arguments | {"tree_limit": None, "by_position": by_position}
-            return self._of_first_trees(limit)(X, y, interactions, check_additivity=check_additivity, **how)
-        if interactions:
-            values = self.shap_interaction_values(X, y, by_position=by_position, **shap_arguments)
-        else:
-            shap_arguments["check_additivity"] = check_additivity
-            values = self.shap_values(X, y, by_position=by_position, **shap_arguments)
-
-        base_values = base_values_of(self.game.forest, self.settings.output, self.expected_value, len(values), y)
-        return make_explanation(self.game, self.settings, self.n_outputs, X, by_position, on_host(values), base_values)
 
     def mapper(
         self,

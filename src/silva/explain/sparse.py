@@ -9,6 +9,8 @@ import numpy as np
 
 from silva.device import array_gpu, import_cupy, on_host
 from silva.explain.cpu import checked_result
+from silva.explain.game import Game
+from silva.explain.players import make_players
 from silva.inputs.sparse import dense_chunks, in_columns, is_on_gpu, used_columns
 from silva.inputs.targets import as_targets
 
@@ -17,18 +19,16 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
-    from silva.ensemble import TreeEnsemble
-    from silva.explain.background import Background
-    from silva.explain.game import Game
     from silva.typing import Array
 
 
-def in_used_columns(game: Game) -> tuple[TreeEnsemble, Background | None]:
-    """Forest and background of the features that the forest uses alone."""
+def in_used_columns(game: Game) -> Game:
+    """Game of the features that the forest uses alone."""
     used, background = used_columns(game.forest), game.background
     if background is not None:
         background = dataclasses.replace(background, rows=background.rows[:, used])
-    return in_columns(game.forest, used), background
+    forest = in_columns(game.forest, used)
+    return Game(forest, make_players(None, forest), background)
 
 
 def values_of_sparse(
