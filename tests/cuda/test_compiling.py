@@ -136,12 +136,17 @@ TABLES = [
 ]
 MASKS = ("uint8", "uint16", "uint32")
 COALITIONS = [
-    pairs_variant("float32", "uint8", 32, 1, False),
+    pairs_variant("float32", "uint8", 32, 1, False, False),
     *(masks_variant(mask, "uint16") for mask in MASKS),
     *(differing_variant(mask) for mask in MASKS),
     *(sum_variant(dtype) for dtype in ("float32", "float64")),
-    *(pairs_variant("float32", "uint16", team, response, False) for team in (32, 128, 512) for response in (1, 2, 4)),
-    *(pairs_variant("float64", "uint32", 512, response, True) for response in (3, 5)),
+    *(
+        pairs_variant("float32", "uint16", team, response, has_sets, False)
+        for team in (32, 128, 512)
+        for response in (1, 2, 4)
+        for has_sets in (False, True)
+    ),
+    *(pairs_variant("float64", "uint32", 512, response, response == 5, True) for response in (3, 5)),
 ]
 LEAVES = [
     leaves(4),

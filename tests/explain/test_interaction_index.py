@@ -119,5 +119,5 @@ def test_linear_leaves_and_gpus_are_refused():
     forest = full_forest(0, n_trees=2, depth=2, n_features=5)
     with pytest.raises(NotImplementedError, match="linear leaves are not supported yet in interaction indices"):
         Explainer(with_linear_leaves(forest)).interaction_index(np.zeros((3, 5)), [(0, 1)])
-    with pytest.raises(NotImplementedError, match="interaction indices run on the CPU only"):
+    with pytest.raises(NotImplementedError, match="interaction indices of margins run on the CPU only"):
         Explainer(forest, device="cuda").interaction_index(np.zeros((3, 5)), [(0, 1)])

@@ -365,7 +365,7 @@ class ExplainerCalls:
             If X does not fit the forest or `out` the result, or a set is empty, has more than 4 features, or names an
             unknown feature or the same feature twice.
         NotImplementedError
-            For linear leaves, and on GPUs.
+            For margins of forests with linear leaves, and for margins on GPUs.
 
         Notes
         -----
@@ -377,9 +377,9 @@ class ExplainerCalls:
           SHAP value, for two features twice the entry of `shap_interaction_values`;
         - 2^(s - n) for the Banzhaf interaction index ("BII" in shapiq). For one feature it is the Banzhaf value.
 
-        Features that no tree tests do not change the index. It is computed in float64, without tables, from the sets of
-        conditions that rows do not meet at a leaf, with a background for each of its distinct patterns there. The cost
-        is O(leaves × patterns × sets on the path) for each distinct set of conditions among 256 rows.
+        Features that no tree tests do not change the index. For margins it is computed in float64, without tables, from
+        the sets of conditions that rows do not meet at a leaf, with a background for each of its distinct patterns
+        there. The cost is O(leaves × patterns × sets on the path) for each distinct set of conditions among 256 rows.
 
         References
         ----------
@@ -389,12 +389,15 @@ class ExplainerCalls:
         """
         if not isinstance(index, str) or index not in {"shapley", "banzhaf"}:
             raise ValueError(f"index is {index!r}, expected 'shapley' or 'banzhaf'")
-        if not self._engines.is_exact_response:
+        is_exact_response = self._engines.is_exact_response
+        if not is_exact_response:
             refuse_linear_leaves(self.game.forest, "interaction indices", "use shap_values")
-        require_cpu(self.settings.device, X, "interaction indices")
+            require_cpu(self.settings.device, X, "interaction indices of margins")
         chosen = sets_of(sets, self.game.players)
-        rows = self._engines.place(arranged(X, self.game.forest, by_position), "values", y, on_host=True)
-        return self._engines.cpu.indices(rows, chosen, index == "banzhaf", out)
+        X = arranged(X, self.game.forest, by_position)
+        rows = self._engines.place(X, "pairs", y, on_host=not is_exact_response)
+        engine: Any = self._engines.of(rows)
+        return cast("Array", engine.indices(rows, chosen, index == "banzhaf", out))
 
     @taking_one_row
     def __call__(

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from silva.ensemble import TreeEnsemble
     from silva.explain.game import Game, Settings
     from silva.inputs.placed import PlacedRows
-    from silva.typing import Array, Doubles, Explained, Int32s, Int64s
+    from silva.typing import Array, Doubles, Int32s, Int64s
 
 MOST = 20
 """Features on which two rows may differ for their values to be exact: a million coalitions."""
@@ -126,10 +126,9 @@ class CoalitionExplainer:
         found = [self.response(margins, None if one is None else np.full(n, one, np.int32)) for one in labels]
         return np.array([mean(of_output, self.background.weight) for of_output in np.concatenate(found, axis=1).T])
 
-    def cpu_only(self, kind: Explained) -> str:
-        """Name what GPUs do not explain, if it is asked for."""
-        if kind == "pairs":
-            return "interactions of exact responses"
+    @property
+    def cpu_only(self) -> str:
+        """Name what GPUs do not explain, if this is it."""
         if self.response.code is None:
             return f"exact values of output {self.response.name}"
         if self.game.forest.has_linear_leaves:

@@ -92,7 +92,7 @@ class Engines:
 
     def _gpus(self, X: Rows, kind: Explained) -> tuple[int, ...]:
         """GPUs that take these rows; none if the CPU does."""
-        if reason := self._cpu_only(kind):
+        if reason := self._cpu_only:
             require_cpu(self.settings.device, X, reason)
             return ()
         forest, device = self.game.forest, self.settings.device
@@ -109,10 +109,11 @@ class Engines:
         needs_tables = self.game.has_background or self.game.players.groups
         return () if gpus and is_free and needs_tables and not self.cuda.serves_by_tables(kind) else gpus
 
-    def _cpu_only(self, kind: Explained) -> str:
+    @property
+    def _cpu_only(self) -> str:
         """Name what GPUs do not explain, if it is asked for."""
         if isinstance(self.cpu, CoalitionExplainer):
-            return self.cpu.cpu_only(kind)
+            return self.cpu.cpu_only
         has_groups, has_background = bool(self.game.players.groups), self.game.has_background
         if has_groups and self.settings.algorithm == "quadrature":
             return "groups with algorithm='quadrature'"

@@ -12,9 +12,11 @@ from silva.cuda.compiler import variant
 from silva.cuda.encoder import CodeTables
 from silva.cuda.launches import NOWHERE, PreparedLaunch
 from silva.cuda.limits import gpu_limits
+from silva.cuda.uploads import PerGpu
 from silva.device import import_cupy, on_host
 from silva.explain.coalition_responses import LOG_LOSS, SOFTMAX_LOSS
-from silva.explain.cuda.job import Job, padded_rows
+from silva.explain.cuda.job import Job, diagonal_launch, padded_rows
+from silva.parallel import cached_property
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     from silva.cuda.compiler import Variant
     from silva.explain.coalitions import CoalitionExplainer
     from silva.explain.game import Settings
-    from silva.typing import Array, Doubles, Explained, GpuArray
+    from silva.typing import Array, Doubles, Explained, GpuArray, Int32s
 
 MASK_THREADS, MASK_ROWS = 128, 8
 """As in native/explain/cuda/coalitions/find_masks.cu."""
@@ -33,8 +35,8 @@ DIFFERING_WARPS, SUM_THREADS = 4, 128
 TEAMS = ((9, 32), (12, 128), (20, 512))
 """Players on which pairs of rows differ, at most, and threads that take such a pair."""
 
-MOST_PLAYERS, WEIGHTS = 32, 34
-"""Bits of a mask; numbers of a row of the table of weights, as in explain_pairs.cu."""
+MOST_PLAYERS, MOST_ORDER, WEIGHTS = 32, 4, 34
+"""Bits of a mask; players of a set; numbers of a row of the tables of weights, as in explain_pairs.cu."""
 
 TOGETHER = 64
 """Background rows of one sum."""
@@ -51,8 +53,29 @@ class Team(NamedTuple):
     threads: int
 
 
+class Wanted(NamedTuple):
+    """What a job sums of each pair of rows, and which of these numbers the entries of a row's result are.
+
+    Attributes
+    ----------
+    sets : uint32, (n,), or None
+        Bits of the players of each set; None: values of the players that have bits.
+    n : int
+        Numbers of a response.
+    number : int32, (entries,)
+        -1 where no leaf asks for a player.
+    weights : (33, 34, 2), of sets (33, 5, 34)
+        By the players on which the rows differ: `weights_of_sizes`, of sets `weights_of_sets`.
+    """
+
+    sets: Any
+    n: int
+    number: Int32s
+    weights: Doubles
+
+
 class CoalitionJobs:
-    """The one job that GPUs have of exact responses: their values.
+    """Jobs that GPUs have of exact responses: values, pairs, indices of sets.
 
     Parameters
     ----------
@@ -64,17 +87,32 @@ class CoalitionJobs:
     def __init__(self, settings: Settings, on_cpu: CoalitionExplainer) -> None:
         self._dtype, self._on_cpu = settings.dtype, on_cpu
 
-    def serves(self, kind: Explained) -> bool:
+    def serves(self, kind: Explained) -> bool:  # noqa: ARG002
         """Whether GPUs explain this."""
-        return not self._on_cpu.cpu_only(kind)
+        return not self._on_cpu.cpu_only
 
-    def job(self, kind: Explained, chosen: Array | None = None) -> Job:  # noqa: ARG002
-        """Make the job."""
-        return CoalitionJob(self._on_cpu, self._dtype)
+    def job(self, kind: Explained, chosen: Array | None = None) -> Job:
+        """Make a job of values, of pairs, or of the pairs of some players."""
+        plan = self._plan
+        if kind == "values":
+            number = plan.bit
+            return CoalitionJob(plan, self._dtype, Wanted(None, plan.n_bits, number, weights_of_sizes()))
+        players = np.arange(len(plan.bit))
+        chosen = players if chosen is None else chosen
+        pairs = np.stack(np.broadcast_arrays(chosen[:, None], players), axis=-1).reshape(-1, 2)
+        return CoalitionJob(plan, self._dtype, wanted_sets(plan.bit, pairs, weights_of_sets(of_pair=0.5)), chosen)
+
+    def of_sets(self, sets: Int32s, is_banzhaf: bool) -> Job:
+        """Make a job of indices of sets of players (n_sets, 4), padded with -1."""
+        return CoalitionJob(self._plan, self._dtype, wanted_sets(self._plan.bit, sets, weights_of_sets(is_banzhaf)))
+
+    @cached_property
+    def _plan(self) -> CoalitionPlan:
+        return CoalitionPlan(self._on_cpu, self._dtype)
 
 
-class CoalitionJob(Job):
-    """Values of one response; rows of losses have their labels' places behind their features.
+class CoalitionPlan:
+    """A forest and its background as GPUs read them, for all jobs.
 
     Parameters
     ----------
@@ -82,93 +120,152 @@ class CoalitionJob(Job):
         Of constant leaves, at most 32 players and a response that the core computes.
     dtype : dtype
         Of the results. Margins are sums of 32-bit integers for float32, of 64-bit integers for float64.
+
+    Attributes
+    ----------
+    bit : int32, (P,)
+        Of each player in masks, -1 of those that no leaf asks for.
+    mask : dtype
+        Of the conditions that a row does not meet at a leaf.
     """
 
     def __init__(self, on_cpu: CoalitionExplainer, dtype: DTypeLike) -> None:
-        forest, players = on_cpu.game.forest, on_cpu.game.players
-        codes = encode_forest(forest)
-        super().__init__(forest, CodeTables(forest, codes), dtype, False, None, players.n)
-        self.response, self._background, self._most = on_cpu.response, on_cpu.background, on_cpu.most
-        is_short = self.dtype.itemsize == np.dtype(np.float32).itemsize
-        self._plan = on_cpu.layout.gpu_plan(codes.node_column, codes.node_rank, is_short)
-        self._n_bits = int(self._plan["player_bit"].max(initial=-1)) + 1
-        sizes = (bits for bits in (8, 16, 32) if bits >= self._n_bits)
-        self._mask = np.dtype(f"uint{next(sizes)}")
+        self.forest, self.response, self.background = on_cpu.game.forest, on_cpu.response, on_cpu.background
+        self.most, codes = on_cpu.most, encode_forest(self.forest)
+        self.codes = CodeTables(self.forest, codes)
+        is_short = np.dtype(dtype).itemsize == np.dtype(np.float32).itemsize
+        self._arrays = on_cpu.layout.gpu_plan(codes.node_column, codes.node_rank, is_short)
+        self.unit, self.bit = self._arrays["unit"], self._arrays["player_bit"]
+        self.n_bits, self.n_leaves = int(self.bit.max(initial=-1)) + 1, len(self._arrays["first_condition"]) - 1
+        self.mask = np.dtype(f"uint{next(bits for bits in (8, 16, 32) if bits >= self.n_bits)}")
+        self._uploads = PerGpu()
+
+    @property
+    def n_parts(self) -> int:
+        """Sums of background rows."""
+        return -(-len(self.background.rows) // TOGETHER)
+
+    def on_gpu(self) -> dict[str, Any]:
+        """Arrays of the forest and of the background on the current GPU."""
+        shared: dict[str, Any] = self._uploads.get(self._upload)
+        return shared
+
+    def _upload(self) -> dict[str, Any]:
+        cupy, arrays = import_cupy(), self._arrays
+        names = ("conditions", "first_condition", "first_leaf", "value", "base")
+        shared = {name: cupy.asarray(arrays[name]) for name in names}
+        shared["share"] = cupy.asarray(self.background.weight / self.background.total)
+        shared["masks"] = self.masks_of(cupy.asarray(self.background.rows), shared)
+        return shared
+
+    def masks_of(self, x: GpuArray, shared: dict[str, Any]) -> GpuArray:
+        """Queue the masks of rows, (n, n_leaves)."""
+        stride = padded_rows(len(x))
+        codes = self.codes.encode(x, stride)
+        masks: GpuArray = import_cupy().empty((len(x), self.n_leaves), self.mask)
+        conditions = {name: shared[name] for name in ("conditions", "first_condition")}
+        sizes = {"stride": stride, "n_rows": len(x), "n_leaves": self.n_leaves}
+        kernel = masks_variant(self.mask, self.codes.code_type)
+        grid = -(-self.n_leaves // MASK_THREADS), -(-len(x) // MASK_ROWS)
+        _run(kernel, grid, MASK_THREADS, {"codes": codes, **sizes, **conditions, "masks": masks})
+        return masks
+
+
+class CoalitionJob(Job):
+    """One kind of result of one response; rows of losses have their labels' places behind their features.
+
+    Parameters
+    ----------
+    plan : CoalitionPlan
+    dtype : dtype
+    wanted : Wanted
+    chosen : array of int or None
+        Of pairs, the players whose pairs are wanted.
+    """
+
+    def __init__(self, plan: CoalitionPlan, dtype: DTypeLike, wanted: Wanted, chosen: Array | None = None) -> None:
+        super().__init__(plan.forest, plan.codes, dtype, chosen is not None, chosen, len(plan.bit))
+        self.plan, self.wanted = plan, wanted
 
     def prepare(self) -> None:
         """Find the background's masks on the current GPU."""
-        self._on_gpu()
+        self.plan.on_gpu()
 
     def _batch_rows(self, n_rows: int, row_shape: tuple[int, ...]) -> int:  # noqa: ARG002
-        n_leaves = len(self._plan["first_condition"]) - 1
-        n_sums = self._n_parts * self._n_bits * self.response.n * len(TEAMS)
-        row_bytes = n_leaves * self._mask.itemsize + 4 * len(self._background.rows)
+        plan = self.plan
+        n_sums = plan.n_parts * self.wanted.n * plan.response.n * len(TEAMS)
+        row_bytes = plan.n_leaves * plan.mask.itemsize + 4 * len(plan.background.rows)
         most_rows = 65_535  # of a grid's second axis
         return max(1, min(MASK_BYTES // max(1, row_bytes), SUM_BYTES // max(1, 8 * n_sums), most_rows))
 
-    @property
-    def _n_parts(self) -> int:
-        return -(-len(self._background.rows) // TOGETHER)
-
     def _queue(self, x: GpuArray, result: GpuArray) -> None:
-        cupy, n_features = import_cupy(), self.forest.n_features
-        if not len(x) or not self._n_bits:
+        cupy, plan, wanted, n_features = import_cupy(), self.plan, self.wanted, self.forest.n_features
+        if not len(x) or not wanted.n:
             result.fill(0)
             return
-        shared = self._on_gpu()
+        shared, mine = plan.on_gpu(), self._uploads.get(self._upload)
         rows, labels = x[:, :n_features], NOWHERE
-        if self.response.code in {LOG_LOSS, SOFTMAX_LOSS}:
+        if plan.response.code in {LOG_LOSS, SOFTMAX_LOSS}:
             labels = cupy.empty(len(x), np.int32)
             labels[...] = x[:, n_features]
-        masks = self._masks_of(rows, shared)
+        masks = plan.masks_of(rows, shared)
         differ, histogram = self._differing(masks, shared)
         counts = on_host(histogram)
-        if counts[self._most + 1 :].any():
-            most = int(np.flatnonzero(counts)[-1])
-            raise NotImplementedError(
-                f"rows differ from background rows on up to {most} features, GPUs are exact up to {self._most}; pass "
-                "device='cpu' and rows on the host, groups of features, or rule='rescale'"
-            )
+        self._refuse_estimates(counts)
         teams = [team for team in self._teams() if counts[team.fewest : team.most + 1].any()]
-        numbers = self._n_bits * self.response.n
-        sums = cupy.zeros((max(1, len(teams)), len(x), self._n_parts, numbers), np.float64)
+        n_responses = plan.response.n
+        sums = cupy.zeros((max(1, len(teams)), len(x), plan.n_parts, wanted.n * n_responses), np.float64)
         for team, of_team in zip(teams, sums, strict=False):
-            self._explain(team, masks, labels, differ, shared, of_team)
-        sizes = {"n_kinds": len(sums), "n_rows": len(x), "n_parts": self._n_parts, "n_bits": self._n_bits}
-        players = {"bit": shared["player_bit"], "n_players": self.n_players, "n_responses": self.response.n}
-        args = {"sums": sums, **sizes, **players, "result": result}
-        grid = -(-len(x) * self.n_players * self.response.n // SUM_THREADS), 1
-        _run(sum_variant(self.dtype), grid, SUM_THREADS, args)
+            self._explain(team, masks, labels, differ, shared | mine, of_team)
+        sizes = {"n_kinds": len(sums), "n_rows": len(x), "n_parts": plan.n_parts, "n_numbers": wanted.n}
+        entries = {"number": mine["number"], "n_entries": len(wanted.number), "n_responses": n_responses}
+        grid = -(-len(x) * len(wanted.number) * n_responses // SUM_THREADS), 1
+        _run(sum_variant(self.dtype), grid, SUM_THREADS, {"sums": sums, **sizes, **entries, "result": result})
+        if self.pairs:
+            address = np.array([result.data.ptr], np.uint64)
+            closing = diagonal_launch(self.dtype, len(x), result.shape[1:], mine["chosen"], address)
+            closing(cupy.cuda.get_current_stream().ptr)
+
+    def _refuse_estimates(self, counts: Array) -> None:
+        """Raise NotImplementedError where pairs differ on more players than are exact; counts are those of pairs."""
+        most = self.plan.most
+        if counts[most + 1 :].any():
+            raise NotImplementedError(
+                f"rows differ from background rows on up to {int(np.flatnonzero(counts)[-1])} features, GPUs are exact "
+                f"up to {most} and estimate nothing; pass device='cpu' and rows on the host, groups of features, or "
+                "rule='rescale'"
+            )
 
     def _teams(self) -> list[Team]:
         """Teams for pairs of each number of players, the last for those of the most."""
         result, fewest = [], 1
         for most, threads in TEAMS:
-            result.append(Team(fewest, min(most, self._n_bits, self._most), threads))
+            result.append(Team(fewest, min(most, self.plan.n_bits, self.plan.most), threads))
             fewest = most + 1
-            if fewest > min(self._n_bits, self._most):
+            if fewest > min(self.plan.n_bits, self.plan.most):
                 break
         return result
 
     def _explain(
         self, team: Team, masks: GpuArray, labels: Any, differ: GpuArray, shared: dict[str, Any], sums: GpuArray
     ) -> None:
-        """Queue the values of pairs that one kind of team takes."""
-        cupy, response = import_cupy(), self.response
-        threads = max(team.threads, 128)
+        """Queue the sums of pairs that one kind of team takes."""
+        cupy, plan, wanted, response = import_cupy(), self.plan, self.wanted, self.plan.response
+        has_sets = wanted.sets is not None
+        threads = team.threads if has_sets else max(team.threads, 128)
         n_teams, n_warps, k = threads // team.threads, threads // 32, self.forest.n_outputs
-        queue = 32 + 32 * 4 // self._mask.itemsize
+        queue = 32 + 32 * 4 // plan.mask.itemsize
         cube = (k + 1) << team.most
-        fixed = 8 * n_teams * self._n_bits * response.n + n_warps * (2 * self.dtype.itemsize + 4 * queue)
+        of_warp = 2 * (8 if has_sets else self.dtype.itemsize) + 4 * queue
+        fixed = n_warps * of_warp + (0 if has_sets else 8 * n_teams * wanted.n * response.n)
         n_bytes = fixed + n_teams * cube * self.dtype.itemsize
         is_global = n_bytes > gpu_limits().shared_per_block - 1024
         n_rows, most_rows = len(masks), len(masks)
         room: Any = NOWHERE
         if is_global:
-            most_rows = max(1, CUBE_BYTES // (cube * self.dtype.itemsize * n_teams * self._n_parts))
-            room = cupy.empty(min(n_rows, most_rows) * self._n_parts * n_teams * cube, self.dtype)
-        kernel = pairs_variant(self.dtype, self._mask, team.threads, response.code or 0, is_global)
-        plan, m = self._plan, len(self._background.rows)
+            most_rows = max(1, CUBE_BYTES // (cube * self.dtype.itemsize * n_teams * plan.n_parts))
+            room = cupy.empty(min(n_rows, most_rows) * plan.n_parts * n_teams * cube, self.dtype)
+        kernel = pairs_variant(self.dtype, plan.mask, team.threads, response.code or 0, has_sets, is_global)
         for first in range(0, n_rows, most_rows):
             some = slice(first, min(first + most_rows, n_rows))
             args = {
@@ -180,58 +277,51 @@ class CoalitionJob(Job):
                 "width": self.forest.leaf_width,
                 "n_outputs": k,
                 "base": shared["base"],
-                "unit": plan["unit"],
+                "unit": plan.unit,
                 "scale": response.scale,
                 "labels": labels if labels is NOWHERE else labels[some],
                 "differ": differ[some],
                 "share": shared["share"],
-                "n_others": m,
+                "n_others": len(plan.background.rows),
                 "together": TOGETHER,
                 "fewest": team.fewest,
                 "most": team.most,
                 "weights": shared["weights"],
-                "n_players": self._n_bits,
+                "sets": shared["sets"],
+                "n_numbers": wanted.n,
                 "n_responses": response.n,
                 "sums": sums[some],
                 "cubes": room,
             }
-            _run(kernel, (some.stop - some.start, self._n_parts), threads, args, fixed if is_global else n_bytes)
-
-    def _masks_of(self, x: GpuArray, shared: dict[str, Any]) -> GpuArray:
-        cupy, n_leaves = import_cupy(), len(self._plan["first_condition"]) - 1
-        stride = padded_rows(len(x))
-        codes = self.codes.encode(x, stride)
-        masks: GpuArray = cupy.empty((len(x), n_leaves), self._mask)
-        conditions = {name: shared[name] for name in ("conditions", "first_condition")}
-        args = {"codes": codes, "stride": stride, "n_rows": len(x), **conditions, "n_leaves": n_leaves, "masks": masks}
-        kernel = masks_variant(self._mask, self.codes.code_type)
-        _run(kernel, (-(-n_leaves // MASK_THREADS), -(-len(x) // MASK_ROWS)), MASK_THREADS, args)
-        return masks
+            _run(kernel, (some.stop - some.start, plan.n_parts), threads, args, fixed if is_global else n_bytes)
 
     def _differing(self, masks: GpuArray, shared: dict[str, Any]) -> tuple[GpuArray, GpuArray]:
         """Players on which each pair differs, as bits, and how many pairs differ on 0 to 32 of them."""
-        cupy, m = import_cupy(), len(self._background.rows)
+        cupy, m = import_cupy(), len(self.plan.background.rows)
         differ, histogram = cupy.empty((len(masks), m), np.uint32), cupy.zeros(MOST_PLAYERS + 1, np.uint32)
-        n_words = masks.shape[1] * self._mask.itemsize // 4
+        n_words = masks.shape[1] * self.plan.mask.itemsize // 4
         args = {"rows": masks, "others": shared["masks"], "n_words": n_words, "n_others": m}
         args |= {"differ": differ, "histogram": histogram}
-        kernel = differing_variant(self._mask)
+        kernel = differing_variant(self.plan.mask)
         _run(kernel, (-(-m // DIFFERING_WARPS), len(masks)), 32 * DIFFERING_WARPS, args)
         return differ, histogram
 
-    def _on_gpu(self) -> dict[str, Any]:
-        """Arrays of the forest and of the background on the current GPU."""
-        shared: dict[str, Any] = self._uploads.get(self._upload)
-        return shared
-
     def _upload(self) -> dict[str, Any]:
-        cupy, plan = import_cupy(), self._plan
-        names = ("conditions", "first_condition", "first_leaf", "value", "base", "player_bit")
-        shared = {name: cupy.asarray(plan[name]) for name in names}
-        shared["share"] = cupy.asarray(self._background.weight / self._background.total)
-        shared["weights"] = cupy.asarray(weights_of_sizes())
-        shared["masks"] = self._masks_of(cupy.asarray(self._background.rows), shared)
-        return shared
+        cupy, wanted = import_cupy(), self.wanted
+        mine = {"number": cupy.asarray(wanted.number), "weights": cupy.asarray(wanted.weights)}
+        mine["sets"] = NOWHERE if wanted.sets is None else cupy.asarray(wanted.sets)
+        return mine | {"chosen": cupy.asarray(self.chosen.astype(np.int32))}
+
+
+def wanted_sets(bit: Int32s, sets: Int32s, weights: Doubles) -> Wanted:
+    """Give each set of players (n, up to 4), padded with -1, a number; a player named twice counts once."""
+    bits = np.where(sets < 0, 0, np.left_shift(np.uint32(1), np.maximum(bit[sets], 0).astype(np.uint32)))
+    masks = np.bitwise_or.reduce(bits.astype(np.uint32), axis=1)
+    is_used = ((sets < 0) | (bit[sets] >= 0)).all(axis=1)
+    distinct, place = np.unique(masks[is_used], return_inverse=True)
+    number = np.full(len(sets), -1, np.int32)
+    number[is_used] = place.reshape(-1)
+    return Wanted(distinct, len(distinct), number, weights)
 
 
 def weights_of_sizes() -> Doubles:
@@ -241,6 +331,17 @@ def weights_of_sizes() -> Doubles:
         w = np.array([1 / (d * math.comb(d - 1, s)) for s in range(d)])
         result[d, :d, 1] = w
         result[d, : d + 1, 0] = np.append(w, 0) + np.append(0, w)
+    return result
+
+
+def weights_of_sets(is_banzhaf: bool = False, of_pair: float = 1.0) -> Doubles:
+    """Weights of coalitions of s players beside a set of r, among d: [d][r][s]; those of pairs times a factor."""
+    result = np.zeros((MOST_PLAYERS + 1, MOST_ORDER + 1, WEIGHTS))
+    for d in range(1, MOST_PLAYERS + 1):
+        for r in range(1, min(d, MOST_ORDER) + 1):
+            n = d - r
+            w = [0.5**n if is_banzhaf else 1 / ((n + 1) * math.comb(n, s)) for s in range(n + 1)]
+            result[d, r, : n + 1] = np.array(w) * (of_pair if r == 2 else 1)
     return result
 
 
@@ -259,7 +360,9 @@ def differing_variant(mask: DTypeLike) -> Variant:
     return variant("explain/cuda/coalitions/find_differing", MASK=np.dtype(mask))
 
 
-def pairs_variant(dtype: DTypeLike, mask: DTypeLike, team: int, response: int, is_global: bool) -> Variant:
+def pairs_variant(
+    dtype: DTypeLike, mask: DTypeLike, team: int, response: int, has_sets: bool, is_global: bool
+) -> Variant:
     """Name the kernel that explains pairs of rows."""
     real = np.dtype(dtype)
     unit = "int" if real.itemsize == np.dtype(np.int32).itemsize else "long long"
@@ -270,6 +373,7 @@ def pairs_variant(dtype: DTypeLike, mask: DTypeLike, team: int, response: int, i
         MASK=np.dtype(mask),
         TEAM=team,
         RESPONSE=response,
+        SETS=int(has_sets),
         IN_GLOBAL=int(is_global),
     )
 

@@ -78,6 +78,11 @@ class CudaExplainer:
         chosen = np.argsort(places, kind="stable")[np.count_nonzero(places < 0) :]
         return self._run(rows, "pairs", chosen, (len(chosen), n_players), out)
 
+    def indices(self, rows: PlacedRows, sets: Int32s, is_banzhaf: bool, out: GpuArray | Array | None = None) -> Any:
+        """Compute indices of sets of players (n_sets, 4), padded with -1, of exact responses: (n, n_sets, r)."""
+        with stream_of(rows.rows):
+            return self._compute(self._source.of_sets(sets, is_banzhaf), rows, None, (len(sets),), out)
+
     def prepare(self) -> None:
         """Build the tables of values, if there are any, on the GPUs that `device` names."""
         job = self.job("values")

@@ -1,19 +1,22 @@
-// Values of responses for pairs of rows (explain/coalitions/cube.h): a team of threads takes one pair after the other,
-// whose leaves become signed monomials in shared memory, or in global memory of many players. Sums of integers, so that
-// their order does not matter; margins of all coalitions by a transform; responses; values by sums over coalitions.
+// Values or indices of sets of responses for pairs of rows (explain/coalitions/cube.h): a team of threads takes one
+// pair after the other, whose leaves become signed monomials in shared memory, or in global memory of many players.
+// Sums of integers, so that their order does not matter; margins of all coalitions by a transform; responses; values by
+// sums over coalitions.
 //
 // Macros: REAL, UNIT (integers of as many bytes), MASK, TEAM (threads of a pair), RESPONSE (CoalitionResponse of
-// explain/coalitions/kernels.h), IN_GLOBAL.
+// explain/coalitions/kernels.h), SETS (indices of sets instead of values), IN_GLOBAL.
 #include "explain/cuda/coalitions/words.cuh"
 
 namespace silva {
 
 using Unit = UNIT;
 
-constexpr int THREADS = TEAM < 128 ? 128 : TEAM, TEAMS = THREADS / TEAM, WARPS = TEAM / 32;
+// A block of sets is a team: it adds to sums in global memory.
+constexpr int THREADS = TEAM < 128 && !SETS ? 128 : TEAM, TEAMS = THREADS / TEAM, WARPS = TEAM / 32;
 constexpr int QUEUE = 32 + 32 * PER_WORD, MOST = 32;
 constexpr int LOGISTIC = 1, SOFTMAX = 2, EXP = 3, LOG_LOSS = 4;  // 5: of the softmax
-constexpr int WEIGHTS = 34;                                      // numbers of a row of the table of weights
+constexpr int WEIGHTS = 34;                                      // numbers of a row of the tables of weights
+constexpr int ORDERS = 5;                                        // sets of up to 4 players
 
 __device__ __forceinline__ void sync_team() {
   if (TEAM == 32)
@@ -161,7 +164,8 @@ __device__ __forceinline__ void respond(Unit* at, long long size, const Margins&
 }
 
 // Sum over the team, for all of its threads.
-__device__ __forceinline__ REAL sum_team(REAL x, REAL* of_warp, int thread) {
+template <class Real>
+__device__ __forceinline__ Real sum_team(Real x, Real* of_warp, int thread) {
 #pragma unroll
   for (int step = 16; step; step /= 2) x += __shfl_xor_sync(ALL, x, step);
   if (WARPS == 1) return x;
@@ -201,27 +205,56 @@ __device__ __forceinline__ void add_values(const Unit* v, int d, unsigned differ
   }
 }
 
+// Adds the indices of sets of players, share times: of a set of r, Σ_S v(S) (-1)^(r - |S ∩ set|) w(r, |S \ set|).
+// weights: [order][size]. Of a player on which the rows do not differ, they are 0.
+__device__ __forceinline__ void add_sets(const Unit* v, int d, unsigned differ, const unsigned* sets, int n_sets,
+                                         const double* weights, double share, double* sums, int n_responses,
+                                         double* of_warp, int thread) {
+  const long long size = 1ll << d;
+  const REAL empty = kept(v);
+  for (int i = 0; i < n_sets; ++i) {
+    if (sets[i] & ~differ) continue;
+    const unsigned set = numbers_of(sets[i], differ);
+    const int r = __popc(set);
+    const double* const w = weights + r * WEIGHTS;
+    double sum = 0;
+    for (long long s = thread; s < size; s += TEAM) {
+      const int inside = __popc(unsigned(s) & set);
+      const double x = double(kept(v + s) - empty) * w[__popc(unsigned(s)) - inside];
+      sum += (r - inside) & 1 ? -x : x;
+    }
+    sum = sum_team(sum, of_warp, thread);
+    if (thread == 0) sums[i * n_responses] += share * sum;
+  }
+}
+
 }  // namespace silva
 
 // Pairs of row blockIdx.x and `together` background rows from blockIdx.y on that differ on fewest ... most players.
 // rows, others: masks [row][leaf]; first: leaves of each output, of vectors all; value: [leaf][width]; differ: [row]
-// [other]; weights: [players][size][2]; sums: [row][part][player][response]; cubes: room for each block in global
-// memory.
+// [other]; weights: [players][size][2], of sets [players][order][size]; sets: bits of players; sums: [row][part][player
+// or set][response], 0 for sets; cubes: room for each block in global memory.
 extern "C" __global__ void __launch_bounds__(silva::THREADS)
     explain_pairs_kernel(const MASK* __restrict__ rows, const MASK* __restrict__ others, long long n_leaves,
                          const long long* __restrict__ first, const silva::Unit* __restrict__ value, int width,
                          int n_outputs, const double* __restrict__ base, double unit, double scale,
                          const int* __restrict__ labels, const unsigned* __restrict__ differ,
                          const double* __restrict__ share, int n_others, int together, int fewest, int most,
-                         const double* __restrict__ weights, int n_players, int n_responses, double* __restrict__ sums,
-                         silva::Unit* __restrict__ cubes) {
+                         const double* __restrict__ weights, const unsigned* __restrict__ sets, int n_numbers,
+                         int n_responses, double* __restrict__ sums, silva::Unit* __restrict__ cubes) {
   using namespace silva;
   extern __shared__ uint4 shared[];
-  const int team = threadIdx.x / TEAM, thread = threadIdx.x % TEAM, n_numbers = n_players * n_responses;
+  const int team = threadIdx.x / TEAM, thread = threadIdx.x % TEAM, n_sums = n_numbers * n_responses;
   const long long row = blockIdx.x, part = blockIdx.y, most_size = 1ll << most;
+  double* const to = sums + (row * gridDim.y + part) * n_sums;
+#if SETS
+  double* const of_warps = reinterpret_cast<double*>(shared);
+#else
   double* const of_teams = reinterpret_cast<double*>(shared);
-  double* const of_team = of_teams + team * n_numbers;
-  REAL* const of_warps = reinterpret_cast<REAL*>(of_teams + TEAMS * n_numbers);
+  double* const of_team = of_teams + team * n_sums;
+  REAL* const of_warps = reinterpret_cast<REAL*>(of_teams + TEAMS * n_sums);
+  for (int i = thread; i < n_sums; i += TEAM) of_team[i] = 0;
+#endif
   int* const queues = reinterpret_cast<int*>(of_warps + THREADS / 32 * 2);
   int* const queue = queues + threadIdx.x / 32 * QUEUE;
 #if IN_GLOBAL
@@ -230,7 +263,6 @@ extern "C" __global__ void __launch_bounds__(silva::THREADS)
   Unit* const room = reinterpret_cast<Unit*>(queues + THREADS / 32 * QUEUE) + team * ((n_outputs + 1) * most_size);
 #endif
   const Margins margins{base, unit, scale, n_outputs};
-  for (int i = thread; i < n_numbers; i += TEAM) of_team[i] = 0;
   const int begin = int(part) * together, end = begin + together < n_others ? begin + together : n_others;
   for (int other = begin + team; other < end; other += TEAMS) {
     const unsigned players = differ[row * n_others + other];
@@ -251,15 +283,22 @@ extern "C" __global__ void __launch_bounds__(silva::THREADS)
     sync_team();
     for (long long s = thread; s < size; s += TEAM) respond(room + s, size, margins, labels ? labels[row] : 0);
     sync_team();
-    for (int r = 0; r < n_responses; ++r)
+    for (int r = 0; r < n_responses; ++r) {
+#if SETS
+      add_sets(room + r * size, d, players, sets, n_numbers, weights + d * ORDERS * WEIGHTS, share[other], to + r,
+               n_responses, of_warps, thread);
+#else
       add_values(room + r * size, d, players, weights + d * 2 * WEIGHTS, share[other], of_team + r, n_responses,
                  of_warps, thread);
+#endif
+    }
   }
+#if !SETS
   __syncthreads();
-  double* const to = sums + (row * gridDim.y + part) * n_numbers;
-  for (int i = threadIdx.x; i < n_numbers; i += THREADS) {
+  for (int i = threadIdx.x; i < n_sums; i += THREADS) {
     double sum = 0;
-    for (int of = 0; of < TEAMS; ++of) sum += of_teams[of * n_numbers + i];
+    for (int of = 0; of < TEAMS; ++of) sum += of_teams[of * n_sums + i];
     to[i] = sum;
   }
+#endif
 }
