@@ -3,10 +3,10 @@ from silva.display.plot import plot_history
 from silva.display.report import report
 from silva.display.text import export_text
 from silva.display.tree_plot import plot_tree
-from silva.effects import partial_dependence, permutation_importance
 from silva.explain import Explainer, TreeExplainer
 from silva.forest import Forest
 from silva.grow import ModelTreeClassifier, ModelTreeEnsembleRegressor, ModelTreeRegressor, TreeSearch
+from silva.inspection import partial_dependence, permutation_importance
 from silva.loading import load
 
 __all__ = [

@@ -8,8 +8,8 @@ import numpy as np
 
 from silva.display.report.rows import REDACTED_ROWS, inner_range, shared
 from silva.display.report.source import ChangingColumns
-from silva.effects.dependence import grid_of, responses_of
-from silva.effects.rows import ChangingRows
+from silva.inspection.dependence import grid_of, responses_of
+from silva.inspection.rows import ChangingRows
 
 if TYPE_CHECKING:
     from silva.display.report.rows import ReportRows

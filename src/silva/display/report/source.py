@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from silva.effects.rows import ChangingRows, numbers_only
 from silva.inputs import as_rows
 from silva.inputs.categories import Coded, Numbers, number_floats, with_values
 from silva.inputs.statistics import columns_of_statistics, rows_of_columns
+from silva.inspection.rows import ChangingRows, numbers_only
 from silva.target_statistics import TargetStatistics
 
 if TYPE_CHECKING:

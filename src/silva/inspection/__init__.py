@@ -1,6 +1,6 @@
 """What a model makes of a feature on average: partial dependence and permutation importance."""
 
-from silva.effects.dependence import partial_dependence
-from silva.effects.importance import permutation_importance
+from silva.inspection.dependence import partial_dependence
+from silva.inspection.importance import permutation_importance
 
 __all__ = ["partial_dependence", "permutation_importance"]

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from silva.effects.rows import Bunch
 from silva.escapes import PICTURE, shown
 from silva.extras import import_extra
+from silva.inspection.rows import Bunch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

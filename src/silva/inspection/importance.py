@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from silva.effects.plots import Importance
-from silva.effects.rows import ChangingRows, refuse_no_rows, weights_of
 from silva.facts import feature_names
 from silva.inputs import refuse_transform
 from silva.inputs.targets import as_targets, class_places, refuse_text
+from silva.inspection.plots import Importance
+from silva.inspection.rows import ChangingRows, refuse_no_rows, weights_of
 from silva.loading import load
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import silva
-from silva.effects.ranks import Ranks
 from silva.evaluate.evaluator import Evaluator
+from silva.inspection.ranks import Ranks
 from tests.strategies import Options, full_forest, random_forest, random_rows
 
 inspection = pytest.importorskip("sklearn.inspection")
@@ -125,7 +125,7 @@ def test_means_alone_are_those_beside_single_rows(X, y, method):
 def test_results_do_not_depend_on_threads_or_on_the_size_of_pieces(X, y, monkeypatch):
     forest = silva.load(MODELS["two classes"](X, y))
     whole = [silva.partial_dependence(forest, X, [0, 1], kind="both", grid_resolution=15, n_jobs=n) for n in (1, 2)]
-    monkeypatch.setattr("silva.effects.rows.MOST_NUMBERS", 15 * 15 * 7)
+    monkeypatch.setattr("silva.inspection.rows.MOST_NUMBERS", 15 * 15 * 7)
     pieces = silva.partial_dependence(forest, X, [0, 1], kind="both", grid_resolution=15)
     np.testing.assert_array_equal(whole[0].individual, whole[1].individual)
     np.testing.assert_array_equal(whole[0].average, whole[1].average)

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from silva.device import find_gpus, gpus_worthwhile, import_cupy, on_host, parse_device
-from silva.effects.ranks import Ranks
 from silva.evaluate.evaluator import Evaluator
 from silva.evaluate.links import respond, sums_as_margin
 from silva.inputs import arranged, as_rows
 from silva.inputs.shown import own_values
+from silva.inspection.ranks import Ranks
 from silva.parallel import cached_property
 
 if TYPE_CHECKING:

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from silva.effects.plots import Dependence
-from silva.effects.rows import ChangingRows, refuse_no_rows, weights_of
 from silva.facts import feature_name
 from silva.inputs import refuse_transform
 from silva.inputs.matching import index_of_feature
+from silva.inspection.plots import Dependence
+from silva.inspection.rows import ChangingRows, refuse_no_rows, weights_of
 from silva.loading import load
 
 if TYPE_CHECKING:
