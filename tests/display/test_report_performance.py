@@ -88,7 +88,7 @@ def test_axes_have_names_units_and_four_to_six_ticks(page):
     assert all(4 <= n <= 6 for n in texts)
     assert "age (years)" in page[0].locator("#dependence").text_content()
     assert "probability of rich" in page[0].locator("#dependence").text_content()
-    assert "effect on log-odds of rich" in page[0].locator("#scatter").text_content()
+    assert "effect on probability of rich" in page[0].locator("#scatter").text_content()
 
 
 def test_nominal_categories_have_no_low_and_high(page):

@@ -64,7 +64,11 @@ def make_background(X: Rows | Background, weight: Any, forest: TreeEnsemble, n_j
     counts = integer_weights(on_host(weight), len(rows))
     used = counts > 0
     # Rows that the caller changes later must not count.
-    rows, counts = np.array(rows[used]), counts[used]
+    return placed_background(np.array(rows[used]), counts[used], forest, n_jobs)
+
+
+def placed_background(rows: Array, counts: Int64s, forest: TreeEnsemble, n_jobs: int | None) -> Background:
+    """Background of rows that `as_rows` made, with weights above 0."""
     if forest.has_linear_leaves:  # sums of what the leaves' models return have an order
         order = np.lexsort(rows.T)
         rows, counts = rows[order], counts[order]

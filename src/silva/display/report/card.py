@@ -27,15 +27,16 @@ def model_card(
     model = forest_facts(rows.forest)
     del model["memory"], model["row type"]
     error, share = found.error
+    what = "probability" if found.is_probability else "margin"
     data = {
         "rows": f"{len(rows):,}",
         "SHA-256 of rows and targets": data_hash(rows),
         "single rows in this file": "none (redacted)" if redact else f"{len(found.values):,}",
     }
     checks = {
-        "SHAP values": f"path-dependent, of the margin{COMBINED if rows.source else ''}",
+        "SHAP values": f"{_kind(found)}{COMBINED if rows.source else ''}",
         "expected value": ", ".join(f"{value:.6g}" for value in found.expected[:12]),
-        "additivity": f"largest |expected value + Σ φ − margin| = {error:.2g}, {share:.2g} of what rounding allows "
+        "additivity": f"largest |expected value + Σ φ − {what}| = {error:.2g}, {share:.2g} of what rounding allows "
         f"({'passed' if share <= 1 else 'FAILED'})",
     }
     made = {
@@ -46,6 +47,12 @@ def model_card(
     }
     fit = {f"Figures on {name or 'these'} rows": figures(one) for name, one in sets.items()}
     return {"Model": model, "Data": data, **fit, "Explanation": checks, "Made by": made}
+
+
+def _kind(found: Explained) -> str:
+    if not found.n_background:
+        return f"path-dependent, of the {'probability' if found.is_probability else 'margin'}"
+    return f"exact, of the probability, against {found.n_background} of the rows, chosen by chance"
 
 
 def figures(rows: ReportRows) -> dict[str, str]:

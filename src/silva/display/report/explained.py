@@ -1,25 +1,34 @@
-"""SHAP values of all rows, of which a report holds means, and those of the chosen rows."""
+"""SHAP values that a report shows: of a classifier's probabilities where these are quick, else of the margin."""
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from silva.explain.additivity import tolerance
+from silva.explain.background import placed_background
 from silva.explain.checks import check_range, refuse_negative_covers
+from silva.explain.coalition_responses import is_margin
+from silva.explain.coalitions import CoalitionExplainer
 from silva.explain.cpu import CpuExplainer
 from silva.explain.game import Game, Settings
+from silva.explain.permutations import EstimateWarning
 from silva.explain.players import by_column, make_players
 from silva.inputs.placed import PlacedRows
 
 if TYPE_CHECKING:
     from silva.display.report.rows import ReportRows
+    from silva.explain.players import Players
     from silva.typing import Array, Doubles, Int64s
 
 PAIR_NUMBERS, PAIR_ROWS, SHOWN_PAIRS = 20_000_000, 500, 20
 """Interaction values computed at most, rows that they are of, and pairs that are listed."""
+
+BACKGROUND_ROWS, FEWEST_ROWS, OPERATIONS = 100, 20, 1e9
+"""Rows that values of probabilities are computed against, at least that many, and what these may cost: some seconds."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,20 +37,32 @@ class Explained:
 
     Attributes
     ----------
+    n_background : int
+        Rows that probabilities are explained against; 0: the margin is explained, by path-dependent values.
+    is_probability : bool
+        Whether values are parts of a probability: some forests have no other margin.
     expected : float64, (k,)
+    ends : float64, (chosen rows, k)
+        What is explained: the expected value and a row's values add up to it.
     importance : float64, (F, k)
-        Mean magnitude of the values over all rows.
+        Mean magnitude of the values.
+    n_rows : int
+        Rows that `importance` and `error` are of.
     values : float64, (chosen rows, F, k)
     error : float
-        Largest difference between a row's sum and its margin, and in parts of what is allowed.
+        Largest difference between a row's sum and what is explained, and in parts of what is allowed.
     pairs : list of dict
         The strongest pairs: places of the features, mean magnitude of the interaction.
     partners : int64, (F,)
         The feature that each interacts most with, -1 where none is known.
     """
 
+    n_background: int
+    is_probability: bool
     expected: Doubles
+    ends: Doubles
     importance: Doubles
+    n_rows: int
     values: Array
     error: tuple[float, float]
     pairs: list[dict[str, Any]]
@@ -49,45 +70,97 @@ class Explained:
     partners: Int64s
 
 
-def explained(rows: ReportRows, at: Int64s) -> Explained:
-    """Explain all rows, and the interactions of some of the chosen ones.
+def explained(rows: ReportRows, at: Int64s, seed: int) -> Explained:
+    """Explain rows, and the interactions of some of the chosen ones.
 
     Raises
     ------
     ValueError
         If the forest cannot be explained (negative covers).
     """
+    against = _background(rows, at, seed)
+    if len(against):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", EstimateWarning)  # beyond some features values are no longer exact
+            try:
+                return _of_probabilities(rows, at, against)
+            except EstimateWarning:
+                pass
+    return _of_margins(rows, at)
+
+
+def _background(rows: ReportRows, at: Int64s, seed: int) -> Int64s:
+    """Pick the rows that probabilities are explained against; none where that is not asked for, or takes too long."""
+    forest, nobody = rows.forest, np.empty(0, np.int64)
+    if len(forest.classes) != 1 or not rows.classes or is_margin("probability", forest):
+        return nobody
+    order = np.random.default_rng(seed).permutation(len(rows))[:BACKGROUND_ROWS]
+    used = np.union1d(forest.feature[forest.feature >= 0], forest.linear_feature)
+    some, others = rows.settled[at[:: -(-len(at) // 50)]][:, used], rows.settled[order[:50]][:, used]
+    n_differ = (some[:, None] != others).sum(axis=2)
+    cost = float(np.mean(2.0**n_differ)) * rows.responses.shape[1] + forest.n_trees * forest.depth
+    most = int(OPERATIONS / (len(at) * cost))
+    return np.sort(order[:most]) if most >= FEWEST_ROWS else nobody
+
+
+def _of_probabilities(rows: ReportRows, at: Int64s, against: Int64s) -> Explained:
+    """Explain the chosen rows against others."""
+    forest, (players, divide) = rows.forest, _players(rows, "float64")
+    background = placed_background(rows.settled[against], np.ones(len(against), np.int64), forest, rows.n_jobs)
+    game = Game(forest, players, background)
+    explainer = CoalitionExplainer(game, Settings(output="probability", dtype="float64", n_jobs=rows.n_jobs))
+    expected = np.reshape(explainer.expected_value, -1)
+    ends = rows.responses[at][:, -len(expected) :]
+    values = _by_column(explainer.values(PlacedRows(rows.settled[at])), players, divide)
+    difference = float(np.abs(expected + values.sum(axis=1) - ends).max())
+    error = difference, difference / (1e-6 if forest.result_dtype == "float32" else 1e-9)
+    importance = np.abs(values).mean(axis=0)
+    return Explained(
+        len(against), True, expected, ends, importance, len(at), values, error, *_pairs(rows, explainer, at, divide)
+    )
+
+
+def _of_margins(rows: ReportRows, at: Int64s) -> Explained:
+    """Explain all rows."""
     forest = rows.forest
     refuse_negative_covers(forest)
     check_range(forest, "float32")
     dtype = "float64" if forest.has_linear_leaves else "float32"
-    players = make_players("source" if rows.source else None, forest)
-    divide = by_column(np.eye(players.n, dtype=dtype), players)[0] if rows.source else None
+    players, divide = _players(rows, dtype)
     explainer = CpuExplainer(Game(forest, players), Settings(dtype=dtype, n_jobs=rows.n_jobs))
     expected, k = explainer.expected_value, forest.n_outputs
     total, error, share = np.zeros((len(rows.names), k)), 0.0, 0.0
-
-    def values_of(some: Array) -> Array:
-        values = explainer.values(PlacedRows(some)).reshape(-1, players.n, k)
-        return values if divide is None else np.einsum("npk,pc->nck", values, divide)
-
     allowed = tolerance(forest, dtype)
     for part in rows.chunks():
-        values = values_of(rows.settled[part])
+        values = _by_column(explainer.values(PlacedRows(rows.settled[part])), players, divide)
         total += np.abs(values).sum(axis=0, dtype=np.float64)
         differences = np.abs(expected + values.sum(axis=1, dtype=np.float64) - rows.margins[part]).max(axis=0)
         error, share = max(error, differences.max()), max(share, float((differences / allowed).max()))
-    values = values_of(rows.settled[at])
-    pairs, n_rows, partners = _pairs(rows, explainer, at, divide)
-    return Explained(expected, total / len(rows), values, (error, share), pairs, n_rows, partners)
+    values = _by_column(explainer.values(PlacedRows(rows.settled[at])), players, divide)
+    importance, errors = total / len(rows), (error, share)
+    pairs = _pairs(rows, explainer, at, divide)
+    is_probability = bool(rows.classes) and is_margin("probability", forest)
+    return Explained(0, is_probability, expected, rows.margins[at], importance, len(rows), values, errors, *pairs)
+
+
+def _players(rows: ReportRows, dtype: str) -> tuple[Players, Array | None]:
+    """Who plays, and how the values of columns that a model combines are divided among these."""
+    players = make_players("source" if rows.source else None, rows.forest)
+    return players, by_column(np.eye(players.n, dtype=dtype), players)[0] if rows.source else None
+
+
+def _by_column(values: Array, players: Players, divide: Array | None) -> Array:
+    """Values by the columns that the page shows: (n, C, k)."""
+    values = values.reshape(len(values), players.n, -1)
+    return values if divide is None else np.einsum("npk,pc->nck", values, divide)
 
 
 def _pairs(
-    rows: ReportRows, explainer: CpuExplainer, at: Int64s, divide: Array | None
+    rows: ReportRows, explainer: CpuExplainer | CoalitionExplainer, at: Int64s, divide: Array | None
 ) -> tuple[list[dict[str, Any]], int, Int64s]:
     """Interactions of some of the chosen rows; none where they are not computed or too many."""
-    forest, n_players, n_columns = rows.forest, explainer.game.players.n, len(rows.names)
-    size, nobody = n_players**2 * forest.n_outputs, np.full(n_columns, -1)
+    n_players, n_columns = explainer.game.players.n, len(rows.names)
+    size, nobody = n_players**2 * explainer.n_outputs, np.full(n_columns, -1)
     n_rows = min(PAIR_ROWS, len(at), PAIR_NUMBERS // max(size, 1))
     if n_rows < 1 or n_columns < 2:
         return [], 0, nobody

@@ -41,9 +41,9 @@ const short = (text, most) => (text.length > most ? text.slice(0, Math.max(1, mo
 
 const nameOf = (feature) => data.features[feature].name;
 const withUnit = (feature) => nameOf(feature) + (data.features[feature].unit ? ` (${data.features[feature].unit})` : "");
-// What the values of the model are called: of classifiers log-odds, of regressions the target.
+// What is explained: of classifiers a probability or log-odds, of regressions the target.
 const classShown = () => (data.outputs.length ? data.outputs[state.output] : data.classes.length === 2 ? data.classes[1] : "");
-const marginName = () => (data.isClassifier ? `log-odds${classShown() ? ` of ${classShown()}` : ""}` : data.target || "prediction");
+const explainedName = () => (data.isClassifier ? `${data.isProbability ? "probability" : "log-odds"}${classShown() ? ` of ${classShown()}` : ""}` : data.target || "prediction");
 const responseName = (column) => (data.isClassifier && data.classes.length ? `probability of ${data.classes[column]}` : data.target || "prediction");
 const SHADES = ["#4c78a8", "#f58518", "#54a24b", "#b279a2", "#e45756", "#72b7b2", "#9d755d", "#eeca3b"];
 function valueText(feature, value) {

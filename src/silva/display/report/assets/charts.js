@@ -75,7 +75,7 @@ function beeswarm(features, rows, text) {
       const points = values.map((value, i) => ({ x: x(rows.phi(i, feature)), y, share: rank(value) }));
       dots(root, swarm(points, band / 2 - 3));
     });
-    axis(root, x, low, high, features.length * band, width - left, `effect on ${marginName()}`);
+    axis(root, x, low, high, features.length * band, width - left, `effect on ${explainedName()}`);
     return features.length * band + AXIS;
   });
 }
@@ -122,7 +122,7 @@ function scatter(feature, colour, rows, text) {
     const phi = values.map((_, i) => rows.phi(i, feature)), [low, high] = extent([...phi, 0]);
     const x = scale(place.low, place.high, left + 6, width - 10), y = scale(low, high, height - bottom - 6, 8 + NAME);
     root.append(svg("line", { class: "zero", x1: left, x2: width, y1: y(0), y2: y(0) }));
-    sideAxis(root, y, low, high, left, `effect on ${marginName()}`);
+    sideAxis(root, y, low, high, left, `effect on ${explainedName()}`);
     if (place.marks) {
       const each = (width - left) / (place.marks.length || 1);
       for (const [at, name] of place.marks) root.append(label(name, 12, { class: "soft", transform: `translate(${x(at)} ${height - bottom + 14}) ${each < 70 ? "rotate(-40)" : ""}`, "text-anchor": each < 70 ? "end" : "middle" }));

@@ -115,19 +115,21 @@ function whatIf() {
   window.silva = { predict: (values) => responses(margins(values.map(num))) ?? margins(values.map(num)), row };
 }
 
+// Whose values stand for features that are not known.
+const against = () => (data.nBackground ? `, beside ${data.nBackground} other rows` : "");
+
 function importanceSection() {
   const entries = () => byImportance().map((f) => ({ name: nameOf(f), value: num(data.importance[f][state.output]) }));
   const left = following("output", () => {
     const list = entries();
-    return [bars(list, `Mean magnitude of SHAP values over all rows: ${list.slice(0, 5).map((e) => `${e.name} ${fmt(e.value, 3)}`).join(", ")}`),
+    return [bars(list, `Mean magnitude of SHAP values over ${data.nExplained.toLocaleString("en")} rows: ${list.slice(0, 5).map((e) => `${e.name} ${fmt(e.value, 3)}`).join(", ")}`),
       asTable(["feature", "mean |φ|"], () => list.map((e) => [e.name, fmt(e.value)]))];
   });
   const right = rows && following("output", () => {
     const features = byImportance().filter((f) => held.place.has(f)).slice(0, 12);
     return [beeswarm(features, rows, `SHAP values of ${rows.length} rows by feature; colour is the feature's value`), legend()];
   });
-  section("features", "Features", note(`What each feature adds to the ${marginName()} of a row (its SHAP value φ). Bars: mean magnitude over all `, data.nRows.toLocaleString("en"),
-    " rows. ", rows ? `Dots: one a row, ${rows.length.toLocaleString("en")} of them.` : ""), el("div", { class: "two" }, el("div", {}, el("h3", {}, "Mean |φ|"), left), rows && el("div", {}, el("h3", {}, "φ of single rows"), right)));
+  section("features", "Features", note(`What each feature adds to the ${explainedName()} of a row (its SHAP value φ)${against()}. Bars: mean magnitude over ${data.nExplained.toLocaleString("en")} rows. `, rows ? `Dots: one a row, ${rows.length.toLocaleString("en")} of them.` : ""), el("div", { class: "two" }, el("div", {}, el("h3", {}, "Mean |φ|"), left), rows && el("div", {}, el("h3", {}, "φ of single rows"), right)));
 }
 
 function scatterSection() {
@@ -165,7 +167,7 @@ function dependenceSection() {
 
 function rowsSection() {
   if (!rows) return;
-  section("rows", "Rows", note("Choose a row to see what made its prediction, from the expected value at the top to its margin at the bottom."), el("div", { class: "two" }, rowTable(), following(["row", "output"], () => waterfall(state.row))));
+  section("rows", "Rows", note("Choose a row to see what made its prediction, from the expected value at the top to the row's own at the bottom."), el("div", { class: "two" }, rowTable(), following(["row", "output"], () => waterfall(state.row))));
 }
 
 function historySection() {

@@ -3,7 +3,7 @@ const held = data.rows && {
   index: data.rows.index,
   values: unpack(data.rows.values),
   phis: unpack(data.rows.phi),
-  margins: unpack(data.rows.margins),
+  ends: unpack(data.rows.ends),
   responses: unpack(data.rows.responses),
   y: unpack(data.rows.y),
   place: new Map(data.rows.features.map((feature, i) => [feature, i])),
@@ -13,7 +13,7 @@ const rows = held && {
   features: data.rows.features,
   value: (i, feature) => held.values.at(i, data.rows.allValues ? feature : held.place.get(feature)),
   phi: (i, feature) => held.phis.at(i, held.place.get(feature), state.output),
-  margin: (i) => held.margins.at(i, state.output),
+  end: (i) => held.ends.at(i, state.output),
   all: (i) => data.features.map((_, feature) => held.values.at(i, feature)),
 };
 
@@ -35,8 +35,8 @@ function miss(i) {
 
 const ORDERS = {
   "row number": () => 0,
-  "largest prediction": (a, b) => rows.margin(b) - rows.margin(a),
-  "smallest prediction": (a, b) => rows.margin(a) - rows.margin(b),
+  "largest prediction": (a, b) => rows.end(b) - rows.end(a),
+  "smallest prediction": (a, b) => rows.end(a) - rows.end(b),
   "largest error": (a, b) => miss(b) - miss(a),
 };
 const PAGE = 12;
@@ -82,24 +82,24 @@ function contributions(i) {
       if (entry) entry.leaf += term.value * share * model.treeWeight[tree];
     }
   }
-  const rest = rows.margin(i) - num(data.expected[state.output]) - found.reduce((sum, entry) => sum + entry.phi, 0);
+  const rest = rows.end(i) - num(data.expected[state.output]) - found.reduce((sum, entry) => sum + entry.phi, 0);
   found.sort((a, b) => Math.abs(b.phi) - Math.abs(a.phi));
   const top = found.slice(0, 12), others = found.slice(12), more = others.reduce((sum, entry) => sum + entry.phi, rest);
   const n = others.length + data.features.length - rows.features.length;
   if (n > 0) top.push({ name: `${n} other features`, phi: more, leaf: others.reduce((sum, entry) => sum + entry.leaf, 0) });
   return top;
 }
-const hasLeafTerms = () => !!(model && model.linear && rows && data.rows.allValues && model.offsets.length - 1 === model.base.length);
+const hasLeafTerms = () => !!(!data.nBackground && model && model.linear && rows && data.rows.allValues && model.offsets.length - 1 === model.base.length);
 const treeOf = (output) => Math.max(0, model.treeOutput.indexOf(output));
 
 // What log-odds are as a probability, where one number decides between two classes.
 function asShare(margin) {
-  const found = data.isClassifier && data.classes.length === 2 && model && !data.outputs.length ? responses([margin]) : null;
+  const found = data.isClassifier && !data.isProbability && data.classes.length === 2 && model && !data.outputs.length ? responses([margin]) : null;
   return found && found.length === 2 ? ` (${data.classes[1]} ${percent(found[1])})` : "";
 }
 
 function waterfall(i) {
-  const entries = contributions(i), start = num(data.expected[state.output]), end = rows.margin(i);
+  const entries = contributions(i), start = num(data.expected[state.output]), end = rows.end(i);
   const text = `Row ${held.index[i]}: from the expected value ${fmt(start)} to ${fmt(end)}. ` + entries.slice(0, 4).map((e) => `${e.name}: ${signed(e.phi)}`).join(", ");
   const parts = hasLeafTerms();
   const figure = chart(text, (root, width) => {
@@ -125,7 +125,7 @@ function waterfall(i) {
     root.append(svg("text", { x: Math.min(Math.max(x(end), left + 40), width - 60), y: bottom + 14, "text-anchor": "middle", style: "font-weight:700" }, `${fmt(end, 5)}${asShare(end)}`));
     return bottom + 22;
   }, `Row ${held.index[i]}${data.outputs.length ? `, ${outputName(state.output)}` : ""}: prediction ${predictionText(i)}${held.y ? `, target ${targetText(i)}` : ""}`);
-  if (data.isClassifier) figure.append(el("p", { class: "note" }, `In ${marginName()}.`));
+  if (data.isClassifier) figure.append(el("p", { class: "note" }, `In ${explainedName()}.`));
   if (parts) figure.append(el("p", { class: "note" }, "Of each feature's two bars the upper one is what the splits on the way to the leaf add, the lower, paler one what the leaf's equation adds."));
   figure.append(asTable(["feature", "contribution", ...(parts ? ["of the way", "of the leaf"] : [])],
     () => entries.map((e) => [e.name, signed(e.phi), ...(parts ? [signed(e.phi - e.leaf), signed(e.leaf)] : [])])));
