@@ -42,44 +42,47 @@ CYCLES = 3
 
 
 class ModelTreeClassifier(ClassifierMixin, TreeEstimator):  # type: ignore[misc]
-    """Small trees with logistic regressions in their leaves, found by evolutionary search.
+    """Classification trees that people can read: few splits, and a logistic regression in each leaf.
 
     Two classes have one tree of log-odds. More classes have one tree each, and a softmax turns their log-odds into
-    probabilities.
+    probabilities. An evolutionary search finds the trees, as for `ModelTreeRegressor`.
+
+    The first six parameters are those that most users set.
 
     Parameters
     ----------
-    generations : int, default=10000
-        Largest number of generations of a search.
-    n_iter_no_change : int or "auto", default="auto"
-        As for `ModelTreeRegressor`.
+    max_leaves : int, default=64
+        Largest number of leaves of each tree.
+    leaf_model : {"linear", "constant"}, default="linear"
+        Whether a leaf has an equation or one number.
     time_limit : float or None, default=50
         Seconds for the searches of all classes and the fits of leaves after each, whose time is estimated from the
         first ones. None is no limit. If a search reaches the limit, the result depends on the machine.
-    rounds : int, default=2
-        Number of searches per class: the first by least squares of 0 and 1, the others by working responses of the best
-        tree so far.
-    penalty : float, default=1.0
-        Factor of BIC's price of a parameter.
-    search : TreeSearch, optional
-        Details of the searches.
-    leaf_model : {"linear", "constant"}, default="linear"
-    max_leaves : int, default=64
-        Largest number of leaves of each tree.
+    categorical_features : sequence of int or str, optional
+        As for `ModelTreeRegressor`.
+    n_jobs : int, optional
+        Number of threads; None or -1 for all. The trees do not depend on it.
+    random_state : int, RandomState instance or None, default=0
     max_depth : int, default=18
     min_samples_leaf : int, default=5
     rows_per_parameter : float, default=5.0
         Smallest number of rows in a leaf for each coefficient of its model, including the intercept.
-    categorical_features : sequence of int or str, optional
+    penalty : float, default=1.0
+        Factor of BIC's price of a parameter.
+    rounds : int, default=2
+        Number of searches per class: the first by least squares of 0 and 1, the others by working responses of the best
+        tree so far.
+    generations : int, default=10000
+        Largest number of generations of a search.
+    n_iter_no_change : int or "auto", default="auto"
         As for `ModelTreeRegressor`.
-    device : str, default="auto"
-        Where rows are summed and predicted.
-    n_jobs : int, optional
-        Number of threads; None or -1 for all. The trees do not depend on it.
-    random_state : int, RandomState instance or None, default=0
+    search : TreeSearch, optional
+        Details of the searches.
     verbose : bool or "auto", default="auto"
         Show a progress bar on standard error. ``auto`` shows it if a search takes, or is expected to take, over ten
         seconds.
+    device : str, default="auto"
+        Where rows are summed and predicted.
 
     Attributes
     ----------
@@ -120,29 +123,40 @@ class ModelTreeClassifier(ClassifierMixin, TreeEstimator):  # type: ignore[misc]
 
     def __init__(
         self,
-        generations: int = 10_000,
-        n_iter_no_change: int | Literal["auto"] = "auto",
-        time_limit: float | None = 50,
-        rounds: int = 2,
-        penalty: float = 1.0,
-        search: TreeSearch | None = None,
-        leaf_model: LeafModel = "linear",
+        *,
         max_leaves: int = 64,
+        leaf_model: LeafModel = "linear",
+        time_limit: float | None = 50,
+        categorical_features: Sequence[int | str] | None = None,
+        n_jobs: int | None = None,
+        random_state: Any = 0,
         max_depth: int = 18,
         min_samples_leaf: int = 5,
         rows_per_parameter: float = 5.0,
-        categorical_features: Sequence[int | str] | None = None,
-        device: str = "auto",
-        n_jobs: int | None = None,
-        random_state: Any = 0,
+        penalty: float = 1.0,
+        rounds: int = 2,
+        generations: int = 10_000,
+        n_iter_no_change: int | Literal["auto"] = "auto",
+        search: TreeSearch | None = None,
         verbose: bool | Literal["auto"] = "auto",
+        device: str = "auto",
     ) -> None:
-        self.generations, self.n_iter_no_change, self.time_limit = generations, n_iter_no_change, time_limit
-        self.rounds, self.penalty, self.search = rounds, penalty, search
-        self.leaf_model, self.max_leaves, self.max_depth = leaf_model, max_leaves, max_depth
-        self.min_samples_leaf, self.rows_per_parameter = min_samples_leaf, rows_per_parameter
-        self.categorical_features, self.device, self.n_jobs = categorical_features, device, n_jobs
-        self.random_state, self.verbose = random_state, verbose
+        self.max_leaves = max_leaves
+        self.leaf_model = leaf_model
+        self.time_limit = time_limit
+        self.categorical_features = categorical_features
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.max_depth = max_depth
+        self.min_samples_leaf = min_samples_leaf
+        self.rows_per_parameter = rows_per_parameter
+        self.penalty = penalty
+        self.rounds = rounds
+        self.generations = generations
+        self.n_iter_no_change = n_iter_no_change
+        self.search = search
+        self.verbose = verbose
+        self.device = device
 
     def fit(self, X: Rows, y: ArrayLike, sample_weight: ArrayLike | None = None) -> ModelTreeClassifier:
         """Grow the trees.

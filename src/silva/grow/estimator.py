@@ -57,32 +57,48 @@ class TreeEstimator(BaseEstimator):  # type: ignore[misc]
 
 
 class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
-    """A small regression tree with linear models in its leaves, found by evolutionary search.
+    """A regression tree that people can read: few splits, and a linear equation in each leaf.
 
-    The search minimises a fitness that weighs the error of a whole tree against its size. It crosses and mutates a
-    population of trees (Jurczuk, Czajkowski, Kretowski 2022). Every few generations, a local search improves the best
-    tree and random ones. Splits test ``x < threshold`` or sets of categories, and each leaf holds a least-squares
-    regression on features of its own.
+    It is for tables whose model must be shown: to experts, customers or regulators. Its error is often within a few
+    percent of a boosted ensemble's. Use such an ensemble instead where only accuracy counts, where fitting must take
+    less than a second, or where features are free text.
+
+    An evolutionary search finds the whole tree at once, whereas CART and M5 choose one split after the other. It
+    minimises a fitness that weighs the error of the tree against its size: it crosses and mutates a population of trees
+    (Jurczuk, Czajkowski, Kretowski 2022), and improves the best ones by local search. Splits test ``x < threshold`` or
+    sets of categories. Each leaf has a least-squares regression on features of its own.
+
+    The first six parameters are those that most users set. The others belong to the tree's size, to its equations, to
+    the search and to the machine, in this order.
 
     Parameters
     ----------
-    generations : int, default=10000
-        Largest number of generations.
-    population_size : int, default=64
-    n_iter_no_change : int or "auto", default="auto"
-        Generations without improvement after which the search ends. ``auto`` is 100, but at least two seconds of work.
-        These are computed from trees and rows, not measured, so that the result does not depend on a clock.
+    max_leaves : int, default=64
+        Largest number of leaves. The search uses fewer if more do not pay.
+    leaf_model : {"linear", "constant"}, default="linear"
+        Whether a leaf has an equation or one number.
     time_limit : float or None, default=50
         Seconds after which the search ends with the best tree so far; the result then depends on the machine. None is
         no limit. With few rows, intervals and ``smoothing="auto"`` may take 1.2 times as long again.
+    categorical_features : sequence of int or str, optional
+        Columns of categories; default: columns of frames with text or categories. In an array or a list of rows, name
+        them by position. Splits test sets of categories. Equations have one term per category for up to 10 categories,
+        or one that all categories share (`silva.grow.data.derived`).
+    n_jobs : int, optional
+        Number of threads; None or -1 for all. The tree does not depend on it.
+    random_state : int, RandomState instance or None, default=0
+    max_depth : int, default=18
+        At most 18.
+    min_samples_leaf : int, default=5
+    rows_per_parameter : float, default=5.0
+        Smallest number of rows in a leaf for each coefficient of its model, including the intercept. With 1, a leaf has
+        at least two more rows than its model has features.
+    penalty : float, default=1.0
+        Factor of BIC's price of a parameter.
     fitness : {"bic", "weighted"}, default="bic"
         ``bic``: n ln(SSE / n) + penalty · k · ln n, with k = 2 · tests + sum over leaves (attributes + 1).
         ``weighted``: 1 - 1 / (1 + SSE / (n Var y)) + alpha · k, with k = tests + attributes in the leaves (formula (2)
         of the paper in units of y's variance).
-    penalty : float, default=1.0
-        Factor of BIC's price of a parameter.
-    search : TreeSearch, optional
-        Details of the search. If it is given, ``search__polish`` and so on are parameters, too.
     loss : {"squared", "huber"}, default="squared"
         ``huber`` is for data with outliers: residuals beyond 1.345 standard deviations count by their absolute values,
         in three searches and in the equations, whose rows are weighted accordingly.
@@ -93,14 +109,6 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
     honest : float, default=0
         Share of the rows, drawn by `random_state`, that is not used to choose splits and terms. Equations, standard
         errors and intervals come from these rows alone, so the choice does not bias them.
-    leaf_model : {"linear", "constant"}, default="linear"
-    max_leaves : int, default=64
-    max_depth : int, default=18
-        At most 18.
-    min_samples_leaf : int, default=5
-    rows_per_parameter : float, default=5.0
-        Smallest number of rows in a leaf for each coefficient of its model, including the intercept. With 1, a leaf has
-        at least two more rows than its model has features.
     clip : {"target", "leaf", "none"}, default="target"
         Limits of predictions: the range of y among all training rows plus a twentieth of it on both sides; the range of
         y among the leaf's own rows; or no limits.
@@ -111,13 +119,24 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
         out of all models rises by more than a hundredth; 0 from 20,000 rows on. If there are few rows for so large a
         tree, splits and equations then follow the mean of y and of the predictions of five trees on parts of the rows
         (`silva.grow.search.consensus`; not with ``noise="uniform"``, ``honest`` or ``huber``).
-    categorical_features : sequence of int or str, optional
-        Columns of categories; default: columns of frames with text or categories. In an array or a list of rows, name
-        them by position. Splits test sets of categories. Equations have one term per category for up to 10 categories,
-        or one that all categories share (`silva.grow.data.derived`).
+    generations : int, default=10000
+        Largest number of generations.
+    population_size : int, default=64
+    n_iter_no_change : int or "auto", default="auto"
+        Generations without improvement after which the search ends. ``auto`` is 100, but at least two seconds of work.
+        These are computed from trees and rows, not measured, so that the result does not depend on a clock.
+    search : TreeSearch, optional
+        Details of the search. If it is given, ``search__polish`` and so on are parameters, too.
     algorithm : {"gram", "qr"}, default="gram"
         ``gram`` uses sums of squares and products. ``qr`` is the paper's evaluation of every tree on all rows by QR
         decompositions, without local search, for comparison; it uses at most one GPU, whose memory must hold all rows.
+    warm_start : bool, default=False
+        Whether `fit` starts from the population of the previous call.
+    callbacks : sequence of callables, optional
+        Each is called with a `silva.grow.Progress` a few times per second; a true result ends the search.
+    verbose : bool or "auto", default="auto"
+        Show a progress bar on standard error, with the seconds that are left. ``auto`` shows it if the search takes, or
+        is expected to take, more than ten seconds.
     device : {"auto", "cpu", "cuda", "cuda:all"} or "cuda:" and an index, default="auto"
         Where rows are summed and predicted. ``auto`` uses a GPU for arrays that are on one and, if there is one, for
         large host arrays (`silva.grow.search.engine.GPU_WORK`). ``cuda:all`` divides the work among all GPUs of the
@@ -132,16 +151,6 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
         few digits (whole numbers, binary fractions, most float32 columns) are exact; other features and y are rounded
         to 24 bits. `fitness_` and `history_` are those of the rounded rows; everything else is computed from the rows
         as given.
-    n_jobs : int, optional
-        Number of threads; None or -1 for all. The tree does not depend on it.
-    random_state : int, RandomState instance or None, default=0
-    warm_start : bool, default=False
-        Whether `fit` starts from the population of the previous call.
-    callbacks : sequence of callables, optional
-        Each is called with a `silva.grow.Progress` a few times per second; a true result ends the search.
-    verbose : bool or "auto", default="auto"
-        Show a progress bar on standard error, with the seconds that are left. ``auto`` shows it if the search takes, or
-        is expected to take, more than ten seconds.
 
     Attributes
     ----------
@@ -196,45 +205,62 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
 
     def __init__(
         self,
-        generations: int = 10_000,
-        population_size: int = 64,
-        n_iter_no_change: int | Literal["auto"] = "auto",
-        time_limit: float | None = 50,
-        fitness: Fitness = "bic",
-        penalty: float = 1.0,
-        search: TreeSearch | None = None,
-        loss: Loss = "squared",
-        noise: Noise = "any",
-        honest: float = 0.0,
-        leaf_model: LeafModel = "linear",
+        *,
         max_leaves: int = 64,
+        leaf_model: LeafModel = "linear",
+        time_limit: float | None = 50,
+        categorical_features: Sequence[int | str] | None = None,
+        n_jobs: int | None = None,
+        random_state: Any = 0,
         max_depth: int = 18,
         min_samples_leaf: int = 5,
         rows_per_parameter: float = 5.0,
+        penalty: float = 1.0,
+        fitness: Fitness = "bic",
+        loss: Loss = "squared",
+        noise: Noise = "any",
+        honest: float = 0.0,
         clip: Clip = "target",
         smoothing: float | Literal["auto"] = 0,
-        categorical_features: Sequence[int | str] | None = None,
+        generations: int = 10_000,
+        population_size: int = 64,
+        n_iter_no_change: int | Literal["auto"] = "auto",
+        search: TreeSearch | None = None,
         algorithm: GrowAlgorithm = "gram",
-        device: str = "auto",
-        chunks: Literal["auto"] | int | None = "auto",
-        storage: FloatType = "float64",
-        n_jobs: int | None = None,
-        random_state: Any = 0,
         warm_start: bool = False,
         callbacks: Sequence[Callable[..., Any]] | None = None,
         verbose: bool | Literal["auto"] = "auto",
+        device: str = "auto",
+        chunks: Literal["auto"] | int | None = "auto",
+        storage: FloatType = "float64",
     ) -> None:
-        self.generations, self.population_size = generations, population_size
-        self.n_iter_no_change, self.time_limit = n_iter_no_change, time_limit
-        self.fitness, self.penalty, self.search = fitness, penalty, search
-        self.loss, self.noise, self.honest, self.leaf_model = loss, noise, honest, leaf_model
-        self.max_leaves, self.max_depth = max_leaves, max_depth
-        self.min_samples_leaf, self.rows_per_parameter = min_samples_leaf, rows_per_parameter
-        self.clip, self.smoothing = clip, smoothing
+        self.max_leaves = max_leaves
+        self.leaf_model = leaf_model
+        self.time_limit = time_limit
         self.categorical_features = categorical_features
-        self.algorithm, self.device, self.chunks, self.storage = algorithm, device, chunks, storage
-        self.n_jobs, self.random_state = n_jobs, random_state
-        self.warm_start, self.callbacks, self.verbose = warm_start, callbacks, verbose
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.max_depth = max_depth
+        self.min_samples_leaf = min_samples_leaf
+        self.rows_per_parameter = rows_per_parameter
+        self.penalty = penalty
+        self.fitness = fitness
+        self.loss = loss
+        self.noise = noise
+        self.honest = honest
+        self.clip = clip
+        self.smoothing = smoothing
+        self.generations = generations
+        self.population_size = population_size
+        self.n_iter_no_change = n_iter_no_change
+        self.search = search
+        self.algorithm = algorithm
+        self.warm_start = warm_start
+        self.callbacks = callbacks
+        self.verbose = verbose
+        self.device = device
+        self.chunks = chunks
+        self.storage = storage
 
     def fit(self, X: Rows, y: ArrayLike, sample_weight: ArrayLike | None = None) -> ModelTreeRegressor:
         """Grow a tree.
