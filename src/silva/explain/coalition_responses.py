@@ -9,13 +9,16 @@ import numpy as np
 
 from silva.escapes import shown
 from silva.evaluate.links import LINKS, PROBABILITY_LINKS, labels, responses
-from silva.explain.shap_arguments import returns_probabilities
+from silva.explain.labels import count_classes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from silva.ensemble import TreeEnsemble
     from silva.typing import Array, Doubles, Int32s
+
+ROUNDING = 1e-14
+"""Probabilities that are 0 but for the rounding of sums over trees."""
 
 MARGIN, LOGISTIC, SOFTMAX, EXP, LOG_LOSS, SOFTMAX_LOSS = range(6)
 """Responses that the compiled core computes (native/explain/coalitions/kernels.h)."""
@@ -78,10 +81,10 @@ def make_response(output: Any, forest: TreeEnsemble) -> Response:
 
 
 def is_margin(output: Any, forest: TreeEnsemble) -> bool:
-    """Whether the output is the margin itself: no link, or averages of probabilities."""
+    """Whether the output is the margin itself: no link, as of averages of probabilities."""
     if output == "response":
         return forest.link == "identity"
-    return output == "margin" or (output == "probability" and returns_probabilities(forest))
+    return output == "margin" or (output == "probability" and forest.link == "identity" and bool(forest.classes))
 
 
 def n_results(forest: TreeEnsemble, output: Any, rule: str) -> int:
@@ -89,7 +92,8 @@ def n_results(forest: TreeEnsemble, output: Any, rule: str) -> int:
     return forest.n_outputs if output == "margin" or rule == "rescale" else make_response(output, forest).n
 
 
-def _slope(forest: TreeEnsemble) -> float:
+def slope_of_link(forest: TreeEnsemble) -> float:
+    """Return what a margin is multiplied with in the logistic function."""
     return SLOPES[forest.link] or forest.link_scale
 
 
@@ -97,8 +101,19 @@ def _linked(forest: TreeEnsemble) -> Callable[[Doubles, Int32s | None], Array]:
     return lambda margins, _: LINKS[forest.link](margins, forest.link_scale)
 
 
+def has_probabilities(forest: TreeEnsemble) -> bool:
+    """Whether responses are those of classes: of a forest that knows none, its link decides."""
+    return forest.link in PROBABILITY_LINKS or bool(forest.classes)
+
+
+def has_several_labels(forest: TreeEnsemble) -> bool:
+    """Whether a row may have several labels: outputs then do not exclude each other."""
+    is_apart = forest.prediction == "positive" or (forest.link == "logistic" and not forest.classes)
+    return len(forest.classes) > 1 or (forest.n_outputs > 1 and is_apart)
+
+
 def _probability(forest: TreeEnsemble) -> Response:
-    if forest.link not in PROBABILITY_LINKS | {"softmax_zero", "probit"}:
+    if not has_probabilities(forest):
         raise NotImplementedError(
             f"output='probability' needs a classifier, this forest has the link {forest.link!r} (objective "
             f"{shown(forest.objective or 'unknown')}); explain output='margin' or 'response'"
@@ -109,27 +124,26 @@ def _probability(forest: TreeEnsemble) -> Response:
 def _response(forest: TreeEnsemble) -> Response:
     n = forest.n_outputs
     if forest.link in SLOPES:
-        return Response("response", n, _linked(forest), LOGISTIC, _slope(forest))
+        return Response("response", n, _linked(forest), LOGISTIC, slope_of_link(forest))
     if forest.link == "softmax":
         return Response("response", n, _linked(forest), SOFTMAX, forest.link_scale)
     return Response("response", n, _linked(forest), EXP if forest.link == "exp" else None)
 
 
 def _log_loss(forest: TreeEnsemble) -> Response:
-    is_average = returns_probabilities(forest)
-    if len(forest.classes) > 1 or not (is_average or forest.link in PROBABILITY_LINKS | {"softmax_zero", "probit"}):
+    if has_several_labels(forest) or not has_probabilities(forest):
         raise NotImplementedError(
             f"output='log_loss' needs a classifier of one label, this forest has the link {forest.link!r}; explain "
             "output='margin' or pass a callable of the margins"
         )
-    n_classes = max(2, forest.n_outputs)
+    n_classes = count_classes(forest)
     if len(forest.classes) == 1 and len(forest.classes[0]) != n_classes:
         raise NotImplementedError(
             f"output='log_loss' needs an output for each class, this forest has {forest.n_outputs} for "
             f"{len(forest.classes[0])} classes; explain output='margin'"
         )
     if forest.n_outputs == 1 and forest.link in SLOPES:
-        return Response("log_loss", 1, _of_probability(forest), LOG_LOSS, _slope(forest), 2)
+        return Response("log_loss", 1, _of_probability(forest), LOG_LOSS, slope_of_link(forest), 2)
     if forest.link == "softmax" and forest.n_outputs > 1:
         return Response("log_loss", 1, _of_probability(forest), SOFTMAX_LOSS, forest.link_scale, n_classes)
     return Response("log_loss", 1, _of_probability(forest), n_classes=n_classes)
@@ -140,12 +154,13 @@ def _of_probability(forest: TreeEnsemble) -> Callable[[Doubles, Int32s | None], 
 
     def loss(margins: Doubles, places: Any) -> Array:
         if margins.shape[1] == 1 and forest.link in SLOPES:
-            scaled = _slope(forest) * margins[:, 0]
+            scaled = slope_of_link(forest) * margins[:, 0]
             return np.asarray(np.logaddexp(0, scaled) - places * scaled)
         if forest.link == "softmax":
             scaled = forest.link_scale * margins
             return np.asarray(np.logaddexp.reduce(scaled, axis=1) - scaled[np.arange(len(scaled)), places])
         p = LINKS[forest.link](margins, forest.link_scale)
+        p = np.where(np.abs(p) < ROUNDING, 0.0, p)
         p = np.column_stack([1 - p, p]) if p.shape[1] == 1 else p
         return np.asarray(-np.log(p[np.arange(len(p)), places]))
 
@@ -153,16 +168,17 @@ def _of_probability(forest: TreeEnsemble) -> Callable[[Doubles, Int32s | None], 
 
 
 def _decision(forest: TreeEnsemble) -> Response:
-    is_classifier = forest.link in PROBABILITY_LINKS or forest.prediction not in {"response", "margin"}
+    is_classifier = has_probabilities(forest) or forest.prediction not in {"response", "margin"}
     if not is_classifier or len(forest.classes) > 1:
         raise NotImplementedError(
             f"output='decision' needs a classifier of one label, this forest was trained for "
             f"{shown(forest.objective or 'regression')}; explain output='margin' or 'response'"
         )
     k = forest.n_outputs
-    if k == 1 or forest.prediction == "second_positive":
+    if k == 1 or forest.prediction == "second_positive" or has_several_labels(forest):
         second = forest.classes[0][1] if len(forest.classes) and len(forest.classes[0]) == 2 else 1
-        return Response("decision", 1, lambda margins, _: labels(margins, forest)[:, 0] == second)
+        n = k if has_several_labels(forest) else 1
+        return Response("decision", n, lambda margins, _: labels(margins, forest) == second)
     by_margin = forest.prediction in {"argmax_margin", "argmax_column"}
 
     def chosen(margins: Doubles, _: Any) -> Array:

@@ -176,9 +176,8 @@ class CoalitionExplainer:
     def _explain(self, rows: PlacedRows, asked: Asked, out: Array | None) -> tuple[Array, Array]:
         shape = (len(rows), *asked.shape, *([self.response.n] if self.response.n > 1 else []))
         result = checked_result(shape, self.settings.dtype, rows.rows, out)
-        labels = None if rows.labels is None else np.asarray(rows.labels).astype(np.int32)
-        distinct, some_labels, place = self._distinct(rows.rows, labels)
-        parts = list(self._by_chunk(distinct, some_labels, asked))
+        distinct, labels, place = self._distinct(rows.rows, rows.labels)
+        parts = list(self._by_chunk(distinct, labels, asked))
         found, variance = (np.concatenate(part) for part in zip(*parts, strict=True))
         self._refuse_infinite_values(found)
         result[...] = found.reshape(-1, *shape[1:])[place]

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 from silva.device import DeviceError, array_gpu, count_rows, gpus_worthwhile, parse_device
 from silva.explain.coalitions import CoalitionExplainer
 from silva.explain.cpu import CpuExplainer
-from silva.explain.responses import ResponseExplainer, labels_of
+from silva.explain.labels import labels_of
+from silva.explain.responses import ResponseExplainer
 from silva.inputs import as_rows
 from silva.inputs.placed import PlacedRows
 from silva.parallel import cached_property, n_threads

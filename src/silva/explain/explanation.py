@@ -10,7 +10,7 @@ import numpy as np
 
 from silva.device import on_host
 from silva.escapes import shown
-from silva.explain.responses import checked_labels
+from silva.explain.labels import checked_labels
 from silva.facts import as_html, feature_names, output_names
 from silva.inputs import arranged
 from silva.inputs.matching import as_trained
@@ -152,7 +152,7 @@ def base_values_of(
     """Each row's expected value, of the log-loss that of its label: (n,) or (n, k)."""
     expected = np.asarray(expected_value, np.float64)
     if output == "log_loss":
-        return expected[checked_labels(y, n_rows, forest).astype(np.intp)]
+        return expected[checked_labels(y, n_rows, forest)]
     return np.broadcast_to(expected, (n_rows, *expected.shape)).copy()
 
 

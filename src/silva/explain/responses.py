@@ -17,20 +17,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
-from silva.device import count_rows
 from silva.evaluate.links import expit
 from silva.explain.additivity import margin_bounds
 from silva.explain.background import Background, margins_of, mean
+from silva.explain.coalition_responses import SLOPES, slope_of_link
 from silva.explain.condensed import merged
 from silva.explain.cpu import CpuExplainer, checked_result
 from silva.explain.shap_arguments import returns_probabilities
 from silva.explain.tables import TABLE_BYTES
-from silva.inputs.targets import as_targets, class_places
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-    from numpy.typing import ArrayLike
 
     from silva.ensemble import TreeEnsemble
     from silva.explain.game import Game, Settings
@@ -39,9 +36,6 @@ if TYPE_CHECKING:
 
     Ratio = Callable[[Doubles, Any], Doubles]
     Explain = Callable[[CpuExplainer, PlacedRows], Array]
-
-SLOPES = {"logistic": None, "exponential": 2.0}
-"""Links of one output that are logistic functions of the margin times a slope; None: the forest's scale."""
 
 RANKS = (4, 6, 8, 12, 16, 24, 32, 48)
 GRID, TOGETHER, NEAR = 300, 4096, 20
@@ -78,25 +72,7 @@ def slope_of(forest: TreeEnsemble) -> float:
             "output='probability' and 'log_loss' by rule='rescale' need one output with a logistic link (two classes), "
             f"this forest has {forest.n_outputs} with the link {forest.link!r}; pass rule='exact' or explain the margin"
         )
-    return SLOPES[forest.link] or forest.link_scale
-
-
-def checked_labels(y: ArrayLike | None, n_rows: int, forest: TreeEnsemble) -> Doubles:
-    """Place of each row's label among the model's classes, 0 or 1 of two.
-
-    Where the classes are texts, or the forest knows none, numbers from 0 are places already.
-    """
-    if y is None:
-        raise ValueError("output='log_loss' explains the loss of each row's label; pass y, each row's class, or 0 or 1")
-    labels = as_targets(y, n_rows)
-    is_coded = labels.dtype.kind in "biuf"
-    if len(forest.classes) == 1 and not (is_coded and isinstance(forest.classes[0].tolist()[0], str)):
-        return class_places(labels, forest).astype(np.float64)
-    n_classes = max(2, len(forest.base_score))
-    if not is_coded or not np.isin(labels, np.arange(n_classes)).all():
-        expected = "0 and 1, the second class" if n_classes == 2 else f"0 to {n_classes - 1}, the place of its class"
-        raise ValueError(f"y holds {np.unique(labels)[:5].tolist()}, expected {expected}")
-    return labels.astype(np.float64)
+    return slope_of_link(forest)
 
 
 class Parts(NamedTuple):
@@ -234,7 +210,7 @@ class ResponseExplainer:
         for node in self.parts.nodes:
             yield self._slope * self._ratio(margins, node)
         if self._is_loss:
-            yield -self._slope * cast("Doubles", rows.labels)
+            yield np.asarray(-self._slope * cast("Int32s", rows.labels), np.float64)
 
     def _filled_parts(self) -> Iterator[CpuExplainer]:
         """Explanations against one weighted background after the other."""
@@ -353,18 +329,3 @@ def ratio_of_softplus(a: Doubles, c: Doubles) -> Doubles:
     curvature = middle * (1 - middle) * (1 - 2 * middle) / 24
     result: Doubles = np.where(np.abs(d) > 1e-3, ratio, middle + curvature * d * d)
     return result
-
-
-def labels_of(forest: TreeEnsemble, output: str, y: ArrayLike | None, rows: Any) -> Doubles | None:
-    """Labels of the rows for an output that needs them, else None.
-
-    Raises
-    ------
-    ValueError
-        If they are missing, do not fit, or are given where nothing needs them.
-    """
-    if output == "log_loss":
-        return checked_labels(y, count_rows(rows), forest)
-    if y is not None:
-        raise ValueError(f"y is for output='log_loss', this explainer has output={output!r}; leave y=None")
-    return None

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from silva.typing import Doubles
+    from silva.typing import Int32s
 
 
 @dataclass(eq=False, slots=True)
@@ -20,12 +20,12 @@ class PlacedRows:
     gpus : tuple of int
         That take them; none: the CPU.
     labels : (n,), optional
-        0 or 1 for each row, for what needs them.
+        Place of each row's class, for what needs them.
     """
 
     rows: Any
     gpus: tuple[int, ...] = ()
-    labels: Doubles | None = None
+    labels: Int32s | None = None
 
     def __len__(self) -> int:
         return len(self.rows)

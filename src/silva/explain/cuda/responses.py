@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from silva.explain.cuda.table_launches import TableJob
     from silva.explain.game import Game, Settings
     from silva.explain.responses import Parts
-    from silva.typing import Array, Doubles, Explained, GpuArray
+    from silva.typing import Array, Explained, GpuArray, Int32s
 
 THREADS, MOST_PARTS = 128, 49
 """As in native/explain/cuda/weigh_parts.cu."""
@@ -133,7 +133,7 @@ class ResponseJobs:
         return ResponseJob(margin.table_job(of_values), weighted, parts, self._settings.dtype)
 
 
-def with_labels(rows: Any, labels: Doubles, gpu: int) -> Any:
+def with_labels(rows: Any, labels: Int32s, gpu: int) -> Any:
     """Put the labels behind the features of rows on the host or on a GPU."""
     if isinstance(rows, np.ndarray) and array_gpu(rows) is None:
         return np.column_stack([rows, labels.astype(rows.dtype)])
