@@ -255,3 +255,27 @@ def test_forests_whose_sums_cost_more_than_the_tables_gain_are_walked():
     wide, narrow = (full_forest(0, n_trees=40, depth=6, n_features=n_features) for n_features in (200, 6))
     assert (Explainer(wide).algorithm_, Explainer(narrow).algorithm_) == ("quadrature", "tables")
     assert Explainer(wide, algorithm="tables").algorithm_ == "tables"
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_large_trees_are_planned_in_parts(dtype):
+    """Trees of 4,095 nodes: states below a node are found among the thresholds there and on the path to it."""
+    forest = full_forest(3, n_trees=3, depth=11, n_features=6)
+    X = np.random.default_rng(1).normal(size=(300, 6))
+    X[::7, 2] = np.nan
+    explainer = Explainer(forest, algorithm="tables", dtype=dtype)
+    assert explainer.algorithm_ == "tables"
+    exact = Explainer(forest, algorithm="quadrature", dtype="float64").shap_values(X)
+    assert_close(explainer.shap_values(X), exact[:, :, None], forest, dtype)
+
+
+def test_features_of_more_thresholds_than_a_code_holds():
+    """82,000 thresholds of one feature: trees share columns of 16-bit codes."""
+    n_trees, n_features = 45, 2
+    forest = full_forest(4, n_trees, 12, n_features)
+    assert np.unique(forest.ensemble.threshold[forest.ensemble.feature == 0]).size > 2**16
+    X = np.random.default_rng(1).normal(size=(60, n_features))
+    explainer = Explainer(forest, algorithm="tables")
+    exact = Explainer(forest, algorithm="quadrature", dtype="float64").shap_values(X)
+    assert_close(explainer.shap_values(X), exact[:, :, None], forest, "float32")
+    assert plan_of(explainer).tables("values").rest is None

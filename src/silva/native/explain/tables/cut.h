@@ -79,9 +79,9 @@ inline CutCosts group_costs(CutCosts costs) {
   return costs;
 }
 
-// by_points: as in Subtree.
+// A node by its place in one of its tree's parts; by_points: as in Subtree.
 struct SubtreeRoot {
-  int32_t node, by_points;
+  int32_t part = -1, place = 0, by_points = 0;
 };
 
 struct TreeCut {
@@ -95,25 +95,119 @@ struct TreeCut {
   double more_vectors = 0, more_states = 0;
 };
 
+// What tables of the subtrees of a part of a tree cost.
+class SubtreeCosts {
+ public:
+  static constexpr double kInfinite = 1e300;
+
+  SubtreeCosts(const TreeStates& states, const CutCosts& costs, int32_t width)
+      : states_(states), costs_(costs), width_(width) {}
+
+  double vectors_of(int32_t node) const { return costs_.n_vectors(lanes_of(node)); }
+  double states_of(int32_t node) const {
+    const NodeStates& at = states_.nodes[node];
+    return std::ldexp(at.cells, at.n_path - n_shared(node));
+  }
+
+  // Quadrature points of a table by points, as kernels have them.
+  int32_t points_of(int32_t node) const {
+    const int32_t most = states_.nodes[node].most;
+    return most > 12 ? 8 : most > 8 ? 6 : 4;
+  }
+
+  // kInfinite where there can be none.
+  double by_states(int32_t node) const {
+    const NodeStates& at = states_.nodes[node];
+    const double n_states = at.fits ? states_of(node) : kInfinite;
+    const int32_t n_lanes = lanes_of(node);
+    if (n_states > costs_.most_states || n_lanes > costs_.most_lanes || at.work > costs_.most_cells) return kInfinite;
+    if (n_states * costs_.n_numbers(n_lanes) > costs_.most_numbers) return kInfinite;
+    const double n_vectors = vectors_of(node);
+    const double add = costs_.add + costs_.vector * n_vectors + (n_lanes > costs_.narrow ? costs_.wide : 0);
+    const double row = add * width_ + costs_.step * n_steps(node);
+    return costs_.n_rows * row + width_ * n_vectors * (costs_.state * n_states + costs_.cell * at.work);
+  }
+  double by_points(int32_t node) const {
+    const PointCosts& costs = costs_.points;
+    const NodeStates& at = states_.nodes[node];
+    const int32_t n_above = at.n_path - n_shared(node), n_points = points_of(node);
+    if (costs.row == 0 || n_above == 0 || !at.fits || states_of(node) > kMostStates) return kInfinite;
+    if (lanes_of(node) > kMostLanes || at.work > costs_.most_cells) return kInfinite;
+    const double size = double(point_numbers(n_points, at.n_below, n_above, int64_t(at.cells)));
+    if (size > costs.most_numbers) return kInfinite;
+    const double products = n_points / 4.0 * (costs.below * (at.n_below + 1) + costs.above * n_above);
+    const double row = (costs.row + products) * width_ + costs_.step * n_steps(node);
+    return costs_.n_rows * row + width_ * (costs.number * size + costs_.cell * at.work);
+  }
+
+ private:
+  const TreeStates& states_;
+  const CutCosts& costs_;
+  int32_t width_;
+
+  int32_t n_shared(int32_t node) const {
+    int32_t n = 0;
+    for (const FeatureStates& one : states_.below_of(node)) n += one.on_path;
+    return n;
+  }
+
+  int32_t lanes_of(int32_t node) const {
+    return states_.nodes[node].n_path + states_.nodes[node].n_below - n_shared(node);
+  }
+
+  double n_steps(int32_t node) const {
+    double result = 2.0 * (states_.nodes[node].n_path - n_shared(node));
+    for (const FeatureStates& one : states_.below_of(node)) result += one.n_states();
+    return result;
+  }
+};
+
+// A tree's parts, and the states of each.
+struct StatesOfParts {
+  std::vector<TreePart> parts;
+  std::vector<TreeStates> states;
+  bool are_planned = true;
+
+  StatesOfParts(const ForestCodes& codes, int32_t tree) : parts(TreeParts(codes.forest, tree).take()) {
+    for (const TreePart& part : parts) {
+      states.emplace_back(codes, tree, part, kMostStates);
+      are_planned &= states.back().is_planned;
+      if (!are_planned) return;
+    }
+  }
+  int32_t n_points() const {
+    int32_t most = 1;
+    for (size_t i = 0; i < parts.size(); ++i) most = std::max(most, states[i].nodes[parts[i].root].most);
+    return (most + 1) / 2;
+  }
+};
+
 class TreeCutter {
  public:
-  TreeCutter(const TreeStates& states, const CutCosts& costs, int32_t width)
-      : states_(states), costs_(costs), width_(width) {
-    const int32_t n_points = std::max(1, (states.nodes[0].most + 1) / 2);
-    walk_ = costs.walk * costs.n_rows * n_points * width;
-    whole_.resize(states.nodes.size());
-    partial_.resize(states.nodes.size());
-    for (int32_t node = int32_t(states.nodes.size()) - 1; node >= 0; --node) decide(node);
+  TreeCutter(const ForestView& forest, int32_t tree, const StatesOfParts& of, const CutCosts& costs, int32_t width)
+      : forest_(forest),
+        first_(forest.tree_offsets[tree]),
+        of_(of),
+        costs_(costs),
+        width_(width),
+        walk_(costs.walk * costs.n_rows * of.n_points() * width),
+        whole_(forest.tree_offsets[tree + 1] - first_),
+        partial_(whole_.size()),
+        place_(whole_.size()) {
+    for (int32_t part = 0; part < int32_t(of.parts.size()); ++part)
+      for (int32_t place = of.parts[part].root; place < int32_t(of.parts[part].nodes.size()); ++place)
+        if (of.parts[part].is_own(place)) place_[of.parts[part].nodes[place]] = {part, place, 0};
+    for (int32_t node = int32_t(whole_.size()) - 1; node >= 0; --node) decide(node);
   }
 
   // With `forced`, in part only where the whole tree cannot have tables.
   TreeCut cut(bool forced) const {
     TreeCut result;
     const double whole = whole_[0].cost, partial = partial_[0].cost - walk_;
-    result.is_partial = forced ? whole >= kInfinite : !partial_[0].is_root && partial < whole;
+    result.is_partial = forced ? whole >= SubtreeCosts::kInfinite : !partial_[0].is_root && partial < whole;
     result.cost = result.is_partial ? partial : whole;
     result.walk = walk_ * double(whole_.size() / 2);
-    if (!states_.is_split(0)) return result;
+    if (!is_split(0)) return result;
     if (result.is_partial)
       add_covered(0, result);
     else
@@ -130,45 +224,56 @@ class TreeCutter {
   }
 
  private:
-  static constexpr double kInfinite = 1e300;
   // What all below a node costs at least, and whether the node is a root then, or of trees in part covered by roots: to
   // the walk it is a leaf.
   struct Choice {
-    double cost = kInfinite;
+    double cost = SubtreeCosts::kInfinite;
     bool is_root = false;
-    int32_t by_points = 0;
   };
-  const TreeStates& states_;
+  const ForestView& forest_;
+  int64_t first_;
+  const StatesOfParts& of_;
   CutCosts costs_;
   int32_t width_;
   double walk_;                          // of a leaf, or of a root that is one
   std::vector<Choice> whole_, partial_;  // [node]
+  std::vector<SubtreeRoot> place_;       // [node]; part -1: above all parts, and no root
+
+  bool is_split(int32_t node) const { return forest_.is_split(first_ + node); }
+  int32_t left(int32_t node) const { return forest_.left[first_ + node]; }
+  SubtreeCosts costs_of(const SubtreeRoot& root) const { return {of_.states[root.part], costs_, width_}; }
 
   void decide(int32_t node) {
-    const double by_states = cost_of(node), by_points = cost_by_points(node), own = std::min(by_states, by_points);
-    if (!states_.is_split(node)) {
-      whole_[node] = {own, own < kInfinite, by_points < by_states ? points_of(node) : 0};
+    SubtreeRoot& root = place_[node];
+    double own = SubtreeCosts::kInfinite;
+    if (root.part >= 0) {
+      const SubtreeCosts costs = costs_of(root);
+      const double by_states = costs.by_states(root.place), by_points = costs.by_points(root.place);
+      own = std::min(by_states, by_points);
+      if (by_points < by_states) root.by_points = costs.points_of(root.place);
+    }
+    if (!is_split(node)) {
+      whole_[node] = {own, own < SubtreeCosts::kInfinite};
       partial_[node] = {walk_, false};
       return;
     }
-    const int32_t left = states_.child(node, 0);
     const auto better = [&](const std::vector<Choice>& of, double as_root) {
-      const double halves = of[left].cost + of[left + 1].cost;
-      return as_root <= halves ? Choice{as_root, as_root < kInfinite} : Choice{halves, false};
+      const double halves = of[left(node)].cost + of[left(node) + 1].cost;
+      return as_root <= halves ? Choice{as_root, as_root < SubtreeCosts::kInfinite} : Choice{halves, false};
     };
     whole_[node] = better(whole_, own);
-    if (by_points < by_states) whole_[node].by_points = points_of(node);
     partial_[node] = better(partial_, whole_[node].cost + walk_);
   }
 
   void add_roots(int32_t node, TreeCut& cut) const {
     if (!whole_[node].is_root) {
-      add_roots(states_.child(node, 0), cut);
-      add_roots(states_.child(node, 1), cut);
+      add_roots(left(node), cut);
+      add_roots(left(node) + 1, cut);
       return;
     }
-    cut.roots.push_back({node, whole_[node].by_points});
-    const double n_states = states_of(node), more = vectors_of(node) - 1;
+    const SubtreeRoot& root = place_[node];
+    cut.roots.push_back(root);
+    const double n_states = costs_of(root).states_of(root.place), more = costs_of(root).vectors_of(root.place) - 1;
     cut.n_states += n_states, cut.more_vectors += more, cut.more_states += more * n_states;
   }
 
@@ -176,62 +281,10 @@ class TreeCutter {
     if (partial_[node].is_root) {
       cut.covered.push_back(node);
       add_roots(node, cut);
-    } else if (states_.is_split(node)) {
-      add_covered(states_.child(node, 0), cut);
-      add_covered(states_.child(node, 1), cut);
+    } else if (is_split(node)) {
+      add_covered(left(node), cut);
+      add_covered(left(node) + 1, cut);
     }
-  }
-
-  int32_t n_shared(int32_t node) const {
-    int32_t n = 0;
-    for (const FeatureStates& one : states_.below_of(node)) n += one.on_path;
-    return n;
-  }
-
-  int32_t lanes_of(int32_t node) const {
-    return states_.nodes[node].n_path + states_.nodes[node].n_below - n_shared(node);
-  }
-  double vectors_of(int32_t node) const { return costs_.n_vectors(lanes_of(node)); }
-  double states_of(int32_t node) const {
-    const NodeStates& at = states_.nodes[node];
-    return std::ldexp(at.cells, at.n_path - n_shared(node));
-  }
-
-  // Quadrature points of a table by points, as kernels have them.
-  int32_t points_of(int32_t node) const {
-    const int32_t most = states_.nodes[node].most;
-    return most > 12 ? 8 : most > 8 ? 6 : 4;
-  }
-
-  double cost_by_points(int32_t node) const {
-    const PointCosts& costs = costs_.points;
-    const NodeStates& at = states_.nodes[node];
-    const int32_t n_above = at.n_path - n_shared(node), n_points = points_of(node);
-    if (costs.row == 0 || n_above == 0 || !at.fits || states_of(node) > kMostStates) return kInfinite;
-    if (lanes_of(node) > kMostLanes || at.work > costs_.most_cells) return kInfinite;
-    const double size = double(point_numbers(n_points, at.n_below, n_above, int64_t(at.cells)));
-    if (size > costs.most_numbers) return kInfinite;
-    const double products = n_points / 4.0 * (costs.below * (at.n_below + 1) + costs.above * n_above);
-    const double row = (costs.row + products) * width_ + costs_.step * n_steps(node);
-    return costs_.n_rows * row + width_ * (costs.number * size + costs_.cell * at.work);
-  }
-
-  double n_steps(int32_t node) const {
-    double result = 2.0 * (states_.nodes[node].n_path - n_shared(node));
-    for (const FeatureStates& one : states_.below_of(node)) result += one.n_states();
-    return result;
-  }
-
-  double cost_of(int32_t node) const {
-    const NodeStates& at = states_.nodes[node];
-    const double n_states = at.fits ? states_of(node) : kInfinite;
-    const int32_t n_lanes = lanes_of(node);
-    if (n_states > costs_.most_states || n_lanes > costs_.most_lanes || at.work > costs_.most_cells) return kInfinite;
-    if (n_states * costs_.n_numbers(n_lanes) > costs_.most_numbers) return kInfinite;
-    const double n_vectors = vectors_of(node);
-    const double add = costs_.add + costs_.vector * n_vectors + (n_lanes > costs_.narrow ? costs_.wide : 0);
-    const double row = add * width_ + costs_.step * n_steps(node);
-    return costs_.n_rows * row + width_ * n_vectors * (costs_.state * n_states + costs_.cell * at.work);
   }
 };
 

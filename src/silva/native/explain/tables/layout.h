@@ -8,28 +8,20 @@ namespace silva {
 class TreeLayout {
  public:
   // Lanes are a subtree's own features in their order; of tables by points those of its splits first.
-  TreeLayout(const ForestCodes& codes, const TreeStates& states, int32_t tree, int64_t first_leaf, TableGame game,
-             TablePlan& plan)
-      : codes_(codes),
-        states_(states),
-        tree_(tree),
-        game_(game),
-        plan_(plan),
-        leaves_(states, plan),
-        leaf_of_(states.nodes.size(), -1) {
+  // Of a part of the tree; `leaf_of`: of the tree's nodes.
+  TreeLayout(const ForestCodes& codes, const TreeStates& states, int32_t tree, const std::vector<int32_t>& leaf_of,
+             TableGame game, TablePlan& plan)
+      : codes_(codes), states_(states), tree_(tree), game_(game), plan_(plan), leaves_(states, plan) {
     parent_.assign(states.nodes.size(), -1);
     for (int32_t node = 0; node < int32_t(states.nodes.size()); ++node) {
-      if (!states.is_split(node)) {
-        leaf_of_[node] = int32_t(first_leaf++);
-        continue;
-      }
-      parent_[states.child(node, 0)] = parent_[states.child(node, 1)] = node;
+      leaf_of_.push_back(leaf_of[states.part.nodes[node]]);
+      if (states.is_split(node)) parent_[states.child(node, 0)] = parent_[states.child(node, 1)] = node;
     }
     lane_of_.assign(states.features.size(), -1);
   }
 
   void add(const SubtreeRoot& chosen) {
-    const int32_t root = chosen.node;
+    const int32_t root = chosen.place;
     Subtree subtree{};
     subtree.by_points = chosen.by_points;
     subtree.tree = tree_;
@@ -93,7 +85,7 @@ class TreeLayout {
         outside_.resize(outside_.size() + n, 0);
       }
       found->z *= states_.ratio(node, side);
-      for (int32_t c = 0; c < n; ++c) outside_[found->outside + c] |= states_.goes_left(node, c) == (side == 1);
+      states_.each_outside(node, side, [&](int32_t c) { outside_[found->outside + c] = true; });
     }
     std::sort(path_.begin(), path_.end(),
               [](const PathFeature& a, const PathFeature& b) { return a.feature < b.feature; });

@@ -1,5 +1,7 @@
 // From a forest to the plan of its subtree tables.
 #pragma once
+#include <optional>
+
 #include "common/threads/team.h"
 #include "explain/tables/layout.h"
 #include "explain/tables/merge.h"
@@ -113,13 +115,26 @@ class TablePlanner {
   void plan_tree(int32_t tree) {
     PlannedTree& out = trees_[tree];
     if (forest_.is_linear() || n_nodes(tree) > kMostNodes || !is_shallow(tree)) return;
-    const TreeStates states(codes_, tree, kMostStates);
-    if (!states.is_planned) return;
-    out.cut = TreeCutter(states, options_.costs, plan_.width).cut(options_.forced);
-    out.is_planned = !states.is_split(0) || !out.cut.roots.empty();
-    TreeLayout layout(codes_, states, tree, first_leaf_[tree], options_.game, out.plan);
-    for (const SubtreeRoot& root : out.cut.roots) layout.add(root);
+    const StatesOfParts of(codes_, tree);
+    if (!of.are_planned) return;
+    out.cut = TreeCutter(forest_, tree, of, options_.costs, plan_.width).cut(options_.forced);
+    out.is_planned = n_nodes(tree) == 1 || !out.cut.roots.empty();
+    lay_out(tree, of, out);
     out.bytes = bytes_of(out);
+  }
+
+  void lay_out(int32_t tree, const StatesOfParts& of, PlannedTree& out) const {
+    std::vector<int32_t> leaf_of(n_nodes(tree), -1);
+    int32_t leaf = int32_t(first_leaf_[tree]);
+    for (int64_t node = 0; node < n_nodes(tree); ++node)
+      if (!forest_.is_split(forest_.tree_offsets[tree] + node)) leaf_of[node] = leaf++;
+    std::optional<TreeLayout> layout;
+    int32_t part = -1;
+    for (const SubtreeRoot& root : out.cut.roots) {
+      if (root.part != part) layout.emplace(codes_, of.states[root.part], tree, leaf_of, options_.game, out.plan);
+      part = root.part;
+      layout->add(root);
+    }
   }
 
   double bytes_of(const PlannedTree& tree) const {

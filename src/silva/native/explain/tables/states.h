@@ -5,6 +5,7 @@
 
 #include "explain/leaves.h"
 #include "explain/tables/codes.h"
+#include "explain/tables/tree_part.h"
 
 namespace silva {
 
@@ -48,15 +49,15 @@ class TreeStates {
   std::vector<NodeStates> nodes;
   std::vector<FeatureStates> below;
   std::vector<uint8_t> states;
+  const TreePart& part;
 
-  // `most_cells` bounds the cells of a node.
-  TreeStates(const ForestCodes& codes, int32_t tree, double most_cells)
-      : codes_(codes), forest_(codes.forest), root_(forest_.tree_offsets[tree]), most_cells_(most_cells) {
-    const int64_t n_nodes = forest_.tree_offsets[tree + 1] - root_;
-    nodes.resize(n_nodes);
-    feature_of_.assign(n_nodes, -1);
-    n_left_.assign(n_nodes, 0);
-    if (!collect_features()) return;
+  // Of a part of a tree, whose places are the nodes; `most_cells` bounds the cells of a node.
+  TreeStates(const ForestCodes& codes, int32_t tree, const TreePart& part, double most_cells)
+      : part(part), codes_(codes), forest_(codes.forest), first_(forest_.tree_offsets[tree]), most_cells_(most_cells) {
+    nodes.resize(part.nodes.size());
+    feature_of_.assign(nodes.size(), -1);
+    n_left_.assign(nodes.size(), 0);
+    if (!collect_features(tree)) return;
     path_.resize(features.size());
     for (size_t f = 0; f < features.size(); ++f) path_[f].outside.assign(features[f].n_classes(), 0);
     visit(0);
@@ -65,15 +66,30 @@ class TreeStates {
 
   bool is_planned = false;
 
-  bool is_split(int32_t node) const { return forest_.is_split(root_ + node); }
-  int32_t child(int32_t node, int side) const { return forest_.left[root_ + node] + side; }
+  bool is_split(int32_t node) const { return part.left[node] > 0; }
+  int32_t child(int32_t node, int side) const { return part.left[node] + side; }
   int32_t feature_of(int32_t node) const { return feature_of_[node]; }
-  double ratio(int32_t node, int side) const { return cover_ratio(forest_, root_ + node, root_ + child(node, side)); }
+  double ratio(int32_t node, int side) const {
+    return cover_ratio(forest_, in_forest(node), in_forest(child(node, side)));
+  }
   bool goes_left(int32_t node, int32_t c) const {
     const TreeFeature& feature = features[feature_of_[node]];
-    if (c + 1 == feature.n_classes()) return forest_.default_left[root_ + node];
+    if (c + 1 == feature.n_classes()) return forest_.default_left[in_forest(node)];
     if (feature.class_of.empty()) return c < n_left_[node];
-    return codes_.goes_left(root_ + node, feature.first_code[c]);
+    return codes_.goes_left(in_forest(node), feature.first_code[c]);
+  }
+  // Visits the classes of the split's feature that do not take a side.
+  template <class Visit>
+  void each_outside(int32_t node, int side, const Visit& visit) const {
+    const TreeFeature& feature = features[feature_of_[node]];
+    const int32_t n = int32_t(feature.first_code.size());
+    if (feature.class_of.empty()) {
+      for (int32_t c = side ? 0 : n_left_[node], end = side ? n_left_[node] : n; c < end; ++c) visit(c);
+      if (goes_left(node, n) == (side == 1)) visit(n);
+      return;
+    }
+    for (int32_t c = 0; c <= n; ++c)
+      if (goes_left(node, c) == (side == 1)) visit(c);
   }
   std::span<const FeatureStates> below_of(int32_t node) const {
     return {below.data() + nodes[node].first_below, size_t(nodes[node].n_below)};
@@ -93,26 +109,28 @@ class TreeStates {
 
   const ForestCodes& codes_;
   const ForestView& forest_;
-  int64_t root_;
+  int64_t first_;
   double most_cells_;
   std::vector<int32_t> feature_of_, n_left_;  // [node]; intervals that go left
   std::vector<OnPath> path_;
   int32_t n_path_ = 0;
   std::vector<uint8_t> renumbered_;
 
-  bool collect_features() {
+  int64_t in_forest(int32_t node) const { return first_ + part.nodes[node]; }
+
+  bool collect_features(int32_t tree) {
     std::vector<int32_t> of_column(codes_.columns.size(), -1);
     for (int32_t node = 0; node < int32_t(nodes.size()); ++node) {
       if (!is_split(node)) continue;
-      const int32_t column = codes_.column_of[forest_.feature[root_ + node]];
+      const int32_t column = codes_.column_of(tree, forest_.feature[in_forest(node)]);
       if (column < 0) return false;
       if (of_column[column] < 0) {
         of_column[column] = int32_t(features.size());
         features.push_back({column, {0}, {}});
       }
       feature_of_[node] = of_column[column];
-      if (forest_.is_categorical(root_ + node)) continue;
-      n_left_[node] = codes_.boundary(root_ + node);
+      if (forest_.is_categorical(in_forest(node))) continue;
+      n_left_[node] = codes_.boundary(in_forest(node), codes_.columns[column]);
       if (n_left_[node] > 0 && n_left_[node] < codes_.columns[column].n_codes)
         features[feature_of_[node]].first_code.push_back(n_left_[node]);
     }
@@ -123,7 +141,7 @@ class TreeStates {
       if (codes_.columns[features[f].column].categories) tell_apart(int32_t(f));
     }
     for (int32_t node = 0; node < int32_t(nodes.size()); ++node) {
-      if (!is_split(node) || forest_.is_categorical(root_ + node)) continue;
+      if (!is_split(node) || forest_.is_categorical(in_forest(node))) continue;
       const auto& starts = features[feature_of_[node]].first_code;
       n_left_[node] = int32_t(std::lower_bound(starts.begin(), starts.end(), n_left_[node]) - starts.begin());
     }
@@ -142,7 +160,7 @@ class TreeStates {
       moved.assign(2 * n_classes, -1);
       int32_t found = 0;
       for (int32_t code = 0; code < n; ++code) {
-        int32_t& to = moved[2 * feature.class_of[code] + codes_.goes_left(root_ + node, code)];
+        int32_t& to = moved[2 * feature.class_of[code] + codes_.goes_left(in_forest(node), code)];
         if (to < 0) to = found++;
         feature.class_of[code] = to;
       }
@@ -171,20 +189,12 @@ class TreeStates {
       n_path_ -= --on.n_edges == 0;
       me.most = std::max(me.most, nodes[child(node, side)].most);
     }
-    merge(node);
+    if (node >= part.root) merge(node);
   }
 
   void pass_edge(int32_t node, int side, int change) {
     std::vector<uint16_t>& outside = path_[feature_of_[node]].outside;
-    const TreeFeature& feature = features[feature_of_[node]];
-    if (feature.class_of.empty()) {
-      const int32_t left = n_left_[node], n = int32_t(feature.first_code.size());
-      for (int32_t c = side ? 0 : left; c < (side ? left : n); ++c) outside[c] = uint16_t(outside[c] + change);
-      if (goes_left(node, n) == (side == 1)) outside[n] = uint16_t(outside[n] + change);
-      return;
-    }
-    for (int32_t c = 0; c < feature.n_classes(); ++c)
-      if (goes_left(node, c) == (side == 1)) outside[c] = uint16_t(outside[c] + change);
+    each_outside(node, side, [&](int32_t c) { outside[c] = uint16_t(outside[c] + change); });
   }
 
   // The features below a node from those below its children.

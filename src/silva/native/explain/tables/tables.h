@@ -14,7 +14,7 @@ template <class Real>
 class SubtreeTables {
  public:
   SubtreeTables(const ForestView& forest, const Players& players, const TableOptions& options, int n_threads)
-      : SubtreeTables(forest, players.n, options, ForestCodes(forest, players), n_threads) {}
+      : SubtreeTables(forest, players.n, options, ForestCodes(forest, players, true), n_threads) {}
 
   // Of the same plan, to be filled anew.
   explicit SubtreeTables(const SubtreeTables& other)
