@@ -189,7 +189,7 @@ class TestRefusals:
 
     @pytest.mark.parametrize("make", [scipy.sparse.csr_matrix, scipy.sparse.coo_array])
     def test_sparse(self, make):
-        with pytest.raises(NotImplementedError, match=r"sparse matrix.*only predict and shap_values accept"):
+        with pytest.raises(NotImplementedError, match=r"sparse matrix.*only predict, shap_values and"):
             as_rows(make(np.eye(3)), stump())
 
     def test_gpu_arrays(self):

@@ -46,7 +46,11 @@ class ExplainerCalls:
     ----------
     game : Game
     settings : Settings
+    takes_other_names : bool
+        Of the class: whether frames without a feature's name are read by position, as shap does.
     """
+
+    takes_other_names = False
 
     def __init__(self, game: Game, settings: Settings) -> None:
         self.game, self.settings = game, settings
@@ -428,8 +432,8 @@ class ExplainerCalls:
         -------
         shap.Explanation
             Its fields are values (n, F) or (n, F, k), base_values (n,) or (n, k), data, the rows as given (categories
-            by value), feature_names and, for k > 1 outputs, output_names. If shap is not installed, a dataclass with
-            the same fields. For a single row, there is no row axis.
+            by value; sparse rows made dense), feature_names and, for k > 1 outputs, output_names. If shap is not
+            installed, a dataclass with the same fields. For a single row, there is no row axis.
         """
         limit, _ = call_arguments(shap_arguments, self.game.forest.n_trees)
         if limit is not None:

@@ -15,6 +15,7 @@ from silva.facts import as_html, feature_names, output_names
 from silva.inputs import arranged
 from silva.inputs.matching import as_trained
 from silva.inputs.shown import own_values, source_values
+from silva.inputs.sparse import is_on_gpu, is_sparse, made_dense
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -135,6 +136,8 @@ def make_explanation(
     forest, players = game.forest, game.players
     source = source_values(X, forest.transform, by_position)
     X = arranged(X, forest, by_position)
+    if is_sparse(X):
+        X = made_dense(X.get() if is_on_gpu(X) else X, forest)
     data = players.data(own_values(on_host(X), forest), forest, source)
     names = list(settings.feature_names or (players.groups and players.names) or names_of(X, forest))
     outputs = list(settings.output_names or output_names(forest, n_outputs))

@@ -19,7 +19,7 @@ from silva.explain.coalition_responses import is_margin, n_results
 from silva.explain.game import Game
 from silva.explain.players import make_players
 from silva.explain.shap_arguments import checked_outputs, translated
-from silva.explain.stored import holds_explainer
+from silva.explain.stored import refuse_explainer
 from silva.loading import load
 
 if TYPE_CHECKING:
@@ -51,11 +51,7 @@ def set_up(
         As of `Explainer`.
     """
     forest, algorithm = load(model).ensemble, settings.algorithm
-    if holds_explainer(model):
-        raise ValueError(
-            f"{model} holds an explainer, with its background and settings; silva.Explainer.load reads it, "
-            "silva.load its forest alone"
-        )
+    refuse_explainer(model)
     forest, background, output = translated(background, settings.output, shap_arguments, forest)
     if settings.rule == "exact" and is_margin(output, forest):
         output = "margin"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import sys
+import warnings
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
@@ -101,6 +102,13 @@ def checked_outputs(names: Any, n_outputs: int) -> list[str] | None:
 
 
 def _output(model_output: Any, forest: TreeEnsemble) -> str:
+    if isinstance(model_output, str) and model_output == "predict_proba":
+        if forest.n_outputs == 1:
+            raise NotImplementedError(
+                "model_output='predict_proba' is not computed for two classes of one margin; pass 'probability': the "
+                "values of the second class, which are those of the first with the other sign"
+            )
+        model_output = "probability"
     if not isinstance(model_output, str) or model_output not in OUTPUTS:
         raise NotImplementedError(
             f"model_output={model_output!r} is not computed; expected 'raw', 'probability' or 'log_loss'"
@@ -159,11 +167,15 @@ def call_arguments(given: dict[str, Any], n_trees: int) -> tuple[int | None, boo
 def taking_one_row(method: Method) -> Method:
     """Let a method take a one-dimensional row, as shap does: the result then lacks the axis of rows.
 
+    Explainers that take other names read frames and rows without a feature's name by position, with a warning.
     Sparse results are CSR arrays, which have two axes: they keep it.
     """
 
     @functools.wraps(method)
     def taking(self: Any, X: Any, y: Any = None, *args: Any, **kwargs: Any) -> Any:
+        if self.takes_other_names and has_other_names(X, self.game.forest, kwargs.get("by_position")):
+            warn_of_names(X, self.game.forest, "X", 2)
+            kwargs["by_position"] = True
         if getattr(X, "ndim", 2) != 1:
             return method(self, X, y, *args, **kwargs)
         if (out := kwargs.get("out")) is not None:
@@ -180,6 +192,33 @@ def taking_one_row(method: Method) -> Method:
     return cast("Method", taking)
 
 
+def has_other_names(X: Any, forest: TreeEnsemble, by_position: bool | None = False) -> bool:
+    """Whether a frame or a row of pandas has as many names as the forest, none of them a feature's."""
+    names = _names_of(X)
+    if names is None or by_position or forest.transform is not None or len(names) != forest.n_features:
+        return False
+    is_numbered = X.ndim == 2 and names == [str(i) for i in range(len(names))]
+    return not is_numbered and set(as_trained(names, forest)).isdisjoint(forest.feature_names or names)
+
+
+def warn_of_names(X: Any, forest: TreeEnsemble, what: str, depth: int) -> None:
+    """Warn the caller, so many calls above this one's, that names are ignored."""
+    warnings.warn(
+        f"{what} has the names {listed(_names_of(X) or ())}, none of them one of the forest's features "
+        f"{listed(forest.feature_names or ())}, and is taken by position, as shap does; rename its columns if they are "
+        "in another order",
+        stacklevel=depth + 1,
+    )
+
+
+def _names_of(X: Any) -> list[str] | None:
+    """Names of a frame's columns, or of a row's values, of pandas."""
+    pandas = sys.modules.get("pandas")
+    if pandas is None or not isinstance(X, pandas.DataFrame | pandas.Series):
+        return None
+    return [str(name) for name in (X.index if X.ndim == 1 else X.columns)]
+
+
 def _as_table(row: Any, forest: TreeEnsemble, by_position: bool | None) -> Any:
     """Make rows of one row: a pandas.Series has names, and values of several types.
 
@@ -188,9 +227,8 @@ def _as_table(row: Any, forest: TreeEnsemble, by_position: bool | None) -> Any:
     ValueError
         If a Series has none of the features' names: it may be a column, whose index numbers rows.
     """
-    pandas = sys.modules.get("pandas")
-    if pandas is not None and isinstance(row, pandas.Series):
-        names = as_trained(list(map(str, row.index)), forest)
+    if (given := _names_of(row)) is not None:
+        names = as_trained(given, forest)
         if forest.transform is None and not by_position and set(names).isdisjoint(forest.feature_names or names):
             raise ValueError(
                 f"X is a pandas.Series with the index {listed(names)}, none of them a feature: a row of a frame has "

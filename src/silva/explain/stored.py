@@ -22,6 +22,15 @@ def holds_explainer(model: object) -> bool:
     return (read_attachment_note(model) or {}).get("kind") == KIND
 
 
+def refuse_explainer(model: object) -> None:
+    """Raise ValueError where a forest is expected and this is the path of an explainer's file."""
+    if holds_explainer(model):
+        raise ValueError(
+            f"{model} holds an explainer, with its background and settings; silva.Explainer.load reads it, "
+            "silva.load its forest alone"
+        )
+
+
 def explainer_bytes(game: Game, settings: Settings) -> bytes:
     """Content of the file that `Explainer.save` would write."""
     return forest_bytes(game.forest, attachment_of(game, settings))

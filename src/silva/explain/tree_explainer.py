@@ -2,61 +2,27 @@
 
 from __future__ import annotations
 
-import os
+import dataclasses
 import sys
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from silva.explain.explainer import Explainer
+from silva.explain.shap_arguments import has_other_names, warn_of_names
+from silva.explain.shap_model import ShapModel
+from silva.explain.stored import refuse_explainer
+from silva.forest import Forest
+from silva.inputs import name_by_position
 from silva.loading import load
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from silva.forest import Forest
-    from silva.typing import Array, Doubles, Rows
+    from silva.typing import Doubles
 
 LARGEST_DIFFERENCE = 1e-2
 """Between sums of values and outputs, relative to the largest output, as in shap."""
-
-OBJECTIVES = {"identity": "squared_error", "logistic": "binary_crossentropy"}
-"""shap's names, by the link of a single output."""
-
-
-@dataclass(frozen=True, eq=False)
-class ShapModel:
-    """What is read of shap's ``explainer.model``.
-
-    Attributes
-    ----------
-    num_outputs, tree_limit : int
-        Numbers of outputs and of trees.
-    objective : str or None
-    """
-
-    forest: Forest
-
-    @property
-    def num_outputs(self) -> int:
-        """Number of outputs."""
-        return self.forest.n_outputs
-
-    @property
-    def tree_limit(self) -> int:
-        """Number of trees."""
-        return self.forest.n_trees
-
-    @property
-    def objective(self) -> str | None:
-        """What the model was trained for in shap's words, None where it is not known."""
-        return OBJECTIVES.get(self.forest.ensemble.link) if self.num_outputs == 1 else None
-
-    def predict(self, X: Rows) -> Array:
-        """Compute margins, which raw values add up to: (n,), or (n, k) for k > 1 outputs."""
-        margins: Array = self.forest.predict(X, "margin")
-        return margins[:, 0] if margins.ndim == 2 and margins.shape[1] == 1 else margins
 
 
 class TreeExplainer(Explainer):
@@ -67,7 +33,8 @@ class TreeExplainer(Explainer):
     model : object or path
         A Forest, or any model that `silva.load` reads.
     data : array-like or frame of shape (m, F), optional
-        Background rows; their number does not affect the cost of a row.
+        Background rows; their number does not affect the cost of a row. Frames here and in calls that have none of the
+        features' names are taken by position, with a warning.
     model_output : {"raw", "probability", "log_loss"}
         "raw" is the margin.
     feature_perturbation : {"auto", "interventional", "tree_path_dependent"}
@@ -100,6 +67,8 @@ class TreeExplainer(Explainer):
     >>> shap.plots.waterfall(explainer(X)[0])  # doctest: +SKIP
     """
 
+    takes_other_names = True
+
     def __init__(
         self,
         model: Any,
@@ -112,8 +81,13 @@ class TreeExplainer(Explainer):
         linearize_link: Any = None,
         **settings: Any,
     ) -> None:
+        refuse_explainer(model)
+        forest = _in_units_of_shap(_loaded(model))
+        if has_other_names(data, forest.ensemble):
+            warn_of_names(data, forest.ensemble, "data", 2)
+            data = name_by_position(data, forest.ensemble)
         super().__init__(
-            model if isinstance(model, str | os.PathLike) else _loaded(model),
+            forest,
             data=data,
             model_output=model_output,
             feature_perturbation=feature_perturbation,
@@ -126,7 +100,7 @@ class TreeExplainer(Explainer):
 
     @property
     def model(self) -> ShapModel:
-        """What scripts read of shap's model: num_outputs, tree_limit, objective, predict."""
+        """What scripts read of shap's model: num_outputs, tree_limit, objective, predict, arrays of nodes."""
         return ShapModel(self.forest)
 
     @property
@@ -157,6 +131,16 @@ class TreeExplainer(Explainer):
                 f"values and expected_value add up to the model's outputs within {worst:.3g} only; pass the rows, and "
                 "the unit of outputs, that the values are of"
             )
+
+
+def _in_units_of_shap(forest: Forest) -> Forest:
+    """Let the margin of an isolation forest be the mean path length; silva divides it by that of a failed search."""
+    ensemble = forest.ensemble
+    if ensemble.link != "path_length" or not ensemble.tree_weight.any():
+        return forest
+    weight = ensemble.tree_weight / ensemble.tree_weight.sum()
+    about: Any = {"link": "identity", "prediction": "response", "prediction_offset": 0.0}
+    return Forest(dataclasses.replace(ensemble, tree_weight=weight, **about))
 
 
 def _loaded(model: Any) -> Forest:

@@ -210,7 +210,8 @@ def _refuse_sparse(X: object) -> None:
     sparse = sys.modules.get("scipy.sparse")
     if sparse is not None and sparse.issparse(X):
         raise NotImplementedError(
-            f"X is a sparse matrix ({type_name(X)}): only predict and shap_values accept sparse rows; pass X.toarray()"
+            f"X is a sparse matrix ({type_name(X)}): only predict, shap_values and explainer(X) accept sparse rows; "
+            "pass X.toarray()"
         )
 
 
