@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 os.environ.setdefault("MPLBACKEND", "Agg")
@@ -63,9 +65,22 @@ sphinx_gallery_conf = {
     "min_reported_time": 10**6,
     "download_all_examples": False,
     "abort_on_example_error": True,
+    "capture_repr": ("_repr_html_",),  # not the path of a file on this machine
     "matplotlib_animations": False,
     "reset_modules": ("matplotlib",),
 }
+
+
+def setup(app: Any) -> None:
+    """Put the reports that tutorials write beside their pages, which show them."""
+    app.connect("build-finished", copy_reports)
+
+
+def copy_reports(app: Any, error: Exception | None) -> None:
+    """Copy what the examples have written."""
+    for report in () if error else Path(app.confdir, "../examples").glob("*.html"):
+        shutil.copy2(report, Path(app.outdir, "tutorials"))
+
 
 html_theme = "pydata_sphinx_theme"
 html_title = "silva"

@@ -47,6 +47,11 @@ plt.show()
 silva.report(tree, X_train, y_train, "tree.html", test=(X_test, y_test), title="House values in four equations")
 
 # %%
+# .. raw:: html
+#
+#    <iframe src="tree.html" title="The report of the tree" class="report" loading="lazy"></iframe>
+
+# %%
 # The tree is a forest like any other: you can predict with it, explain it and save it.
 values = silva.Explainer(tree)(X_test[:5]).values
 tree.forest_.save("tree.silva")
