@@ -5,9 +5,11 @@ __version__ = "0.1.0.dev0"
 _PUBLIC = {
     "Explainer": "silva.explain",
     "Forest": "silva.forest",
+    "LeafEncoder": "silva.neighbors",
     "ModelTreeClassifier": "silva.grow",
     "ModelTreeEnsembleRegressor": "silva.grow",
     "ModelTreeRegressor": "silva.grow",
+    "Neighbors": "silva.neighbors",
     "TreeExplainer": "silva.explain",
     "TreeSearch": "silva.grow",
     "export_c": "silva.display.code",

@@ -8,13 +8,16 @@ from silva.forest import Forest
 from silva.grow import ModelTreeClassifier, ModelTreeEnsembleRegressor, ModelTreeRegressor, TreeSearch
 from silva.inspection import partial_dependence, permutation_importance
 from silva.loading import load
+from silva.neighbors import LeafEncoder, Neighbors
 
 __all__ = [
     "Explainer",
     "Forest",
+    "LeafEncoder",
     "ModelTreeClassifier",
     "ModelTreeEnsembleRegressor",
     "ModelTreeRegressor",
+    "Neighbors",
     "TreeExplainer",
     "TreeSearch",
     "__version__",

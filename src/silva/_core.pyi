@@ -516,3 +516,69 @@ class GrowEngine:
 def spread_rows(
     starts: NDArray[Any], columns: NDArray[Any], values: NDArray[Any], place: NDArray[np.int32], out: NDArray[Any]
 ) -> None: ...
+def index_leaves(
+    positions: NDArray[np.int32],
+    first_leaf: NDArray[np.int32],
+    order: NDArray[np.int32],
+    weight: NDArray[np.float64] | None,
+    n_threads: int,
+) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]: ...
+
+class RowShares:
+    def __init__(
+        self,
+        offsets: NDArray[np.int64],
+        rows: NDArray[np.int32],
+        first_leaf: NDArray[np.int32],
+        weight: NDArray[np.uint16],
+        n_rows: int,
+    ) -> None: ...
+    @property
+    def prefers_codes(self) -> bool: ...
+    def nearest(
+        self,
+        positions: NDArray[np.int32],
+        first_own: int,
+        rows: NDArray[np.int32],
+        shares: NDArray[np.int32],
+        by: str,
+        n_threads: int,
+    ) -> None: ...
+    def squares(
+        self,
+        positions: NDArray[np.int32],
+        first_own: int,
+        group: NDArray[np.int32],
+        query_group: NDArray[np.int32],
+        out: NDArray[np.uint64],
+        by: str,
+        n_threads: int,
+    ) -> None: ...
+
+class TargetMixture:
+    def __init__(
+        self,
+        offsets: NDArray[np.int64],
+        ranks: NDArray[np.int32],
+        first_leaf: NDArray[np.int32],
+        mass: NDArray[np.float64],
+        share: NDArray[np.float64],
+        targets: NDArray[np.float64],
+    ) -> None: ...
+    def quantiles(
+        self,
+        positions: NDArray[np.int32],
+        q: NDArray[np.float64],
+        linear: bool,
+        weighted: bool,
+        out: NDArray[np.float64],
+        n_threads: int,
+    ) -> None: ...
+    def below(
+        self,
+        positions: NDArray[np.int32],
+        ranks: NDArray[np.int32],
+        weighted: bool,
+        out: NDArray[np.float64],
+        n_threads: int,
+    ) -> None: ...

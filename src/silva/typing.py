@@ -32,6 +32,9 @@ Noise = Literal["any", "uniform"]
 Clip = Literal["target", "leaf", "none"]
 GrowAlgorithm = Literal["gram", "qr"]
 
+QuantileMethod = Literal["linear", "inverted_cdf"]
+IntervalMethod = Literal["auto", "split", "jackknife+", "quantile"]
+
 Link = Literal[
     "identity",
     "logistic",

@@ -15,6 +15,7 @@ namespace silva {
 
 void bind_forest(nanobind::module_&);
 void bind_evaluate(nanobind::module_&);
+void bind_neighbors(nanobind::module_&);
 void bind_sparse(nanobind::module_&);
 void bind_categories(nanobind::module_&);
 void bind_statistics(nanobind::module_&);
@@ -64,7 +65,7 @@ NB_MODULE(_core, module) {
              "Threads of a call that asks for none: OMP_NUM_THREADS, or the cores of the process.");
   for (const auto bind : {bind_forest, bind_sparse, bind_categories, bind_statistics, bind_evaluate, bind_nodes,
                           bind_predictor, bind_explain, bind_patterns, bind_coalitions, bind_tables, bind_row_explainer,
-                          bind_gpu_tables, bind_tape, bind_paths, bind_grow})
+                          bind_gpu_tables, bind_tape, bind_paths, bind_grow, bind_neighbors})
     bind(module);
 #ifdef __linux__
   bind_gpu_calls(module);
