@@ -13,6 +13,7 @@ from tests.strategies import Node, Options, flatten, random_forest
 
 EVERYTHING = {
     "feature_names": ("plain", "with space", "größe\n", "", '"'),
+    "outputs": ("0.5", "", "größe\n"),
     "categories": (
         None,
         np.array(["red", "", "grün"]),

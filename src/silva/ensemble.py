@@ -95,6 +95,8 @@ class TreeEnsemble:
         False where the source library keeps no means of terms (LightGBM): `linear_mean` is then 0, and path-dependent
         explanations need `Forest.with_means`.
     feature_names : tuple of str, or None
+    outputs : tuple of str
+        Names of the outputs where they are no classes: times, parameters, treatments; empty where there are none.
     categories : tuple, or None
         Per feature None or the array of category values; a row's value becomes its position there, and missing if it
         is not there.
@@ -161,6 +163,7 @@ class TreeEnsemble:
     leaf_missing: Doubles = field(default_factory=lambda: np.zeros(0))
     means_known: bool = True
     feature_names: tuple[str, ...] | None = None
+    outputs: tuple[str, ...] = ()
     categories: tuple[Array | None, ...] | None = None
     category_hash: str = ""
     zero_missing: Bools = field(default_factory=lambda: np.zeros(0, np.bool_))

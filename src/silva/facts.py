@@ -49,7 +49,9 @@ def column_names(forest: TreeEnsemble) -> tuple[str, ...]:
 
 
 def output_names(forest: TreeEnsemble, n_outputs: int) -> list[str]:
-    """Class labels where there is one per output, numbers from 0 otherwise."""
+    """Names that the model has for them, class labels where there is one per output, numbers from 0 otherwise."""
+    if len(forest.outputs) == n_outputs:
+        return list(forest.outputs)
     labels = [str(label) for classes in forest.classes for label in classes.tolist()]
     if len(forest.classes) > 1:
         labels = [f"{i}_{label}" for i, classes in enumerate(forest.classes) for label in classes.tolist()]
@@ -67,7 +69,8 @@ def as_html(title: str, facts: Mapping[str, str]) -> str:
 
 def _outputs(forest: TreeEnsemble) -> str:
     classes = [f"{len(labels)} classes ({_listed(map(str, labels.tolist()))})" for labels in forest.classes]
-    return "; ".join([f"{forest.n_outputs:,}", *classes])
+    names = f" ({_listed(forest.outputs)})" if forest.outputs else ""
+    return "; ".join([f"{forest.n_outputs:,}{names}", *classes])
 
 
 def _listed(names: object) -> str:

@@ -404,7 +404,7 @@ class Forest:
 
     @property
     def output_names(self) -> tuple[str, ...]:
-        """Names of the outputs: the classes if each has an output, otherwise "0", "1", ...."""
+        """Names of the outputs: times, parameters or treatments; classes if each has one; otherwise "0", "1", ...."""
         return tuple(output_names(self.ensemble, self.n_outputs))
 
     def trees_to_dataframe(self) -> Any:

@@ -313,6 +313,11 @@ def _check_labels(forest: SimpleNamespace) -> None:
             _refuse(f"{name} has {len(values)} entries for {forest.n_features} features")
     if not all(isinstance(name, str) for name in forest.feature_names or ()):
         _refuse("feature_names holds something other than strings")
+    outputs = forest.outputs
+    if not isinstance(outputs, tuple) or not all(isinstance(name, str) for name in outputs):
+        _refuse(f"outputs is {outputs!r}, expected a tuple of strings")
+    if outputs and (len(outputs) != len(forest.base_score) or len(set(outputs)) != len(outputs)):
+        _refuse(f"outputs has {len(set(outputs))} different names for {len(forest.base_score)} outputs")
     if not isinstance(forest.classes, tuple):
         _refuse(f"classes is a {type(forest.classes).__name__}, expected a tuple")
     for name, arrays in (("classes", forest.classes), ("categories", forest.categories or ())):
