@@ -12,9 +12,13 @@ import numpy as np
 from silva.ensemble import TreeEnsemble
 from silva.forest import Forest
 from silva.readers import EXPECTED, FORMATS, READERS, library_of, read_file, read_model, suffix_of
+from silva.readers.curve import make_curve
 from silva.storage import load_forest
 
 if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from silva.readers.curve import Curve
     from silva.typing import ModelFormat, Rows
 
 
@@ -27,6 +31,8 @@ def load(
     check: Rows | None = None,
     mmap: bool = False,
     format: ModelFormat | None = None,  # noqa: A002
+    survival_at: ArrayLike | None = None,
+    hazard_at: ArrayLike | None = None,
 ) -> Forest:
     """Read a trained model of any supported library.
 
@@ -47,6 +53,9 @@ def load(
         (`Forest.save`) or deleted meanwhile. Writing into it or truncating it changes the forest or ends the process.
     format : {"xgboost", "lightgbm", "catboost", "onnx", "silva"}, optional
         Format of the file `model`, whatever its suffix.
+    survival_at, hazard_at : array-like of shape (n_times,), optional
+        Increasing times at which the forest predicts the probability to survive or the cumulative hazard, one output a
+        time. For survival forests of scikit-survival, which otherwise predict risk scores.
 
     Returns
     -------
@@ -66,15 +75,20 @@ def load(
     --------
     >>> forest = silva.load("model.json")  # doctest: +SKIP
     """
-    trees = _read(model, mmap, format)
+    curve = make_curve(survival_at, hazard_at)
+    trees = _read(model, mmap, format, curve)
     forest = model if isinstance(model, Forest) else Forest(trees)
     if check is not None:
-        check_predictions(forest, model, check)
+        check_predictions(forest, model, check, curve)
     return forest
 
 
-def _read(model: object, mmap: bool, library: str | None) -> TreeEnsemble:
+def _read(model: object, mmap: bool, library: str | None, curve: Curve | None) -> TreeEnsemble:
     path = Path(model) if isinstance(model, str | os.PathLike) else None
+    if curve is not None and (path is not None or isinstance(model, Forest | TreeEnsemble)):
+        raise TypeError(
+            f"{curve.kind}_at is for live survival forests, got {path or type(model).__name__}; pass the fitted model"
+        )
     if library is not None and (path is None or library not in FORMATS):
         raise ValueError(
             f"format is {library!r} for {path or type(model).__name__}, expected one of {', '.join(FORMATS)} for a file"
@@ -89,7 +103,7 @@ def _read(model: object, mmap: bool, library: str | None) -> TreeEnsemble:
     if isinstance(model, Forest | TreeEnsemble):
         return model if isinstance(model, TreeEnsemble) else model.ensemble
     if path is None:
-        return read_model(model)
+        return read_model(model, curve)
     trees = read_file(path, library)
     _check_format(path, library, trees.source.partition(" ")[0])
     return trees
@@ -101,7 +115,7 @@ def _check_format(path: Path, expected: str | None, found: str) -> None:
         raise ValueError(f"{path} holds a model of {found}, format says {expected!r}; leave format out")
 
 
-def check_predictions(forest: Forest, model: object, X: Rows) -> None:
+def check_predictions(forest: Forest, model: object, X: Rows, curve: Curve | None = None) -> None:
     """Compare default predictions.
 
     Parameters
@@ -110,13 +124,15 @@ def check_predictions(forest: Forest, model: object, X: Rows) -> None:
     model : object
         What the forest was read from.
     X : array-like of shape (n_rows, n_features)
+    curve : Curve, optional
+        What the forest predicts in place of the model's own predictions.
 
     Raises
     ------
     ValueError
         If predictions differ, or `model` cannot predict.
     """
-    expected, found = np.asarray(_source_predictions(model, X)), np.asarray(forest.predict(X))
+    expected, found = np.asarray(_source_predictions(model, X, curve)), np.asarray(forest.predict(X))
     if expected.shape != found.shape:
         raise ValueError(f"the model predicts shape {expected.shape} for the rows of check, silva {found.shape}")
     differs = _differs(expected, found).reshape(len(expected), -1).any(axis=1)
@@ -128,10 +144,12 @@ def check_predictions(forest: Forest, model: object, X: Rows) -> None:
         )
 
 
-def _source_predictions(model: Any, X: Rows) -> Any:
+def _source_predictions(model: Any, X: Rows, curve: Curve | None) -> Any:
     library = library_of(model)
     if library not in READERS:
         raise ValueError(f"check needs a live model that can predict, a {type(model).__name__} cannot; load that")
+    if curve is not None:
+        return curve.of_source(model, X)
     reader = importlib.import_module(READERS[library])
     predict = getattr(reader, "predict", None) or type(model).predict
     return predict(model, X)

@@ -51,6 +51,7 @@ Link = Literal[
     "exp2",
     "softmax_zero",
     "probit",
+    "log_survival",
 ]
 """Functions that turn margins into responses (silva.evaluate.links)."""
 

@@ -84,6 +84,11 @@ def probit(x: Array) -> Array:
     return result
 
 
+def survival(x: Array) -> Array:
+    """Probability to survive of the logarithm of a cumulative hazard."""
+    return np.asarray(np.exp(-exp(x)))
+
+
 LINKS: dict[str, Callable[[Array, float], Array]] = {
     "identity": lambda x, _: x,
     "logistic": lambda x, scale: expit(scale * x),
@@ -100,6 +105,7 @@ LINKS: dict[str, Callable[[Array, float], Array]] = {
     "mean_and_variance": lambda x, _: mean_and_variance(x),
     "softmax_zero": lambda x, _: softmax_zero(x),
     "probit": lambda x, _: probit(x),
+    "log_survival": lambda x, _: survival(x),
 }
 """Response of margins (n, n_outputs) in float64, by `TreeEnsemble.link`."""
 

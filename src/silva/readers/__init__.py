@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from silva.ensemble import TreeEnsemble
+    from silva.readers.curve import Curve
 
 READERS = {
     "xgboost": "silva.readers.xgboost",
@@ -20,6 +21,13 @@ READERS = {
     "treelite": "silva.readers.treelite",
     "silva": "silva.readers.model_tree",
     "sklearn": "silva.readers.sklearn",
+    "sksurv": "silva.readers.sksurv",
+    "quantile_forest": "silva.readers.quantile_forest",
+    "ngboost": "silva.readers.ngboost",
+    "econml": "silva.readers.econml",
+    "causalml": "silva.readers.causalml",
+    "imodels": "silva.readers.imodels",
+    "lineartree": "silva.readers.lineartree",
 }
 """Modules whose `read` takes a live model of a library."""
 
@@ -41,18 +49,22 @@ STARTS = ((b"CBM1", ".cbm"), (b"tree\n", ".txt"), (b"tree\r\n", ".txt"), (b"\x08
 
 EXPECTED = (
     "expected a Booster or estimator of XGBoost or LightGBM, a CatBoost model, a tree ensemble of scikit-learn, "
-    "a treelite.Model, an onnx.ModelProto, a silva.Forest, or the path of a .json, .ubj, .txt, .cbm, .onnx or .silva "
-    "file"
+    "scikit-survival, quantile-forest, NGBoost, econml, causalml, imodels or linear-tree, a treelite.Model, an "
+    "onnx.ModelProto, a silva.Forest, or the path of a .json, .ubj, .txt, .cbm, .onnx or .silva file"
 )
 
 
-def read_model(model: object) -> TreeEnsemble:
-    """Read a live model.
+WITH_CURVES = ("sksurv", "sklearn")
+"""Libraries of models that predict curves over time; scikit-learn's pipelines may end in one."""
+
+
+def read_model(model: object, curve: Curve | None = None) -> TreeEnsemble:
+    """Read a live model; a survival forest with a curve for its outputs, if one is asked for.
 
     Raises
     ------
     TypeError
-        If no reader takes it.
+        If no reader takes it, or it predicts no curves.
     """
     if isinstance(model, type):
         raise TypeError(
@@ -66,7 +78,13 @@ def read_model(model: object) -> TreeEnsemble:
     library = library_of(model)
     if library is None:
         raise TypeError(f"cannot load a {type(model).__module__}.{type(model).__qualname__}; {EXPECTED}")
-    trees: TreeEnsemble = importlib.import_module(READERS[library]).read(model)
+    if curve is not None and library not in WITH_CURVES:
+        raise TypeError(
+            f"a {type(model).__name__} predicts no curves over time; {curve.kind}_at is for survival forests of "
+            "scikit-survival"
+        )
+    options = {} if curve is None else {"curve": curve}
+    trees: TreeEnsemble = importlib.import_module(READERS[library]).read(model, **options)
     return trees
 
 

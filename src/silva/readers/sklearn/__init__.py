@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from silva.readers import read_model
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
 
     from silva.ensemble import TreeEnsemble
+    from silva.readers.curve import Curve
 
 READERS: dict[str, Callable[[Any], TreeEnsemble]] = {
     "DecisionTreeClassifier": read_average,
@@ -46,7 +48,7 @@ WRAPPED = {
 """Where meta-estimators keep what they have fitted."""
 
 
-def read(model: BaseEstimator) -> TreeEnsemble:
+def read(model: BaseEstimator, curve: Curve | None = None) -> TreeEnsemble:
     """Read a fitted tree or tree ensemble of scikit-learn.
 
     Parameters
@@ -54,6 +56,8 @@ def read(model: BaseEstimator) -> TreeEnsemble:
     model : estimator
         One of `READERS`, or of a class derived from them; a Pipeline that ends in trees of any library; a search over
         parameters, as its ``best_estimator_``; a VotingRegressor, a VotingClassifier of probabilities, or bagging.
+    curve : Curve, optional
+        For pipelines and searches whose model is a survival forest.
 
     Raises
     ------
@@ -67,9 +71,11 @@ def read(model: BaseEstimator) -> TreeEnsemble:
     from sklearn.utils.validation import check_is_fitted
 
     if hasattr(model, "steps"):
-        return read_pipeline(model, read_model)
+        return read_pipeline(model, partial(read_model, curve=curve))
     if hasattr(model, "refit") and hasattr(model, "cv"):
-        return _read_search(model)
+        return _read_search(model, curve)
+    if curve is not None:
+        raise TypeError(f"{curve.kind}_at is for survival forests, {type(model).__name__} predicts no curves over time")
     names = _names_of(model)
     if names & {"VotingRegressor", "VotingClassifier"}:
         check_is_fitted(model)
@@ -81,12 +87,12 @@ def read(model: BaseEstimator) -> TreeEnsemble:
     return reader(model)
 
 
-def _read_search(model: Any) -> TreeEnsemble:
+def _read_search(model: Any, curve: Curve | None) -> TreeEnsemble:
     """Read what a search (GridSearchCV and others) has chosen."""
     if not hasattr(model, "best_estimator_"):
         why = "with refit=False it keeps no model" if not model.refit else "it is not fitted"
         raise ValueError(f"this {type(model).__name__} has no best_estimator_: {why}; fit it with refit=True")
-    return read_model(model.best_estimator_)
+    return read_model(model.best_estimator_, curve)
 
 
 def _names_of(model: Any) -> set[str]:

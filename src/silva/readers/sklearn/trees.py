@@ -12,10 +12,14 @@ from silva.readers.assemble import NodeArrays, assemble, less_than
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from numpy.typing import DTypeLike
     from sklearn.base import BaseEstimator
 
     from silva.ensemble import TreeEnsemble
     from silva.typing import Array, Doubles
+
+COUNTS = ("n_features_in_", "n_features_", "n_features")
+"""Where estimators say how many features they were trained on: scikit-learn's first, those of other libraries then."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,23 +42,39 @@ class Member:
     features: Array | None = None
 
 
-def forest_of(model: BaseEstimator, members: Sequence[Member], **meaning: Any) -> TreeEnsemble:
+def forest_of(
+    model: BaseEstimator, members: Sequence[Member], row_type: DTypeLike = np.float32, **meaning: Any
+) -> TreeEnsemble:
     """Assemble members to the forest of a fitted estimator; `meaning` adds and overrides fields of Forest."""
     fields = common_fields(model) | meaning
     return assemble(
-        _node_arrays(members, fields["n_features"]),
+        _node_arrays(members, fields["n_features"], row_type),
         tree_weight=np.array([member.weight for member in members], np.float64),
         **fields,
     )
 
 
+def check_layout(source: str, what: str, found: object, expected: object) -> None:
+    """Refuse a model that keeps something in another shape than the versions that are read.
+
+    Raises
+    ------
+    NotImplementedError
+        The message names what it is, and the source's version.
+    """
+    if found != expected:
+        raise NotImplementedError(
+            f"{what} is {found}, expected {expected}: this layout of {source} is not read; upgrade silva"
+        )
+
+
 def common_fields(model: BaseEstimator) -> dict[str, Any]:
-    """Return what holds for every estimator of scikit-learn."""
+    """Return what holds for every estimator of scikit-learn, and of libraries that have its interface."""
     import sklearn
 
     names = getattr(model, "feature_names_in_", None)
     return {
-        "n_features": int(model.n_features_in_),
+        "n_features": next(int(getattr(model, name)) for name in COUNTS if hasattr(model, name)),
         "feature_names": None if names is None else tuple(str(name) for name in names),
         "is_estimator": True,
         "source": f"scikit-learn {sklearn.__version__}",
@@ -158,7 +178,7 @@ def accepts_nan(model: BaseEstimator) -> bool:
     return bool(model._support_missing_values(np.zeros((1, 1))))
 
 
-def _node_arrays(members: Sequence[Member], n_features: int) -> NodeArrays:
+def _node_arrays(members: Sequence[Member], n_features: int, row_type: DTypeLike) -> NodeArrays:
     trees = [member.tree for member in members]
     counts = np.array([tree.node_count for tree in trees])
     threshold = np.concatenate([tree.threshold for tree in trees])
@@ -167,12 +187,18 @@ def _node_arrays(members: Sequence[Member], n_features: int) -> NodeArrays:
         left=np.concatenate([tree.children_left for tree in trees]),
         right=np.concatenate([tree.children_right for tree in trees]),
         feature=np.concatenate([_features(member, n_features) for member in members]),
-        threshold=less_than(threshold, np.float32),
-        default_left=np.concatenate([tree.missing_go_to_left for tree in trees]).astype(np.bool_),
+        threshold=less_than(threshold, row_type),
+        default_left=np.concatenate([_missing_left(tree) for tree in trees]).astype(np.bool_),
         cover=np.concatenate([tree.weighted_n_node_samples for tree in trees]),
         value=np.concatenate([member.value for member in members]),
         leaf_id=np.concatenate([np.arange(count) for count in counts]),
     )
+
+
+def _missing_left(tree: Any) -> Array:
+    """Side of missing values; trees of other libraries (econml) have none and refuse rows with NaN."""
+    missing_left: Array = getattr(tree, "missing_go_to_left", np.zeros(tree.node_count, np.bool_))
+    return missing_left
 
 
 def _features(member: Member, n_features: int) -> Array:
