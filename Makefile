@@ -1,4 +1,4 @@
-# make demo | test | test-slow | lint | types | docs | bench | wheel | clean, and attacks (tests/README.md): fuzz | differential | stress | sanitize
+# make demo | test | test-slow | test-others | lint | types | docs | bench | wheel | clean, and attacks (tests/README.md): fuzz | differential | stress | sanitize
 # Everything runs in .venv, which is made on first use. PYTHON=python3.12 and CXX=clang++ choose others than the default.
 # `make bench` has its own environment: the libraries that it compares with need Python 3.12 (BENCH_PYTHON). It takes its
 # data sets from SILVA_DATA, and options by BENCH="values interactions"; BENCH=--help lists them.
@@ -16,7 +16,7 @@ CXX_SOURCES := $(filter %.h %.cuh %.cpp %.cu,$(NATIVE) $(shell find tests -type 
 ROWS := 1000000
 SEED ?= $(shell date +%s)
 
-.PHONY: demo test test-slow lint format types docs bench run-bench wheel clean fuzz differential stress sanitize
+.PHONY: demo test test-slow test-others run-test-others lint format types docs bench run-bench wheel clean fuzz differential stress sanitize
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/demo.stamp
@@ -27,6 +27,13 @@ test: $(VENV)/test.stamp
 
 test-slow: $(VENV)/test.stamp $(VENV)/engines.stamp
 	$(PYTEST) -m slow
+
+# Readers of libraries that do not go together with the others; they have an environment of their own.
+test-others:
+	$(MAKE) run-test-others VENV=build/others-venv
+
+run-test-others: $(VENV)/others.stamp
+	$(PYTEST) tests/readers/test_causalml.py tests/readers/test_lineartree.py tests/readers/test_ngboost.py
 
 lint: $(VENV)/lint.stamp
 	$(BIN)/ruff check

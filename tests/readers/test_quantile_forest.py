@@ -1,0 +1,78 @@
+"""Forests of quantile-forest, as means of what their leaves keep."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from sklearn.exceptions import NotFittedError
+from tests.readers.forests import MODELS, check_rows, check_values, make_rows, signal
+
+import silva
+
+quantile_forest = pytest.importorskip("quantile_forest")
+KEPT = (1, None, 3, 0.1)
+"""Training targets that a leaf keeps."""
+
+
+def means(model):
+    return lambda rows: model.predict(rows, quantiles="mean", aggregate_leaves_first=False)
+
+
+def random_forest(seed, **options):
+    rng = np.random.default_rng(seed)
+    kind = (quantile_forest.RandomForestQuantileRegressor, quantile_forest.ExtraTreesQuantileRegressor)[seed % 2]
+    return kind(
+        n_estimators=int(rng.integers(1, 8)),
+        max_depth=int(rng.integers(1, 6)),
+        max_samples_leaf=KEPT[seed % 4],
+        default_quantiles=[0.1, 0.9],
+        random_state=seed,
+        **options,
+    )
+
+
+@pytest.mark.parametrize("seed", MODELS)
+def test_means(seed):
+    X = make_rows(seed)
+    model = random_forest(seed).fit(X, signal(X))
+    forest = silva.load(model, check=X)
+    assert forest.source.startswith("quantile-forest")
+    check_rows(forest, means(model), X)
+    check_values(forest, means(model), X)
+
+
+def test_what_leaves_keep_decides_not_what_they_were_grown_of():
+    X = make_rows(0)
+    model = quantile_forest.RandomForestQuantileRegressor(4, max_depth=2, max_samples_leaf=1, random_state=0)
+    model.fit(X, signal(X))
+    grown = np.mean([tree.predict(X) for tree in model.estimators_], axis=0)
+    assert np.abs(silva.load(model, check=X).predict(X) - grown).max() > 0.1
+
+
+def test_several_targets_and_monotone_constraints():
+    X = make_rows(0)
+    several = random_forest(1).fit(X, np.column_stack([signal(X), -X[:, 0]]))
+    assert silva.load(several, check=X).n_outputs == 2
+    model = quantile_forest.RandomForestQuantileRegressor(
+        5, max_depth=4, monotonic_cst=[1, 0, 0, 0], random_state=0
+    ).fit(X, signal(X))
+    check_rows(silva.load(model, check=X), means(model), X)
+
+
+def test_weights_of_training_rows():
+    X = make_rows(0)
+    model = random_forest(1).fit(X, signal(X), sample_weight=np.arange(len(X)) % 3)
+    check_rows(silva.load(model, check=X), means(model), X)
+
+
+def test_bad_input():
+    X = make_rows(0)
+    with pytest.raises(NotFittedError):
+        silva.load(quantile_forest.RandomForestQuantileRegressor())
+    model = random_forest(0).fit(X, signal(X))
+    kept = np.asarray(model.forest_.y_train_leaves)
+    model.forest_ = SimpleNamespace(y_train_leaves=kept[0], y_train=model.forest_.y_train)
+    with pytest.raises(NotImplementedError, match=r"this layout of quantile-forest .* is not read; upgrade silva"):
+        silva.load(model)
