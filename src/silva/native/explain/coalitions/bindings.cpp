@@ -23,9 +23,12 @@ struct MaskedRows {
   CoalitionRows view() const { return {masks.n_rows, masks.masks.data(), masks.shared.data(), source}; }
 };
 
+// Fewer threads where the margins of all coalitions of a pair are large.
 static void run(CoalitionTask& task, int64_t n_tasks, int n_threads, void (*kernel)(const CoalitionTask&)) {
-  const int n_useful = useful_threads(double(n_tasks), n_threads);
+  constexpr int64_t kMostBytes = int64_t(1) << 33;
   task.workspace_size = kernels().workspace(task);
+  const int64_t n_fitting = std::max<int64_t>(1, kMostBytes / task.workspace_size);
+  const int n_useful = useful_threads(double(n_tasks), int(std::min<int64_t>(n_threads, n_fitting)));
   const Workspace workspace(task.workspace_size * n_useful);
   task.workspace = workspace.data();
   run_interruptibly([&] {

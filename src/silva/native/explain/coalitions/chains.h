@@ -28,7 +28,8 @@ class PairChains {
     double* to = task_.margins + task_.first[pair_] * k;
     typedef int64_t Aliased __attribute__((may_alias));
     Aliased* differences = reinterpret_cast<Aliased*>(to);  // until they are summed
-    for (int32_t chain = 0; chain < task_.n_chains; ++chain, to += steps * k, differences += steps * k) {
+    for (int32_t chain = 0; chain < task_.n_chains && !of_.ended();
+         ++chain, to += steps * k, differences += steps * k) {
       const int32_t* rank = task_.ranks + (pair_ * task_.n_chains + chain) * int64_t(leaves_.n_players);
       for (int64_t i = 0; i < steps * k; ++i) differences[i] = 0;
       of_.each_leaf([&](int64_t leaf, int64_t output, Mask p, Mask n) {

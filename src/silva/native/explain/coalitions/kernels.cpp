@@ -31,7 +31,7 @@ void share_out_pairs(const CoalitionTask& task, int64_t n_tasks, const Task& one
   share_out(task.team, n_tasks, [&](int64_t at, int32_t thread) {
     Arena arena{task.workspace + thread * task.workspace_size};
     const PairSpace space(task, arena);
-    Pair<Mask> pair(task, space);
+    Pair<Mask> pair(task, space, thread);
     one(at, pair);
   });
 }
@@ -44,7 +44,7 @@ void explain(const CoalitionTask& task) {
       const int64_t end = first + task.together < task.background.n ? first + task.together : task.background.n;
       double* sums = task.sums + at * task.n_entries;
       for (int64_t entry = 0; entry < task.n_entries; ++entry) sums[entry] = 0;
-      for (int64_t other = first; other < end; ++other) {
+      for (int64_t other = first; other < end && !pair.ended(); ++other) {
         pair.open(row, other);
         task.n_differ[row * task.background.n + other] = pair.d();
         if (pair.d() > 0 && pair.d() <= task.most) {

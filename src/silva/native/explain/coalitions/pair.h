@@ -13,7 +13,7 @@ namespace {
 inline int64_t cube_bytes(int d) { return int64_t(8) << (d > kLaneBits ? d : kLaneBits); }
 
 struct PairSpace {
-  char *known, *unknown, *scratch;  // [output] cubes, one, one
+  char *known, *unknown, *scratch;  // cubes: [output or response], one, one
   uint32_t *hits, *blocks;
   int64_t* end;  // [output]: of its hits
   int32_t *number, *player;
@@ -26,7 +26,7 @@ struct PairSpace {
     const int64_t cube = cube_bytes(task.most);
     const int n_cubes = leaves.n_outputs > task.n_responses ? leaves.n_outputs : task.n_responses;
     known = arena.take<char>(n_cubes * cube);
-    unknown = arena.take<char>(leaves.n_outputs * cube);
+    unknown = arena.take<char>(cube);
     scratch = arena.take<char>(cube);
     hits = arena.take<uint32_t>(leaves.n_leaves);
     blocks = arena.take<uint32_t>(leaves.n_leaves / kLeafBlock);
@@ -45,10 +45,16 @@ struct PairSpace {
 template <class Mask>
 class Pair {
  public:
-  Pair(const CoalitionTask& task, const PairSpace& space)
-      : task_(task), leaves_(task.leaves), space_(space), players_(task.leaves, space.number, space.player) {}
+  Pair(const CoalitionTask& task, const PairSpace& space, int32_t thread)
+      : task_(task),
+        leaves_(task.leaves),
+        space_(space),
+        players_(task.leaves, space.number, space.player),
+        thread_(thread) {}
 
   int d() const { return players_.d(); }
+  // Whether the call has been interrupted: a pair of many players may take longer than users wait for that.
+  bool ended() const { return has_ended(task_.team, thread_); }
 
   // Finds the leaves and the players of the pair.
   void open(int64_t row, int64_t other) {
@@ -136,6 +142,7 @@ class Pair {
   const CoalitionLeaves& leaves_;
   const PairSpace& space_;
   PairPlayers<Mask> players_;
+  int32_t thread_;
   int64_t row_ = 0, other_ = 0;
   const Mask *a_ = nullptr, *c_ = nullptr;
 
@@ -179,7 +186,7 @@ class Pair {
   void add_models(int64_t first, int64_t end, double base, char* known, char* unknown) {
     Cube<double> cube(known, unknown, d());
     const PairModels models = models_of_pair();
-    for (int64_t i = first; i < end; ++i) {
+    for (int64_t i = first; i < end && !ended(); ++i) {
       const int64_t leaf = space_.hits[i];
       const uint32_t p = players_.numbers_of(leaf, c_[leaf]), n = players_.numbers_of(leaf, a_[leaf]);
       uint32_t free = 0;
@@ -239,7 +246,8 @@ class Pair {
   }
 
   void add_sets(const Doubles* v, Doubles* scratch, double share, double* sums) {
-    for (int64_t i = 0; i < task_.n_sets; ++i) {
+    constexpr int64_t kTogether = 16;
+    for (int64_t i = 0; i < task_.n_sets && (i % kTogether || !ended()); ++i) {
       const int32_t* of_set = task_.sets + i * 4;
       uint32_t set = 0;
       bool counts = true;
