@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
 import os
 import signal
 import sys
 import threading
 import time
+import warnings
 
 import numpy as np
 import pytest
 
 from silva import Explainer
+from tests.example_forests import with_models
 from tests.strategies import full_forest
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
@@ -46,9 +50,8 @@ CALLS = {
 }
 
 
-@pytest.mark.parametrize("n_jobs", [1, 2])
-@pytest.mark.parametrize("name", CALLS)
-def test_a_call_ends_soon_after_an_interrupt(forest, rows, name, n_jobs):
+def seconds_after_interrupt(call):
+    """How long a call goes on after Ctrl-C."""
     sent = []
 
     def send():
@@ -58,11 +61,46 @@ def test_a_call_ends_soon_after_an_interrupt(forest, rows, name, n_jobs):
     timer = threading.Timer(0.4, send)
     timer.start()
     with pytest.raises(KeyboardInterrupt):
-        CALLS[name](forest, rows, n_jobs)
-    assert time.perf_counter() - sent[0] < SOON
+        call()
+    ended = time.perf_counter()
     timer.join()
+    return ended - sent[0]
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+@pytest.mark.parametrize("name", CALLS)
+def test_a_call_ends_soon_after_an_interrupt(forest, rows, name, n_jobs):
+    assert seconds_after_interrupt(lambda: CALLS[name](forest, rows, n_jobs)) < SOON
     X = rows[:100]
     np.testing.assert_array_equal(forest.predict(X, n_jobs=n_jobs), forest.predict(X, algorithm="serial"))
+
+
+EXACT_CALLS = {
+    "values": lambda explainer, X: explainer.shap_values(X),
+    "pairs": lambda explainer, X: explainer.shap_interaction_values(X),
+    "sets": lambda explainer, X: explainer.interaction_index(X, itertools.combinations(range(N_FEATURES), 3)),
+}
+
+
+@pytest.mark.parametrize("name", [*EXACT_CALLS, "callable", "equations", "estimates"])
+def test_exact_responses_end_soon_after_an_interrupt(forest, name):
+    """Though a pair of rows has a million coalitions; the explainer stays usable."""
+    n_features = N_FEATURES
+    if name == "estimates":
+        n_features = 50
+        forest = full_forest(0, 400, 9, n_features)
+    if name == "equations":
+        forest = with_models(full_forest(0, 6, 5, n_features), 1)
+    X = np.random.default_rng(1).normal(size=(3000, n_features))
+    forest = dataclasses.replace(forest, link="exp", leaf_value=forest.leaf_value / 100)
+    output = np.tanh if name == "callable" else "response"
+    explainer, same = (Explainer(forest, X[-5:], output=output, device="cpu") for _ in range(2))
+    call = EXACT_CALLS.get(name, EXACT_CALLS["values"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert seconds_after_interrupt(lambda: call(explainer, X[:2000])) < SOON
+        some = X[:1, :] if name == "estimates" else np.where(np.arange(n_features) < 8, X[:1], X[-1:])
+        np.testing.assert_array_equal(explainer.shap_values(some), same.shap_values(some))
 
 
 def test_handlers_that_do_not_raise_do_not_end_a_call(forest, rows):

@@ -5,6 +5,9 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import pickle
+import subprocess
+import sys
+import textwrap
 
 import numpy as np
 import pytest
@@ -12,7 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import silva
-from silva.explain import coalitions
+from silva.explain import coalitions, response_costs
+from silva.explain.permutations import EstimateWarning
 from tests.example_forests import with_models
 from tests.oracles import coalitions as oracle
 from tests.oracles import evaluate, interventional
@@ -276,13 +280,52 @@ def test_what_does_not_go_together_is_refused():
         losses.shap_values(X, y=np.full(9, 2))
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="limits of Linux")
+def test_coalitions_beyond_memory_are_an_error_that_names_them():
+    """With room for the masks of rows alone; then, with more, the same explainer explains."""
+    code = """
+    import dataclasses, resource
+    import numpy as np
+    import silva
+    from tests.strategies import full_forest
+
+    forest = dataclasses.replace(full_forest(1, n_trees=30, depth=5, n_features=20), link="logistic")
+    X = np.random.default_rng(1).normal(size=(4, 20))
+    explainer = silva.Explainer(forest, X[2:], output="probability", n_jobs=1).prepare()
+    used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + 2**24, resource.RLIM_INFINITY))
+    try:
+        explainer.shap_values(X[:2])
+    except MemoryError as error:
+        print(error)
+    resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    expected = silva.Explainer(forest, X[2:], output="probability", n_jobs=1).shap_values(X[:2])
+    print((explainer.shap_values(X[:2]) == expected).all())
+    """
+    command = [sys.executable, "-c", textwrap.dedent(code)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    message, is_same = done.stdout.splitlines()
+    assert message.startswith("output probability takes 25 MB for each thread, the margins of all coalitions of 20")
+    assert is_same == "True"
+
+
+def test_many_outputs_have_fewer_players_that_are_exact(monkeypatch):
+    options = Options(n_trees=24, n_features=8, n_outputs=6, vector_leaves=True, meaning={"link": "softmax"})
+    forest = random_forest(2, options)
+    X = np.random.default_rng(1).normal(size=(12, 8))
+    monkeypatch.setattr(coalitions, "CUBE_BYTES", 8 * 8 * 2**4)
+    with pytest.warns(EstimateWarning, match="differ from background rows on more than 4 features"):
+        explainer_of(forest, X[4:], "probability").shap_values(X[:4])
+    assert coalitions.most_players(6) == 4
+
+
 def test_long_calls_say_what_they_cost(monkeypatch):
     forest = dataclasses.replace(full_forest(1, n_trees=9, depth=4, n_features=4), link="logistic")
     X = np.random.default_rng(1).normal(size=(300, 4))
     explainer = explainer_of(forest, X[100:], "probability")
     expected = explainer.shap_values(X[:100])
-    monkeypatch.setattr(coalitions, "LONG_PAIRS", 1000)
-    monkeypatch.setattr(coalitions, "WARNED_SECONDS", 0)
-    with pytest.warns(coalitions.CostWarning, match=r"rows are those of [\d,]+ pairs, about \d+ s here;"):
+    monkeypatch.setattr(response_costs, "WARNED_SECONDS", 0)
+    expected_message = r"100 rows against 199 background rows are those of 19,900 pairs, about \d+ s here; 100 back"
+    with pytest.warns(response_costs.CostWarning, match=expected_message):
         found = explainer.shap_values(X[:100])
     np.testing.assert_array_equal(found, expected)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib.util
 
 import numpy as np
 import pytest
@@ -75,6 +76,25 @@ def test_estimates_are_said_and_do_not_depend_on_what_is_explained_together(expl
         found = explainer.shap_values(X[:10])
     with pytest.warns(EstimateWarning):
         np.testing.assert_array_equal(explainer.shap_values(X[4:5])[0], found[4])
+
+
+@pytest.mark.parametrize("has_shap", [True, False])
+def test_explanations_hold_standard_errors(explainer_of, has_shap, monkeypatch):
+    if has_shap:
+        pytest.importorskip("shap")
+    else:
+        monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    forest, X = two_classes(), np.random.default_rng(1).normal(size=(30, 8))
+    explainer = explainer_of(forest, X[10:], most=3)
+    values, errors = explainer.shap_values(X[:10], standard_errors=True)
+    with pytest.warns(EstimateWarning):
+        explanation = explainer(X[:10])
+    np.testing.assert_array_equal(explanation.values, values)
+    np.testing.assert_array_equal(explanation.error_std, errors)
+    np.testing.assert_array_equal(explanation[2:4, 1].error_std, errors[2:4, 1])
+    with pytest.warns(EstimateWarning):
+        np.testing.assert_array_equal(explainer(X[3]).error_std, errors[3])
+    assert explainer_of(forest, X[10:])(X[:10]).error_std is None
 
 
 def test_what_has_no_estimates_is_refused(explainer_of):

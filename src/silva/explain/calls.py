@@ -151,6 +151,8 @@ class ExplainerCalls:
             return self._of_first_trees(limit).shap_values(X, y, out=out, **how)
         if sparse_output and out is not None:
             raise ValueError("out holds dense values; pass either out or sparse_output=True")
+        if standard_errors and approximate:
+            raise ValueError("approximate=True has no standard errors; leave one of them out")
         if standard_errors:
             return self._values_and_errors(X, y, out, by_position)
         if check_additivity and self.settings.output != "margin":
@@ -174,12 +176,12 @@ class ExplainerCalls:
 
     def _values_and_errors(self, X: Rows, y: ArrayLike | None, out: Array | None, by_position: bool) -> Any:
         """Values, and their standard errors: of what is not estimated 0."""
-        engine = self._engines.cpu
-        if not isinstance(engine, CoalitionExplainer):
-            values = self.shap_values(X, y, out=out, by_position=by_position)
-            return values, 0 * values
-        rows = self._engines.place(arranged(X, self.game.forest, by_position), "values", y, on_host=True)
-        return engine.values_and_errors(rows, out)
+        rows = self._engines.place(arranged(X, self.game.forest, by_position), "values", y)
+        engine = self._engines.of(rows)
+        if isinstance(engine, CoalitionExplainer):
+            return engine.values_and_errors(rows, out)
+        values = engine.values(rows, out)
+        return values, 0 * values
 
     def _of_first_trees(self, n_trees: int) -> Self:
         """Explain the first trees."""
@@ -432,18 +434,25 @@ class ExplainerCalls:
         -------
         shap.Explanation
             Its fields are values (n, F) or (n, F, k), base_values (n,) or (n, k), data, the rows as given (categories
-            by value; sparse rows made dense), feature_names and, for k > 1 outputs, output_names. If shap is not
-            installed, a dataclass with the same fields. For a single row, there is no row axis.
+            by value; sparse rows made dense), feature_names, for k > 1 outputs output_names and, if values are
+            estimates, their standard errors as error_std. If shap is not installed, a dataclass with the same fields.
+            For a single row, there is no row axis.
         """
-        limit, _ = call_arguments(shap_arguments, self.game.forest.n_trees)
+        limit, approximate = call_arguments(shap_arguments, self.game.forest.n_trees)
         if limit is not None:
             how: Any = shap_arguments | {"tree_limit": None, "by_position": by_position}
             return self._of_first_trees(limit)(X, y, interactions, check_additivity=check_additivity, **how)
+        errors = None
         if interactions:
             values = self.shap_interaction_values(X, y, by_position=by_position, **shap_arguments)
+        elif isinstance(self._engines.cpu, CoalitionExplainer) and not (check_additivity or approximate):
+            values, errors = self.shap_values(X, y, by_position=by_position, standard_errors=True, **shap_arguments)
+            self._engines.cpu.warn_of_estimates(errors)
+            errors = on_host(errors) if errors.any() else None
         else:
             shap_arguments["check_additivity"] = check_additivity
             values = self.shap_values(X, y, by_position=by_position, **shap_arguments)
 
         base_values = base_values_of(self.game.forest, self.settings.output, self.expected_value, len(values), y)
-        return make_explanation(self.game, self.settings, self.n_outputs, X, by_position, on_host(values), base_values)
+        about = self.game, self.settings, self.n_outputs, X, by_position
+        return make_explanation(*about, on_host(values), base_values, errors)

@@ -9,7 +9,6 @@ them by its formula (native/explain/coalitions/cube.h). The values are the mean 
 from __future__ import annotations
 
 import contextlib
-import time
 import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
@@ -22,11 +21,12 @@ from silva.explain.coalition_responses import make_response
 from silva.explain.condensed import merged, settled, stand_ins
 from silva.explain.cpu import checked_result
 from silva.explain.permutations import EstimateWarning, Pairs, estimate
+from silva.explain.response_costs import PROBED, could_be_long, seconds_of, warn_of_cost
 from silva.parallel import cached_property, n_threads
 from silva.progress import counting_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from silva.ensemble import TreeEnsemble
     from silva.explain.game import Game, Settings
@@ -42,15 +42,12 @@ TOLERANCE = 0.01
 GPU_PLAYERS = 32
 """Bits of a mask on a GPU."""
 
-LONG_PAIRS, PROBED = 50_000, 16
-"""Pairs of a call whose time is estimated first, by so many rows and background rows."""
+TOLD_SECONDS = 0.5
+"""Estimated time between two steps of progress."""
 
-WARNED_SECONDS, TOLD_SECONDS, FEW_ROWS = 20.0, 0.5, 100
-"""Estimated time of calls that say before they start what they cost; between two steps of progress; background rows
-that explanations commonly have."""
-
-MASK_BYTES = 2**27
-"""Bytes of the masks of rows that are explained together, and of background rows."""
+MASK_BYTES, CUBE_BYTES = 2**27, 2**31
+"""Bytes of the masks of rows that are explained together, and of background rows; of a thread for the margins of all
+coalitions of a pair."""
 
 COALITIONS_TOGETHER = 2**21
 """Margins of coalitions that are handed to a response in Python together."""
@@ -100,9 +97,10 @@ class CoalitionExplainer:
     has_tables, n_bytes, whole_tables = False, 0, None
 
     def __init__(self, game: Game, settings: Settings) -> None:
-        self.game, self.settings, self.most, self.tolerance = game, settings, MOST, TOLERANCE
+        self.game, self.settings, self.tolerance = game, settings, TOLERANCE
         background = cast("Background", game.background)
         self.response = make_response(settings.output, game.forest)
+        self.most = most_players(max(game.forest.n_outputs, self.response.n))
         self.background = background if game.forest.has_linear_leaves else merged(background, game.forest)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -142,16 +140,20 @@ class CoalitionExplainer:
     def values(self, rows: PlacedRows, out: Array | None = None) -> Array:
         """Values of rows: (n, P) or (n, P, r)."""
         found, errors = self.values_and_errors(rows, out)
+        self.warn_of_estimates(errors)
+        return found
+
+    def warn_of_estimates(self, errors: Array) -> None:
+        """Say which values are estimates, by their standard errors."""
         if largest := errors.max(initial=0):
-            n_estimated = int((errors.reshape(len(rows), -1).max(axis=1) > 0).sum())
+            n_estimated = int((errors.reshape(len(errors), -1).max(axis=1) > 0).sum())
             warnings.warn(
-                f"{n_estimated} of {len(rows)} rows differ from background rows on more than {self.most} features: "
+                f"{n_estimated} of {len(errors)} rows differ from background rows on more than {self.most} features: "
                 f"their values are estimates with standard errors of up to {largest:.2g}; ask for them by "
                 "standard_errors=True, pass groups of features, or rule='rescale'",
                 EstimateWarning,
-                stacklevel=2,
+                stacklevel=3,
             )
-        return found
 
     def values_and_errors(self, rows: PlacedRows, out: Array | None = None) -> tuple[Array, Array]:
         """Values, and their standard errors, 0 where they are exact: (n, P) or (n, P, r) both."""
@@ -177,13 +179,25 @@ class CoalitionExplainer:
         shape = (len(rows), *asked.shape, *([self.response.n] if self.response.n > 1 else []))
         result = checked_result(shape, self.settings.dtype, rows.rows, out)
         distinct, labels, place = self._distinct(rows.rows, rows.labels)
-        parts = list(self._by_chunk(distinct, labels, asked))
+        try:
+            parts = list(self._by_chunk(distinct, labels, asked))
+        except MemoryError as error:
+            raise MemoryError(self._beyond_memory(result)) from error
         found, variance = (np.concatenate(part) for part in zip(*parts, strict=True))
         self._refuse_infinite_values(found)
         result[...] = found.reshape(-1, *shape[1:])[place]
         if asked.kind != "values":
             return result, variance
         return result, np.sqrt(variance).astype(self.settings.dtype).reshape(-1, *shape[1:])[place]
+
+    def _beyond_memory(self, result: Array) -> str:
+        players = min(self.most, self.layout.n_used)
+        n_bytes = cube_bytes(max(self.game.forest.n_outputs, self.response.n), players)
+        return (
+            f"output {self.response.name} takes {n_bytes / 1e6:,.0f} MB for each thread, the margins of all coalitions "
+            f"of {players} features, beside results of {result.nbytes / 1e6:,.0f} MB; pass fewer n_jobs or rows, "
+            "groups of features, or rule='rescale'"
+        )
 
     def _distinct(self, rows: Array, labels: Int32s | None) -> tuple[Array, Int32s | None, Any]:
         """Rows that differ for the forest or in their label, and the place of each row among them."""
@@ -197,53 +211,51 @@ class CoalitionExplainer:
     def _by_chunk(self, rows: Array, places: Int32s | None, asked: Asked) -> Iterator[tuple[Doubles, Doubles]]:
         """Results of some rows after the other, (n, entries * r), and the variances of values."""
         n_entries = int(np.prod(asked.shape)) * self.response.n
-        n_errors = n_entries if asked.kind == "values" else 0
         size = max(1, min(MASK_BYTES // max(1, self.layout.row_bytes), MASK_BYTES // (8 * max(1, n_entries)), 1024))
-        seconds = self._seconds(rows, places, asked) if len(rows) * len(self.background.rows) > LONG_PAIRS else 0.0
-        self._warn_of_cost(seconds, len(rows))
+        seconds = self._seconds(rows, places, asked)
+        warn_of_cost(seconds, len(rows), len(self.background.rows))
         quick = contextlib.nullcontext(lambda _: None)
         with counting_rows(len(rows), "explain") if seconds >= 4 * TOLD_SECONDS else quick as tell:
             size = max(1, min(size, int(len(rows) * TOLD_SECONDS / seconds))) if seconds else size
             for first in range(0, max(1, len(rows)), size):
                 some = rows[first : first + size]
-                yield self._of_rows(some, None if places is None else places[first : first + size], asked, n_errors)
+                labels = None if places is None else places[first : first + size]
+                yield self._of_rows(self._masks(some), len(some), labels, asked, self._background_chunks())
                 tell(len(some))
 
-    def _of_rows(self, rows: Array, places: Int32s | None, asked: Asked, n_errors: int) -> tuple[Doubles, Doubles]:
-        """Results of rows against all background rows, and variances."""
+    def _of_rows(
+        self,
+        masked: Any,
+        n_rows: int,
+        places: Int32s | None,
+        asked: Asked,
+        background: Iterable[tuple[Any, Doubles, int]],
+    ) -> tuple[Doubles, Doubles]:
+        """Results of rows against background rows, and variances of values."""
         n_entries = int(np.prod(asked.shape)) * self.response.n
-        total, variance = np.zeros((len(rows), n_entries)), np.zeros((len(rows), n_errors))
-        masked = self._masks(rows)
-        for against in self._background_chunks():
-            part, n_differ = self._against(masked, len(rows), places, against, asked)
+        n_errors = n_entries if asked.kind == "values" else 0
+        total, variance = np.zeros((n_rows, n_entries)), np.zeros((n_rows, n_errors))
+        for against in background:
+            part, n_differ = self._against(masked, n_rows, places, against, asked)
             total += part
             if (n_differ > self.most).any():
                 self._add_estimates(masked, places, against, asked, n_differ, total, variance)
         return total, variance
 
     def _seconds(self, rows: Array, places: Int32s | None, asked: Asked) -> float:
-        """Estimate the time of a call by some of its pairs, spread over both."""
-        some, others = (slice(None, None, -(-len(of) // PROBED)) for of in (rows, self.background.rows))
-        masked, masks = self._masks(rows[some]), self._masks(self.background.rows[others])
-        share = np.ones(len(self.background.rows[others]))
-        start = time.process_time()  # a busy machine does not count
-        n_rows = len(rows[some])
-        self._against(masked, n_rows, None if places is None else places[some], (masks, share, 0), asked)
-        seconds = (time.process_time() - start) / n_threads(self.settings.n_jobs)
-        return seconds * len(rows) * len(self.background.rows) / (n_rows * len(share))
-
-    def _warn_of_cost(self, seconds: float, n_rows: int) -> None:
-        if seconds < WARNED_SECONDS:
-            return
-        m = len(self.background.rows)
-        fewer = "" if m <= FEW_ROWS else f" {FEW_ROWS} background rows take about {seconds * FEW_ROWS / m:.0f} s;"
-        warnings.warn(
-            f"exact values of {n_rows:,} rows against {m:,} background rows are those of {n_rows * m:,} pairs, about "
-            f"{seconds:.0f} s here;{fewer} with groups, each feature less on which rows differ halves the "
-            "time; rule='rescale' takes about what the margin's values take",
-            CostWarning,
-            stacklevel=2,
-        )
+        """Estimate the time of a long call by some of its pairs, spread over both; 0 for others."""
+        m, players = len(self.background.rows), min(self.layout.n_used, self.most)
+        if not could_be_long(len(rows) * m, players, self.response.n + self.game.forest.n_outputs):
+            return 0.0
+        some, others = (slice(None, None, -(-n // PROBED)) for n in (len(rows), m))
+        few, labels = rows[some], None if places is None else places[some]
+        masked, share = self._masks(few), self.background.weight[others] / self.background.weight[others].sum()
+        against = self._masks(self.background.rows[others]), share, 0
+        threads, first = n_threads(self.settings.n_jobs), None if labels is None else labels[:1]
+        self._of_rows(self._masks(few[:1]), 1, first, asked, [against])  # a first call takes memory of the system
+        of_masks = seconds_of(lambda: self._masks(few), threads) * len(rows) / len(few)
+        of_pairs = seconds_of(lambda: self._of_rows(masked, len(few), labels, asked, [against]), threads)
+        return of_masks + of_pairs * len(rows) * m / (len(few) * len(share))
 
     def _refuse_infinite_values(self, found: Doubles) -> None:
         """Refuse overflows of responses that the core computes."""
@@ -365,8 +377,17 @@ class CoalitionExplainer:
         )
 
 
-class CostWarning(UserWarning):
-    """A call is going to take long."""
+def most_players(n_outputs: int) -> int:
+    """Players on which rows may differ for their values to be exact: `MOST`, fewer of many outputs."""
+    most = MOST
+    while cube_bytes(n_outputs, most) > CUBE_BYTES:
+        most -= 1
+    return most
+
+
+def cube_bytes(n_outputs: int, n_players: int) -> int:
+    """Bytes of a thread for all coalitions of so many players: a cube an output, and two to compute them."""
+    return (n_outputs + 2) * 8 << n_players
 
 
 def stand_in_columns(rows: Array, forest: TreeEnsemble) -> list[Array]:

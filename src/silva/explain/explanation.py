@@ -43,6 +43,8 @@ class Explanation:
     feature_names : list of str; of a single feature its name
     output_names : list of str, or None
         Names of k > 1 outputs: classes where the model has them; of a single one its name.
+    error_std : of the values' shape, or None
+        Standard errors of values that are estimates, 0 of exact ones; None where all values are exact.
     """
 
     values: Array
@@ -50,6 +52,7 @@ class Explanation:
     data: Array
     feature_names: list[str] | str
     output_names: list[str] | str | None = None
+    error_std: Array | None = None
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -74,6 +77,8 @@ class Explanation:
             "base_values": _taken(self.base_values, [axis for axis in axes if axis != "features"], places),
             "data": _taken(self.data, [axis for axis in axes if axis != "outputs"][: self.data.ndim], places),
         }
+        if self.error_std is not None:
+            taken["error_std"] = _taken(self.error_std, axes, places)
         for axis, field in (("features", "feature_names"), ("outputs", "output_names")):
             if axis in places:
                 found = np.array(names[axis], object)[places[axis]]
@@ -130,7 +135,14 @@ def _taken(array: Array, axes: Sequence[str], places: dict[str, Any]) -> Any:
 
 
 def make_explanation(
-    game: Game, settings: Settings, n_outputs: int, X: Any, by_position: bool, values: Array, base_values: Doubles
+    game: Game,
+    settings: Settings,
+    n_outputs: int,
+    X: Any,
+    by_position: bool,
+    values: Array,
+    base_values: Doubles,
+    errors: Array | None = None,
 ) -> Any:
     """Wrap the values of rows into shap.Explanation, or into the dataclass above where shap is not installed."""
     forest, players = game.forest, game.players
@@ -143,10 +155,11 @@ def make_explanation(
     outputs = list(settings.output_names or output_names(forest, n_outputs))
     named = outputs if len(outputs) > 1 else None
     if importlib.util.find_spec("shap") is None:
-        return Explanation(values, base_values, data, names, named)
+        return Explanation(values, base_values, data, names, named, errors)
     import shap
 
-    return shap.Explanation(values=values, base_values=base_values, data=data, feature_names=names, output_names=named)
+    names_of_axes = {"feature_names": names, "output_names": named}
+    return shap.Explanation(values=values, base_values=base_values, data=data, error_std=errors, **names_of_axes)
 
 
 def base_values_of(
