@@ -12,6 +12,7 @@ _PUBLIC = {
     "Neighbors": "silva.neighbors",
     "TreeExplainer": "silva.explain",
     "TreeSearch": "silva.grow",
+    "effects": "silva.inspection",
     "export_c": "silva.display.code",
     "export_excel": "silva.display.code",
     "export_python": "silva.display.code",

@@ -6,7 +6,7 @@ from silva.display.tree_plot import plot_tree
 from silva.explain import Explainer, TreeExplainer
 from silva.forest import Forest
 from silva.grow import ModelTreeClassifier, ModelTreeEnsembleRegressor, ModelTreeRegressor, TreeSearch
-from silva.inspection import partial_dependence, permutation_importance
+from silva.inspection import effects, partial_dependence, permutation_importance
 from silva.loading import load
 from silva.neighbors import LeafEncoder, Neighbors
 
@@ -21,6 +21,7 @@ __all__ = [
     "TreeExplainer",
     "TreeSearch",
     "__version__",
+    "effects",
     "export_c",
     "export_excel",
     "export_python",

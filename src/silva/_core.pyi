@@ -172,6 +172,25 @@ class _SubtreeTables:
         self, rows: NDArray[Any], places: NDArray[np.int32], out: NDArray[Any], adds: bool, n_threads: int
     ) -> None: ...
 
+def effect_sums(
+    forest: object,
+    rows: NDArray[Any],
+    weights: NDArray[np.float64] | None,
+    grid: NDArray[Any],
+    points: NDArray[Any],
+    place: NDArray[np.int32],
+    pair_place: NDArray[np.int32],
+    n_points: NDArray[np.int32],
+    first_main: NDArray[np.int64],
+    first_joint: NDArray[np.int64],
+    total: NDArray[np.float64],
+    main: NDArray[np.float64],
+    joint: NDArray[np.float64],
+    row_main: NDArray[np.float64],
+    row_joint: NDArray[np.float64],
+    n_threads: int,
+) -> None: ...
+
 class PatternWalk:
     def __init__(
         self,

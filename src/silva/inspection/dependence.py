@@ -138,12 +138,17 @@ def _axis(
 ) -> tuple[Array, Array]:
     """Grid of one feature: values as users know them, and as the forest's rows hold them."""
     if feature in custom:
-        return _custom(rows, feature, np.asarray(custom[feature]))
+        return custom_grid(rows, feature, np.asarray(custom[feature]))
     return grid_of(rows, feature, percentiles, resolution)
 
 
-def grid_of(rows: ChangingRows, feature: int, percentiles: tuple[float, float], resolution: int) -> tuple[Array, Array]:
-    """Evenly spaced numbers between two quantiles, or all values that are few or categories."""
+def grid_of(
+    rows: ChangingRows, feature: int, percentiles: tuple[float, float], resolution: int, spread: bool = False
+) -> tuple[Array, Array]:
+    """Evenly spaced numbers between two quantiles, or all values that are few or categories.
+
+    Where both quantiles are one number, or one is infinite, `spread` takes distinct values instead of an error.
+    """
     table = rows.forest.categories and rows.forest.categories[feature]
     shown, codes = rows.values_of(feature)
     if not len(codes):
@@ -152,6 +157,9 @@ def grid_of(rows: ChangingRows, feature: int, percentiles: tuple[float, float], 
         return shown, codes
     values = rows.shown[:, feature].astype(np.float64)
     low, high = _quantiles(values[~np.isnan(values)], percentiles)
+    if spread and not (np.isfinite([low, high]).all() and not np.allclose(low, high)):
+        some = np.linspace(0, len(codes) - 1, resolution).astype(int)
+        return shown[some], codes[some]
     if np.allclose(low, high):
         raise ValueError(
             f"percentiles {percentiles} of feature {feature} are both {low:.6g}; pass percentiles further apart"
@@ -160,7 +168,7 @@ def grid_of(rows: ChangingRows, feature: int, percentiles: tuple[float, float], 
     return grid, grid
 
 
-def _custom(rows: ChangingRows, feature: int, given: Array) -> tuple[Array, Array]:
+def custom_grid(rows: ChangingRows, feature: int, given: Array) -> tuple[Array, Array]:
     """Values of the user's own; those of categories must occur in X."""
     if given.ndim != 1 or not len(given):
         raise ValueError(f"custom_values of feature {feature} has shape {given.shape}, expected (points,)")

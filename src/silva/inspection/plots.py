@@ -14,13 +14,16 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
-MOST_LINES, MOST_NAMES, MOST_FEATURES = 50, 12, 20
-"""Lines of single rows, names of categories side by side, and features of a picture."""
+MOST_LINES, MOST_NAMES, MOST_FEATURES, COLUMNS = 50, 12, 20, 4
+"""Lines of single rows, names of categories side by side, features of a picture, and pictures side by side."""
 
 
 class Dependence(Bunch):
     """Partial dependence of one or two features."""
+
+    label = "mean prediction"
 
     def plot(self, ax: Axes | None = None, output: int = 0) -> Axes:
         """Draw the mean prediction, with the middle 80 % of the rows and lines of some where these are known.
@@ -35,10 +38,16 @@ class Dependence(Bunch):
         -------
         matplotlib Axes
         """
-        ax = _axes(ax)
-        with _plain():
+        ax = axes_of(ax)
+        with plain():
             (_two if len(self["grid_values"]) == 2 else _one)(self, ax, output)
         return ax
+
+
+class LocalEffect(Dependence):
+    """Accumulated local effects of one or two features."""
+
+    label = "accumulated local effect"
 
 
 class Importance(Bunch):
@@ -57,26 +66,28 @@ class Importance(Bunch):
         -------
         matplotlib Axes
         """
-        ax = _axes(ax)
+        ax = axes_of(ax)
         order = np.argsort(self["importances_mean"], kind="stable")[-MOST_FEATURES:]
-        with _plain():
+        with plain():
             ax.barh(range(len(order)), self["importances_mean"][order], xerr=self["importances_std"][order])
             ax.set_yticks(range(len(order)), [shown(self.names[place]) for place in order])
             ax.set_xlabel("decrease of the score")
         return ax
 
 
-def _axes(ax: Axes | None) -> Axes:
+def axes_of(ax: Axes | None) -> Axes:
+    """Given axes, or new ones."""
     pyplot = import_extra("matplotlib.pyplot", "plot", "pictures need matplotlib")
     made: Axes = pyplot.subplots(layout="constrained")[1] if ax is None else ax
     return made
 
 
-def _plain() -> Any:
+def plain() -> Any:
+    """Set matplotlib up to show names as they are."""
     return import_extra("matplotlib", "plot", "pictures need matplotlib").rc_context(PICTURE)
 
 
-def _one(result: Bunch, ax: Axes, output: int) -> None:
+def _one(result: Dependence, ax: Axes, output: int) -> None:
     [grid], each = result["grid_values"], result.get("individual")
     mean = result["average"][output] if "average" in result else each[output].mean(axis=0)  # type: ignore[index]
     is_text = np.asarray(grid).dtype.kind not in "fiub"
@@ -94,17 +105,38 @@ def _one(result: Bunch, ax: Axes, output: int) -> None:
         step = max(1, len(grid) // MOST_NAMES)
         ax.set_xticks(x[::step], [shown(str(name)) for name in grid[::step]], rotation=30, ha="right")
     ax.set_xlabel(shown(str(result["feature_names"][0])))
-    ax.set_ylabel("mean prediction")
+    ax.set_ylabel(result.label)
 
 
-def _two(result: Bunch, ax: Axes, output: int) -> None:
+def _two(result: Dependence, ax: Axes, output: int) -> None:
     first, second = result["grid_values"]
     mean = result["average"][output] if "average" in result else result["individual"][output].mean(axis=0)
     places = [np.arange(len(grid)) if np.asarray(grid).dtype.kind not in "fiub" else grid for grid in (first, second)]
     mesh = ax.pcolormesh(*places, np.asarray(mean).T, shading="nearest", cmap="viridis")
-    ax.figure.colorbar(mesh, ax=ax, label="mean prediction")
+    ax.figure.colorbar(mesh, ax=ax, label=result.label)
     for grid, place, set_ticks in ((first, places[0], ax.set_xticks), (second, places[1], ax.set_yticks)):
         if place is not grid:
             set_ticks(place, [shown(str(name)) for name in grid])
     ax.set_xlabel(shown(str(result["feature_names"][0])))
     ax.set_ylabel(shown(str(result["feature_names"][1])))
+
+
+def plot_effects(curves: Sequence[Dependence], surfaces: Sequence[Dependence], output: int) -> Figure:
+    """Draw curves with one scale, then surfaces."""
+    pyplot = import_extra("matplotlib.pyplot", "plot", "pictures need matplotlib")
+    curves = curves[:MOST_FEATURES]
+    lines = [-(-len(some) // COLUMNS) for some in (curves, surfaces)]
+    with plain():
+        size = (4 * COLUMNS, 3 * sum(lines))
+        figure, axes = pyplot.subplots(sum(lines), COLUMNS, figsize=size, layout="constrained", squeeze=False)
+        of_curves, of_surfaces = axes[: lines[0]].ravel(), axes[lines[0] :].ravel()
+        for some, places in ((curves, of_curves), (surfaces, of_surfaces)):
+            for one, ax in zip(some, places, strict=False):
+                one.plot(ax, output)
+            for ax in places[len(some) :]:
+                ax.set_visible(False)
+        limits = [ax.get_ylim() for ax in of_curves[: len(curves)]]
+        for ax in of_curves:
+            ax.set_ylim(min(low for low, _ in limits), max(high for _, high in limits))
+    drawn: Figure = figure
+    return drawn

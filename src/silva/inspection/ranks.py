@@ -51,12 +51,17 @@ class Ranks:
 
     def column(self, feature: int, values: Array) -> Array:
         """Ranks of a feature's values; NaN where one is missing."""
-        forest, numbers = self._forest, values.astype(np.float64)
-        if forest.zero_threshold > 0:
-            numbers[np.abs(numbers) <= forest.zero_threshold] = 0
-        if len(forest.zero_missing) and forest.zero_missing[feature]:
-            numbers[numbers == 0] = np.nan
+        numbers = settled(self._forest, feature, values.astype(np.float64))
         if feature not in self._thresholds:
             return numbers
         ranks = np.searchsorted(self._thresholds[feature], numbers, side="right")
         return np.where(np.isnan(numbers), np.nan, ranks)
+
+
+def settled(forest: TreeEnsemble, feature: int, values: Doubles) -> Doubles:
+    """Numbers as the forest compares them: small ones as 0, and NaN where zeros are missing; in place."""
+    if forest.zero_threshold > 0:
+        values[np.abs(values) <= forest.zero_threshold] = 0
+    if len(forest.zero_missing) and forest.zero_missing[feature]:
+        values[values == 0] = np.nan
+    return values

@@ -99,6 +99,24 @@ class ChangingRows:
             return np.asarray(on_host(found))
         return np.asarray(self._repeated.predict_rows(self._rows, output, self._n_jobs))
 
+    def replaced(self, columns: dict[int, Array], output: str) -> Array:
+        """Predictions with other values in some columns."""
+        kept = {feature: self._rows[:, feature].copy() for feature in columns}
+        try:
+            for feature, values in columns.items():
+                with self._on_device():
+                    self._rows[:, feature] = self._placed(feature, values)
+            return self.responses(output)
+        finally:
+            for feature, column in kept.items():
+                self._rows[:, feature] = column
+
+    def _placed(self, feature: int, values: Array) -> Any:
+        """Values as `_rows` holds them, where it does."""
+        if self._ranks:
+            return self._ranks.column(feature, values)
+        return import_cupy().asarray(values) if self._gpu is not None else values
+
     def on_grid(self, features: Sequence[int], grid: Array, output: str) -> Iterator[tuple[slice, slice, Array]]:
         """Predictions with each point (a value per feature) of the grid: some rows, some points, and (rows, points, k).
 

@@ -32,6 +32,7 @@ void bind_gpu_tables(nanobind::module_&);
 void bind_tape(nanobind::module_&);
 void bind_paths(nanobind::module_&);
 void bind_grow(nanobind::module_&);
+void bind_inspection(nanobind::module_&);
 
 static int usable_cores() {
 #ifdef __linux__
@@ -65,7 +66,7 @@ NB_MODULE(_core, module) {
              "Threads of a call that asks for none: OMP_NUM_THREADS, or the cores of the process.");
   for (const auto bind : {bind_forest, bind_sparse, bind_categories, bind_statistics, bind_evaluate, bind_nodes,
                           bind_predictor, bind_explain, bind_patterns, bind_coalitions, bind_tables, bind_row_explainer,
-                          bind_gpu_tables, bind_tape, bind_paths, bind_grow, bind_neighbors})
+                          bind_gpu_tables, bind_tape, bind_paths, bind_grow, bind_neighbors, bind_inspection})
     bind(module);
 #ifdef __linux__
   bind_gpu_calls(module);
