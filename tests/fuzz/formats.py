@@ -19,7 +19,7 @@ from silva.readers.ubjson import decode
 from silva.storage import ATTACHED, MAGIC, PREFIX, _padding
 from silva.writers.onnx import onnx_bytes
 from tests.example_forests import empty_forest, whole_forest, with_models
-from tests.fuzz import protobuf, ubjson
+from tests.fuzz import checkpoints, protobuf, ubjson
 from tests.fuzz.mutators import FLOATS, INTEGERS, mutate_bytes, mutate_document, mutate_text, pick
 from tests.strategies import Options, full_forest, random_forest, random_rows
 
@@ -27,7 +27,7 @@ FOLDERS = (Path(__file__).parent / "seeds", Path(__file__).parent.parent / "read
 METADATA = 14
 """Field of a model's metadata in ONNX."""
 
-SUFFIXES = (".json", ".ubj", ".txt", ".cbm", ".onnx", ".silva", ".explainer")
+SUFFIXES = (".json", ".ubj", ".txt", ".cbm", ".onnx", ".treelite", ".silva", ".explainer")
 
 
 def find_seeds(only="*"):
@@ -95,7 +95,7 @@ def saved(forest):
 def mutate(rng, suffix, seeds):
     """One of the seeds of a format, changed."""
     data, other = pick(rng, seeds), pick(rng, seeds)
-    if rng.random() < 0.25:
+    if suffix != ".treelite" and rng.random() < 0.25:
         return mutate_bytes(rng, data, other)
     return MUTATORS[suffix](rng, data, other)
 
@@ -180,6 +180,11 @@ def _mutate_note(rng, fields, entry):
         return entry
 
 
+def mutate_treelite(rng, data, _):
+    """A checkpoint with other fields: its bytes are not silva's to read."""
+    return checkpoints.mutate(rng, data)
+
+
 def mutate_silva(rng, data, other):
     """Header or arrays with other values, and checksums that fit; or what one of them misses."""
     version, header, arrays = split_silva(data)
@@ -249,6 +254,7 @@ MUTATORS = {
     ".txt": mutate_txt,
     ".cbm": mutate_cbm,
     ".onnx": mutate_onnx,
+    ".treelite": mutate_treelite,
     ".silva": mutate_silva,
     ".explainer": mutate_explainer,
 }

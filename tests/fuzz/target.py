@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 import numpy as np
+import treelite
 
 import silva
 from tests.oracles import evaluate
@@ -36,7 +37,8 @@ def attack(path, original):
     original : list of bytes
         Files of its format that are whole.
     """
-    return attack_explainer(path, original) if path.suffix == ".explainer" else attack_forest(path, original)
+    attacks = {".explainer": attack_explainer, ".treelite": attack_treelite}
+    return attacks.get(path.suffix, attack_forest)(path, original)
 
 
 def attack_forest(path, original):
@@ -47,6 +49,25 @@ def attack_forest(path, original):
         check_refusal(error, str(path))
         return "refused"
     refuse_pieces(path.read_bytes(), original)
+    return hold_to_promises(forest)
+
+
+def attack_treelite(path, _):
+    """Attack a checkpoint that treelite itself takes."""
+    try:
+        model = treelite.Model.deserialize_bytes(path.read_bytes())
+    except treelite.TreeliteError:
+        return "refused"
+    try:
+        forest = silva.load(model)
+    except REFUSALS as error:
+        check_refusal(error, "the treelite.Model")
+        return "refused"
+    return hold_to_promises(forest)
+
+
+def hold_to_promises(forest):
+    """Compare what loads with the oracle, and explain it."""
     if forest.n_features > MOST_FEATURES or forest.n_nodes > MOST_NODES:
         return "loaded"
     if forest.ensemble.transform is not None:

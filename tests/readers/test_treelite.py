@@ -303,10 +303,18 @@ def test_covers():
     np.testing.assert_array_equal(silva.load(build(nodes)).ensemble.cover, [0, 0, 0])
 
 
+OF_MODEL = {"target_id", "class_id", "postprocessor", "num_class", "ratio_c"}
+
+
+def make_classes():
+    X = np.arange(9.0)[:, None]
+    return X, X[:, 0] > 4
+
+
 def edited(**fields):
     model = build(stump("<", 0.5))
     for name, value in fields.items():
-        holder = model.get_header_accessor() if name in {"target_id", "class_id", "postprocessor"} else None
+        holder = model.get_header_accessor() if name in OF_MODEL else None
         (holder or model.get_tree_accessor(0)).set_field(name, value)
     return model
 
@@ -320,6 +328,15 @@ CORRUPTIONS = {
     "class beyond": ({"class_id": np.array([4], np.int32)}, ValueError, "tree 0 adds to class 4 of target 0"),
     "NaN leaf": ({"leaf_value": np.array([0, np.nan, 1])}, ValueError, "leaf_value holds NaN"),
     "NaN threshold": ({"threshold": np.array([np.nan, 0, 0])}, ValueError, "threshold of node 0 is NaN"),
+    "few targets": ({"target_id": np.array([], np.int32)}, ValueError, "'target_id' has 0 entries for 1 trees"),
+    "many classes": ({"num_class": np.array([2**31 - 1], np.int32)}, ValueError, "classes of its targets and not as m"),
+    "no classes": ({"num_class": np.array([0], np.int32)}, ValueError, "it has \\[0\\] classes"),
+    "no operators": ({"cmp": np.array([], np.int8)}, ValueError, "'cmp' does not have one entry per node"),
+    "ratio": (
+        {"ratio_c": np.zeros(1, np.float32), "postprocessor": "exponential_standard_ratio"},
+        ValueError,
+        "the treelite.Model is not valid: 'ratio_c' is 0",
+    ),
     "postprocessor": ({"postprocessor": "magic"}, NotImplementedError, "the postprocessor 'magic' is not supported"),
 }
 
@@ -338,8 +355,22 @@ def test_corrupt_category_lists():
     with pytest.raises(ValueError, match="a split lists category 33554432, expected less than 2\\^24"):
         silva.load(model)
     tree.set_field("category_list_end", np.array([7, 7, 7], np.uint64))
-    with pytest.raises(ValueError, match="a split lists categories that do not exist"):
+    with pytest.raises(ValueError, match="a node has entries of 'category_list' that do not exist"):
         silva.load(model)
+    for short in ([7, 7], []):
+        tree.set_field("category_list_end", np.array(short, np.uint64))
+        with pytest.raises(ValueError, match="'category_list_begin' does not have one entry per node"):
+            silva.load(model)
+
+
+def test_corrupt_leaf_vectors():
+    model = treelite.sklearn.import_model(ensemble.RandomForestClassifier(1, max_depth=1).fit(*make_classes()))
+    tree = model.get_tree_accessor(0)
+    end = tree.get_field("leaf_vector_end")
+    for changed, message in ((end + np.uint64(1), "entries of 'leaf_vector' that do not"), (end[:2], "one entry per")):
+        tree.set_field("leaf_vector_end", changed)
+        with pytest.raises(ValueError, match=message):
+            silva.load(model)
 
 
 def test_softmax_of_several_targets_is_refused():

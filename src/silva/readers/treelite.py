@@ -68,6 +68,8 @@ def read(model: Model) -> TreeEnsemble:
         return _Reader(model).forest()
     except ValueError as error:
         raise ValueError(f"the treelite.Model is not valid: {error}") from error
+    except NotImplementedError as error:
+        raise NotImplementedError(f"the treelite.Model is not supported: {error}") from error
 
 
 def predict(model: Model, X: object) -> Array:
@@ -86,14 +88,24 @@ class _Reader:
         self.model = model
         self.header = model.get_header_accessor().get_field
         if (major := int(self.header("major_ver")[0])) != NEWEST_MAJOR:
-            raise NotImplementedError(f"models of treelite {major} are not supported, those of {NEWEST_MAJOR} are")
+            raise NotImplementedError(f"it is of treelite {major}, models of {NEWEST_MAJOR} are supported")
         self.n_classes = self.header("num_class").tolist()
         self.n_outputs = sum(self.n_classes)
         self.width = max(self.n_classes, default=0)
-        self.trees = [model.get_tree_accessor(tree).get_field for tree in range(model.num_tree)]
+        self.trees = [_fields(model, tree) for tree in range(model.num_tree)]
         if not self.trees:
             raise ValueError("it holds no trees")
         self.counts = np.array([int(tree("num_nodes")[0]) for tree in self.trees])
+        self._check_outputs()
+
+    def _check_outputs(self) -> None:
+        """Raise ValueError unless the header has what it announces for each class and tree."""
+        n_scores = len(self.n_classes) * self.width
+        if min(self.n_classes, default=0) < 1 or len(self.header("base_scores")) != n_scores:
+            raise ValueError(f"it has {self.n_classes} classes of its targets and not as many 'base_scores'")
+        for name in ("target_id", "class_id"):
+            if (n_entries := len(self.header(name))) != len(self.trees):
+                raise ValueError(f"{name!r} has {n_entries} entries for {len(self.trees)} trees")
 
     def forest(self) -> TreeEnsemble:
         values, tree_output = self._values()
@@ -173,7 +185,7 @@ class _Reader:
         is_set = self._column("node_type") == CATEGORICAL
         if not is_set.any():
             return None, {}
-        lists = [part for tree in self.trees if len(tree("category_list_begin")) for part in _category_lists(tree)]
+        lists = [part for tree in self.trees for part in _category_lists(tree)]
         listed_right = self._column("category_list_right_child")[is_set] != 0
         lefts = []
         for categories, is_right in zip(lists, listed_right, strict=True):
@@ -240,7 +252,9 @@ class _Reader:
         if name in {"sigmoid", "multiclass_ova"}:
             scale = float(self.header("sigmoid_alpha")[0])
         elif name == "exponential_standard_ratio":
-            scale = -1 / float(self.header("ratio_c")[0])
+            if not (ratio := float(self.header("ratio_c")[0])):
+                raise ValueError("'ratio_c' is 0")
+            scale = -1 / ratio
         is_classifier = int(self.header("task_type")[0]) in {BINARY, MULTICLASS}
         labels = tuple(np.arange(max(n, 2)) for n in self.n_classes)
         return {
@@ -252,25 +266,50 @@ class _Reader:
         }
 
 
+def _fields(model: Model, tree: int) -> Fields:
+    """Read fields of a tree by name."""
+    fields = model.get_tree_accessor(tree)
+
+    def read_field(name: str) -> Array:
+        try:
+            found: Array = fields.get_field(name)
+        except RuntimeError as error:  # treelite shows no empty field of its smallest type
+            raise ValueError(f"{name!r} does not have one entry per node") from error
+        return found
+
+    return read_field
+
+
 def _category_lists(tree: Fields) -> list[Int64s]:
     """List the categories of each categorical split of a tree."""
+    nodes = np.flatnonzero(tree("node_type") == CATEGORICAL)
+    if not len(nodes):
+        return []
     categories = tree("category_list").astype(np.int64)
-    begin, end = tree("category_list_begin").astype(np.int64), tree("category_list_end").astype(np.int64)
-    if (begin > end).any() or (len(end) and end.max() > len(categories)):
-        raise ValueError("a split lists categories that do not exist")
-    return [categories[begin[node] : end[node]] for node in np.flatnonzero(tree("node_type") == CATEGORICAL)]
+    begin, end = _bounds(tree, "category_list", len(categories))
+    return [categories[begin[node] : end[node]] for node in nodes]
+
+
+def _bounds(tree: Fields, name: str, n_entries: int) -> tuple[Int64s, Int64s]:
+    """First entry of each node in a list of a tree, and the one behind its last."""
+    begin, end = tree(f"{name}_begin").astype(np.int64), tree(f"{name}_end").astype(np.int64)
+    if not len(begin) == len(end) == len(tree("cleft")):
+        raise ValueError(f"'{name}_begin' does not have one entry per node")
+    if (begin < 0).any() or (begin > end).any() or end.max(initial=0) > n_entries:
+        raise ValueError(f"a node has entries of {name!r} that do not exist")
+    return begin, end
 
 
 def _leaf_vectors(tree: Fields, width: int) -> Doubles:
     """Vector of each leaf of a tree; zeros at splits."""
     values = tree("leaf_vector").astype(np.float64)
-    begin, end = tree("leaf_vector_begin").astype(np.int64), tree("leaf_vector_end").astype(np.int64)
     leaves = np.flatnonzero(tree("cleft") < 0)
     result = np.zeros((len(tree("cleft")), width))
     if not len(values) and width == 1:
         result[leaves, 0] = tree("leaf_value")[leaves]
         return result
-    if (end[leaves] - begin[leaves] != width).any() or (len(leaves) and end[leaves].max() > len(values)):
+    begin, end = _bounds(tree, "leaf_vector", len(values))
+    if (end[leaves] - begin[leaves] != width).any():
         raise ValueError(f"a leaf does not hold {width} values")
     result[leaves] = values[begin[leaves, None] + np.arange(width)]
     return result

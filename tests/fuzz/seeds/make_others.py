@@ -1,10 +1,14 @@
-"""Write ONNX's, CatBoost's and LightGBM's models; run once, from the root: python -m tests.fuzz.seeds.make_others."""
+"""Models of ONNX, CatBoost, LightGBM and treelite; run once, from the root: python -m tests.fuzz.seeds.make_others."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import lightgbm as lgb
+import numpy as np
+import treelite
+import xgboost as xgb
+from sklearn import ensemble
 
 from tests.readers import onnx_models
 from tests.readers.lightgbm_models import make_data, train
@@ -33,6 +37,27 @@ def onnx_seeds():
     }
 
 
+def treelite_seeds():
+    """Checkpoints with numbers and vectors in leaves, sets of categories, several targets, and averages."""
+    X, y = make_data()
+    several = np.column_stack([np.digitize(y, [0, 1]), y > 0.5])
+    sets = {"min_data_per_group": 5, "cat_smooth": 1, "verbose": -1, "num_leaves": 5}
+    boosted = lgb.train(sets, lgb.Dataset(X, y, categorical_feature=[4]), 2)
+    forest = {"n_estimators": 3, "max_depth": 3, "random_state": 0}
+    classes = xgb.train(
+        {"objective": "multi:softprob", "num_class": 3, "max_depth": 2}, xgb.DMatrix(X, several[:, 0]), 2
+    )
+    X = np.nan_to_num(X)
+    sklearn, of_library = treelite.sklearn.import_model, treelite.frontend
+    return {
+        "numbers": of_library.from_lightgbm(boosted),
+        "classes": of_library.from_xgboost(classes),
+        "average": sklearn(ensemble.RandomForestRegressor(**forest).fit(X, y)),
+        "targets": sklearn(ensemble.RandomForestClassifier(**forest).fit(X, several)),
+        "boosted": sklearn(ensemble.GradientBoostingClassifier(**forest).fit(X, several[:, 0])),
+    }
+
+
 if __name__ == "__main__":
     for name, model in onnx_seeds().items():
         (FOLDER / f"onnx-{name}.onnx").write_bytes(model.SerializeToString())
@@ -43,5 +68,7 @@ if __name__ == "__main__":
         )
         model.save_model(str(FOLDER / f"{stem}.cbm"))
         model.save_model(str(FOLDER / f"{stem}.json"), format="json")
+    for name, model in treelite_seeds().items():
+        (FOLDER / f"treelite-{name}.treelite").write_bytes(model.serialize_bytes())
     path = FOLDER / f"lightgbm-{lgb.__version__}-linear.txt"
     train(make_data(), {"linear_tree": True}, n_trees=3).save_model(path)
