@@ -1,4 +1,4 @@
-"""The command line: `silva grow | predict | explain | report | bench | info | demo`."""
+"""The command line: `silva grow | predict | explain | neighbors | report | bench | info | demo`."""
 
 from __future__ import annotations
 

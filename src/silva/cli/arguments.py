@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import get_args
 
 from silva import __version__
-from silva.cli import bench, commands, demo, grow, plot, report
+from silva.cli import bench, commands, demo, grow, neighbors, plot, report
 from silva.cli.parser import Parser
 from silva.cli.tables.formats import FORMATS
 from silva.cli.values import (
@@ -79,6 +79,7 @@ def make_parser() -> Parser:
 
     _add_explain(_command(subparsers, "explain", "explain every row of a file by SHAP values", EXPLAIN))
 
+    neighbors.add_parser(subparsers, _add_files)
     report.add_parser(subparsers, _add_model, DATA)
     plot.add_parser(subparsers, _add_model, DATA)
 

@@ -38,12 +38,12 @@ def predict(options: argparse.Namespace) -> None:
     """Run `silva predict`."""
     import silva
 
-    _check_output(options)
+    check_table(options)
     forest = silva.load(options.model, format=options.format)
     width = forest.n_trees if options.output == "leaf" else forest.n_outputs
 
     mapper = forest.mapper(options.output, options.columns, options.inputs, options.device, _threads(options))
-    _transform(options, forest.ensemble, mapper, width)
+    transform(options, forest.ensemble, mapper, width)
 
 
 def explain(options: argparse.Namespace) -> None:
@@ -52,7 +52,7 @@ def explain(options: argparse.Namespace) -> None:
     from silva.explain.mapper import check_features, player_names
     from silva.explain.stored import holds_explainer
 
-    _check_output(options, inputs(options.background) if options.background else ())
+    check_table(options, inputs(options.background) if options.background else ())
     forest = silva.load(options.model, format=options.format)
     background = options.background and read_features(options.background, options, forest.ensemble, sys.maxsize)
     if background is None and holds_explainer(options.model):
@@ -72,10 +72,10 @@ def explain(options: argparse.Namespace) -> None:
     _check_top(options, forest.ensemble)
     mapper = explainer.mapper(output, options.columns, options.inputs, options.features, _threads(options))
     if options.top is None:
-        _transform(options, forest.ensemble, mapper, mapper.n_results, mapper.metadata)
+        transform(options, forest.ensemble, mapper, mapper.n_results, mapper.metadata)
         return
     players = [name for name in player_names(explainer) if options.features is None or name in options.features]
-    _transform(options, forest.ensemble, strongest_of(mapper, players, options.top), mapper.n_results)
+    transform(options, forest.ensemble, strongest_of(mapper, players, options.top), mapper.n_results)
 
 
 def _check_top(options: argparse.Namespace, forest: TreeEnsemble) -> None:
@@ -92,11 +92,14 @@ def info(options: argparse.Namespace) -> None:
     """Run `silva info`."""
     import silva
     from silva.explain.stored import holds_explainer
+    from silva.neighbors.stored import holds_neighbors
 
     for name, fact in forest_facts(silva.load(options.model, format=options.format).ensemble).items():
         print(f"{name:<10}{fact}")
     if holds_explainer(options.model):
         print(f"{'explainer':<10}{silva.Explainer.load(options.model)!r}")
+    if holds_neighbors(options.model):
+        print(f"{'neighbors':<10}{silva.Neighbors.load(options.model, mmap=True)!r}")
 
 
 def _threads(options: argparse.Namespace) -> int | None:
@@ -105,7 +108,7 @@ def _threads(options: argparse.Namespace) -> int | None:
     return 1 if threads is None and options.scheduler is not None else threads
 
 
-def _check_output(options: argparse.Namespace, more: Iterable[Path] = ()) -> None:
+def check_table(options: argparse.Namespace, more: Iterable[Path] = ()) -> None:
     """Raise before any work unless the output can be written; it is never an input."""
     source = find(options.data)
     if options.scheduler is not None:
@@ -122,7 +125,7 @@ def _check_output(options: argparse.Namespace, more: Iterable[Path] = ()) -> Non
         check_output(options.out, (options.model, *source.files, *more))
 
 
-def _transform(
+def transform(
     options: argparse.Namespace, forest: TreeEnsemble, mapper: Any, width: int, metadata: dict[str, Any] | None = None
 ) -> None:
     """Read the data in batches, write what the mapper makes of each."""
@@ -172,6 +175,17 @@ def read_features(data: Path, options: argparse.Namespace, forest: TreeEnsemble,
         if n_rows >= most_rows:
             break
     return import_pyarrow().Table.from_batches(parts)
+
+
+def read_column(source: Path, name: str, options: argparse.Namespace, most_rows: int) -> list[Any]:
+    """Read the target of a table."""
+    reader = TableReader(source, dialect_of(options))
+    reader.check_columns([name])
+    parts = [batch.column(0) for batch in reader.batches([name], [], [], min(MOST_ROWS, most_rows))]
+    values = [value for part in parts for value in part.to_pylist()][:most_rows]
+    if None in values:
+        raise ValueError(f"column {name!r} of {source} has no value in row {values.index(None)}; leave such rows out")
+    return values
 
 
 def _batch_rows(row_bytes: int) -> int:

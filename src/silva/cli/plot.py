@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from silva.cli.report import read_column
 from silva.cli.values import REPLACED, add_dialect, names, positive, rows_source
 
 if TYPE_CHECKING:
@@ -61,7 +60,7 @@ def picture(text: str) -> Path:
 def run(options: argparse.Namespace) -> None:
     """Run `silva plot`."""
     import silva
-    from silva.cli.commands import read_features
+    from silva.cli.commands import read_column, read_features
     from silva.cli.tables.sources import find
     from silva.extras import import_extra
     from silva.files import check_output, replacing
@@ -73,7 +72,7 @@ def run(options: argparse.Namespace) -> None:
     pyplot.switch_backend("Agg")
     forest, most = silva.load(options.model, format=options.format), options.rows or sys.maxsize
     X = None if options.data is None else read_features(options.data, options, forest.ensemble, most)
-    y = None if options.target is None else read_column(options, most)
+    y = None if options.target is None else read_column(options.data, options.target, options, most)
     figure = silva.plot_tree(forest, X, y, tree=options.tree, max_terms=options.max_terms).get_figure(root=True)
     assert figure is not None
     with replacing(options.out) as temporary:

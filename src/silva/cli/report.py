@@ -6,9 +6,9 @@ import argparse
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from silva.cli.values import REPLACED, add_dialect, dialect_of, names, positive, rows_source
+from silva.cli.values import REPLACED, add_dialect, names, positive, rows_source
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -61,7 +61,7 @@ def page(text: str) -> Path:
 def run(options: argparse.Namespace) -> None:
     """Run `silva report`."""
     import silva
-    from silva.cli.commands import read_features
+    from silva.cli.commands import read_column, read_features
     from silva.cli.tables.sources import find
     from silva.files import check_output
 
@@ -70,21 +70,7 @@ def run(options: argparse.Namespace) -> None:
     forest = silva.load(options.model, format=options.format)
     most = options.rows or sys.maxsize
     X = read_features(options.data, options, forest.ensemble, most)
-    y = None if options.target is None else read_column(options, most)
+    y = None if options.target is None else read_column(options.data, options.target, options, most)
     silva.report(forest, X, y, options.out, title=options.title, redact=options.redact, n_jobs=options.n_jobs)
     size, seconds = options.out.stat().st_size / 1e6, time.perf_counter() - start
     print(f"{options.out}: {X.num_rows:,} rows, {size:.1f} MB, {seconds:.1f} s")
-
-
-def read_column(options: argparse.Namespace, most_rows: int) -> list[Any]:
-    """Read the target of the table."""
-    from silva.cli.tables.reader import TableReader
-
-    path, name = options.data, options.target
-    reader = TableReader(path, dialect_of(options))
-    reader.check_columns([name])
-    parts = [batch.column(0) for batch in reader.batches([name], [], [], min(2**16, most_rows))]
-    values = [value for part in parts for value in part.to_pylist()][:most_rows]
-    if None in values:
-        raise ValueError(f"column {name!r} of {path} has no value in row {values.index(None)}; leave such rows out")
-    return values

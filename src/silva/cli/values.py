@@ -30,6 +30,17 @@ def positive(text: str) -> int:
     return int(text)
 
 
+def shares(text: str) -> list[float]:
+    """Check numbers from 0 to 1, separated by commas."""
+    try:
+        found = [float(part) for part in text.split(",")]
+    except ValueError:
+        found = [-1.0]
+    if not all(0 <= number <= 1 for number in found):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a list of numbers from 0 to 1, such as 0.05,0.95")
+    return found
+
+
 def device_string(text: str) -> str:
     """Check a device string."""
     try:

@@ -82,7 +82,7 @@ def check_counts(forest: TreeEnsemble, counts: Doubles) -> None:
 def _counts_rows(forest: TreeEnsemble) -> bool:
     """Whether covers are numbers of rows: XGBoost's are sums of Hessians, which are 1 for squared error."""
     whole = bool((forest.cover == np.rint(forest.cover)).all())
-    return whole and (not forest.source.startswith("XGBoost") or forest.objective == "reg:squarederror")
+    return whole and (not forest.source.lower().startswith("xgboost") or forest.objective == "reg:squarederror")
 
 
 def tree_shares(forest: TreeEnsemble, counts: Doubles, wanted: str | ArrayLike) -> Int64s:
