@@ -74,9 +74,9 @@ def test_rows_are_looked_up_and_explained(browser, tmp_path):
     model = boosted(numeric, y)
     shown = Page(browser, silva.report(model, numeric, y, tmp_path / "report.html"))
     page = shown.page
-    row = int(page.locator("#rows tbody button").nth(3).inner_text())
+    row = int(page.locator("#rows .two tbody button").nth(3).inner_text())
     page.fill('#rows input[type="search"]', str(row))
-    page.locator("#rows tbody button").first.press("Enter")
+    page.locator("#rows .two tbody button").first.press("Enter")
     caption = page.locator("#rows figcaption").inner_text()
     prediction = silva.load(model).predict(numeric.iloc[[row]])[0]
     assert caption.startswith(f"Row {row}: prediction ")
@@ -88,7 +88,7 @@ def test_rows_are_looked_up_and_explained(browser, tmp_path):
     expected = silva.Explainer(model).expected_value
     assert expected + sum(contributions) == pytest.approx(prediction, abs=2e-3)
     page.fill('#rows input[type="search"]', "nothing like it")
-    assert page.locator("#rows tbody button").count() == 0
+    assert page.locator("#rows .two tbody button").count() == 0
     shown.close()
 
 
@@ -183,7 +183,7 @@ def test_a_row_lights_its_path(browser, tree, tmp_path):
     shown = Page(browser, silva.report(tree, X, y, tmp_path / "report.html"))
     page = shown.page
     for place in (2, 7):
-        button = page.locator("#rows tbody button").nth(place)
+        button = page.locator("#rows .two tbody button").nth(place)
         row = int(button.inner_text())
         button.click()
         lit = page.locator(".tree li.lit > .node .test").all_inner_texts()
@@ -242,7 +242,7 @@ def test_hostile_names_and_values_stay_text(browser, tmp_path):
         assert shown.page.locator("h1").inner_text() == HOSTILE[0]
         assert shown.page.locator("img").count() == 0
         assert shown.page.locator("script").count() == 2
-        shown.page.locator("#rows tbody button").nth(1).click()
+        shown.page.locator("#rows .two tbody button").nth(1).click()
         shown.close()
 
 

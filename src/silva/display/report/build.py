@@ -14,6 +14,7 @@ from silva.display.report.page import packed, write_page
 from silva.display.report.performance import performance
 from silva.display.report.rows import SHOWN_FEATURES, chosen, feature_entries, numbers, read_rows
 from silva.display.report.sentences import sentences
+from silva.display.report.similar import intervals, similar_rows
 from silva.display.report.trees import are_shown, drawn, embedded, is_small
 from silva.facts import feature_names, output_names
 from silva.files import check_output
@@ -147,6 +148,8 @@ def report(
         "nExplained": found.n_rows,
         "nBackground": found.n_background,
         "rows": None if redact else shown_rows(rows, found, at, order),
+        "similar": None if redact else similar_rows(rows, at),
+        "intervals": None if redact else intervals(rows, unseen, at),
         "start": start_row(rows),
     }
     write_page(content, target)

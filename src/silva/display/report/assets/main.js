@@ -167,7 +167,7 @@ function dependenceSection() {
 
 function rowsSection() {
   if (!rows) return;
-  section("rows", "Rows", note("Choose a row to see what made its prediction, from the expected value at the top to the row's own at the bottom."), el("div", { class: "two" }, rowTable(), following(["row", "output"], () => waterfall(state.row))));
+  section("rows", "Rows", note("Choose a row to see what made its prediction, from the expected value at the top to the row's own at the bottom."), el("div", { class: "two" }, rowTable(), following(["row", "output"], () => [waterfall(state.row), spans && spanNote(state.row)])), near && following(["row", "output"], () => similarRows(state.row)));
 }
 
 function historySection() {

@@ -27,6 +27,9 @@ function predictionText(i) {
   if (data.isClassifier && data.classes.length) return `${data.classes[best(i)]} (${fmt(held.responses.at(i, best(i)), 3)})`;
   return fmt(held.responses.at(i, nResponses() > 1 ? state.output : 0), 5);
 }
+// What holds the target of nine in ten rows like this one: of new rows, or of rows in the same leaves.
+const spans = data.intervals && unpack(data.intervals.ends);
+const spanText = (i) => `${fmt(spans.at(i, 0), 4)} to ${fmt(spans.at(i, 1), 4)}`;
 const targetText = (i) => (data.isClassifier && data.classes.length ? data.classes[held.y.at(i)] : fmt(held.y.at(i), 5));
 function miss(i) {
   if (!held.y) return 0;
@@ -40,6 +43,23 @@ const ORDERS = {
   "largest error": (a, b) => miss(b) - miss(a),
 };
 const PAGE = 12;
+
+// The rows in the report that reach the same leaves in most trees.
+const near = data.similar && { places: unpack(data.similar.places), shares: unpack(data.similar.similarity) };
+function similarRows(i) {
+  const found = [];
+  for (let k = 0; k < data.similar.places.shape[1]; k++) if (near.places.at(i, k) >= 0) found.push([near.places.at(i, k), near.shares.at(i, k)]);
+  const top = rows.features.slice(0, 3), said = [predictionText(i), ...(held.y ? [targetText(i)] : []), ...top.map((f) => valueText(f, rows.value(i, f)))];
+  const cells = ([row, share]) => [el("button", { "aria-label": `Explain row ${held.index[row]}`, onclick: () => change("row", row) }, String(held.index[row])),
+    `${Math.round(100 * share)} %`, predictionText(row), ...(held.y ? [targetText(row)] : []), ...top.map((f) => valueText(f, rows.value(row, f)))];
+  const body = table(["row", "same leaves", "prediction", ...(held.y ? ["target"] : []), ...top.map(nameOf)], [[String(held.index[i]), "itself", ...said], ...found.map(cells)]);
+  body.querySelector("tbody tr").classList.add("chosen");
+  return el("div", { id: "similar" }, el("h3", {}, "Rows like this one"), note("Rows of this report that reach the same leaves as the chosen row in the largest share of the trees, each tree counted by what it adds."), body);
+}
+function spanNote(i) {
+  const what = data.intervals.kind === "conformal" ? "where nine of ten new rows like this one are expected, from the errors of the test rows." : "the middle of the targets of rows in the same leaves.";
+  return el("p", { class: "note", id: "span" }, el("strong", {}, `90 % interval ${spanText(i)}: `), what);
+}
 
 function rowTable() {
   const shown = { order: "row number", text: "", page: 0 }, box = el("div"), top = rows.features.slice(0, 3);
