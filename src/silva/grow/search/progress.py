@@ -24,7 +24,7 @@ FIRST_GENERATIONS = 5
 LINE_SECONDS = 30
 """Between two lines where there is no bar."""
 
-BAR = "{desc} {percentage:3.0f}%|{bar:20}| {elapsed}, {postfix}"
+BAR = "{desc} {percentage:3.0f}%|{bar:20}| {elapsed}{postfix}"
 
 
 @contextlib.contextmanager
