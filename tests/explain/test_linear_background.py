@@ -161,3 +161,14 @@ def test_interactions_are_refused():
     X = rows_of(forest, 3, 4)
     with pytest.raises(NotImplementedError, match="linear leaves are not supported yet in interactions"):
         Explainer(forest, X).shap_interaction_values(X)
+
+
+@pytest.mark.parametrize("bad", [[np.inf], [-np.inf], [np.inf, -np.inf], [1e308, 1e308]])
+def test_backgrounds_of_infinite_margins_are_refused(bad):
+    """Leaves that extrapolate without end; clipped ones have a mean."""
+    forest = full_forest(2, 3, 1, 3)
+    rows = np.zeros((5, 3))
+    rows[: len(bad)] = np.array(bad)[:, None]
+    with pytest.raises(ValueError, match=r"background: margins of its rows reach (inf|nan|[0-9.e+]+), and float64"):
+        Explainer(with_models(forest, 0), rows)
+    assert np.isfinite(Explainer(with_models(forest, 0, -1, 1), rows).expected_value)

@@ -104,8 +104,22 @@ def margins_of(forest: TreeEnsemble, rows: Array, n_jobs: int | None) -> Doubles
 
 
 def mean_margin(forest: TreeEnsemble, rows: Array, weight: Int64s, n_jobs: int | None) -> Doubles:
-    """Weighted mean of the rows' margins: (n_outputs,)."""
-    return np.array([mean(of_output, weight) for of_output in margins_of(forest, rows, n_jobs).T])
+    """Weighted mean of the rows' margins: (n_outputs,).
+
+    Raises
+    ------
+    ValueError
+        If their sum is beyond float64: linear leaves extrapolate infinite and huge numbers.
+    """
+    margins = margins_of(forest, rows, n_jobs)
+    largest = np.abs(margins).max(initial=0.0)
+    with np.errstate(over="ignore"):
+        if not np.isfinite(largest * weight.sum()):
+            raise ValueError(
+                f"background: margins of its rows reach {largest:.3g}, and float64 does not hold their sum; leave out "
+                "rows with numbers far beyond those of training"
+            )
+    return np.array([mean(of_output, weight) for of_output in margins.T])
 
 
 def mean(values: Doubles, weight: Int64s) -> float:
