@@ -1,15 +1,22 @@
-"""Bars of tqdm, on terminals and in notebooks, where it is installed."""
+"""What users are told while they wait: bars of tqdm where it is installed, and lines about work that is done once."""
 
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import sys
+import threading
 import warnings
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+logger = logging.getLogger("silva")
+
+SILENCE = 1.0
+"""Seconds after which users are told what is being done."""
 
 
 def shows_bars() -> bool:
@@ -43,3 +50,15 @@ def counting_rows(n_rows: int | None, what: str) -> Iterator[Callable[[int], obj
         return
     with bar:
         yield bar.update
+
+
+@contextlib.contextmanager
+def announcing(what: str) -> Iterator[None]:
+    """Log what is being done if it takes longer than a second."""
+    timer = threading.Timer(SILENCE, logger.warning, [what])
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import io
-import logging
 import re
 import threading
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from silva.device import INSTALL, DeviceError
+from silva.progress import announcing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,8 +33,6 @@ C_TYPES = {
 
 ARGUMENT_TYPES = {"int": np.int32, "unsigned": np.uint32, "long long": np.int64, "double": np.float64}
 """Types of kernels' arguments that are numbers."""
-
-logger = logging.getLogger("silva")
 
 _importing = threading.Lock()
 
@@ -107,7 +105,7 @@ def compile_kernel(kernel: Variant, architecture: int) -> bytes:
         key = make_program_cache_key(code=source, code_type="c++", options=options, target_type="cubin")
         code = cache.get(key)
         if code is None:
-            with _Announcing(architecture):
+            with announcing(f"compiling CUDA kernels for sm_{architecture}: once per GPU model, kept on disk"):
                 code = bytes(cuda_core.Program(source, "c++", options=options).compile("cubin").code)
             cache[key] = code
     return bytes(code)
@@ -218,19 +216,3 @@ def _import_cuda_core() -> Any:
     except ImportError as error:
         raise DeviceError(f"compiling kernels needs cuda-core 1.0 or newer ({error}); {INSTALL}") from error
     return cuda.core
-
-
-class _Announcing:
-    """Say that a kernel is being compiled if it takes longer than a second."""
-
-    def __init__(self, architecture: int) -> None:
-        self._timer = threading.Timer(
-            1.0, logger.warning, [f"compiling CUDA kernels for sm_{architecture}: once per GPU model, kept on disk"]
-        )
-        self._timer.daemon = True
-
-    def __enter__(self) -> None:
-        self._timer.start()
-
-    def __exit__(self, *exception: object) -> None:
-        self._timer.cancel()

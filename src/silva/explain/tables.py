@@ -13,6 +13,7 @@ from silva import _core
 from silva.explain.walked import walked_part
 from silva.explain.walks import walk_of
 from silva.parallel import n_threads
+from silva.progress import announcing
 
 if TYPE_CHECKING:
     from silva.ensemble import TreeEnsemble
@@ -177,10 +178,12 @@ class TableRunner:
         tables, choice, background = self.compiled, self._choice, self._game.background
         if tables is None:
             return self._game.forest
-        if background is None:
-            tables.build(n_threads(n_jobs))
-        else:
-            tables.build_background(background.rows, background.weight, background.total, n_threads(n_jobs))
+        what = "interactions" if choice.of_pairs else "values"
+        with announcing(f"building tables of {what}, {tables.n_bytes / 1e6:,.0f} MB: once per explainer"):
+            if background is None:
+                tables.build(n_threads(n_jobs))
+            else:
+                tables.build_background(background.rows, background.weight, background.total, n_threads(n_jobs))
         cut = tables.walked_trees, tables.cut_nodes
         return walked_part(self._game.forest, *cut, choice.dtype, choice.has_background)
 
