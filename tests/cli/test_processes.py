@@ -100,7 +100,7 @@ def test_an_interrupt_while_pandas_is_imported_ends_the_command(files, tmp_path,
     assert os.listdir(tmp_path) == []
 
 
-@pytest.mark.parametrize("module", ["silva.cli.arguments", "numpy", "silva.ensemble", "silva.cli.commands"])
+@pytest.mark.parametrize("module", ["typing", "silva.cli.command", "numpy", "silva.ensemble", "silva.cli.commands"])
 def test_an_interrupt_while_the_command_line_is_imported_is_one_line(module):
     script = INTERRUPTED_IMPORT.replace("pandas.core.arrays", module)
     result = subprocess.run([sys.executable, "-c", script, "info", "none"], capture_output=True, text=True, check=False)

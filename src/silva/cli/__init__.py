@@ -1,20 +1,18 @@
-"""The command line: `silva grow | predict | explain | neighbors | report | bench | info | demo`."""
+"""The command line: `silva grow | predict | explain | neighbors | report | bench | info | demo`.
+
+This module imports nothing that Python has not imported already, so that an interrupt ends in a sentence from here on.
+"""
 
 from __future__ import annotations
 
-import contextlib
-import os
-import signal
 import sys
-import traceback
-from typing import TYPE_CHECKING, NoReturn
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
-FAILED, WRONG_USAGE, INTERRUPTED = 1, 2, 128 + signal.SIGINT
-TERMINATING = ("SIGTERM", "SIGHUP")
-KNOWN_ERRORS = (OSError, ValueError, TypeError, NotImplementedError, ImportError, MemoryError)
+INTERRUPTED = 130
+"""128 and the number of SIGINT."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -31,64 +29,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         Exit code: 0, 1 after an error that was printed as one line, 130 after an interrupt. Wrong usage exits with 2.
     """
     try:
-        return _run(sys.argv[1:] if arguments is None else list(arguments))
+        from silva.cli.command import run
+
+        return run(sys.argv[1:] if arguments is None else list(arguments))
     except KeyboardInterrupt:  # while modules are imported, too
         print("silva: interrupted; no unfinished file is left", file=sys.stderr)
         return INTERRUPTED
-
-
-def _run(given: Sequence[str]) -> int:
-    from silva.cli.arguments import make_parser
-    from silva.device import DeviceError
-
-    parser = make_parser()
-    if not given:
-        parser.print_help(sys.stderr)
-        raise SystemExit(WRONG_USAGE)
-    options = parser.parse_args(given)
-    try:
-        with _cleaning_up_when_terminated():
-            options.run(options)
-        sys.stdout.flush()
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return FAILED
-    except (*KNOWN_ERRORS, DeviceError) as error:
-        if options.traceback:
-            traceback.print_exc()
-        _complain(_one_line(error))
-        return FAILED
-    return 0
-
-
-@contextlib.contextmanager
-def _cleaning_up_when_terminated() -> Iterator[None]:
-    """SIGTERM, and SIGHUP where it is not ignored, leave through the blocks that remove unfinished files."""
-
-    def leave(number: int, _frame: object) -> NoReturn:
-        raise SystemExit(128 + number)
-
-    numbers = [getattr(signal, name) for name in TERMINATING if hasattr(signal, name)]
-    previous = {number: signal.getsignal(number) for number in numbers}
-    try:
-        for number in numbers:
-            if previous[number] != signal.SIG_IGN:
-                signal.signal(number, leave)
-        yield
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
-
-
-def _complain(message: str) -> None:
-    from silva.escapes import shown
-
-    print(f"silva: {shown(message)}", file=sys.stderr)
-
-
-def _one_line(error: BaseException) -> str:
-    if isinstance(error, OSError) and error.filename is not None and error.strerror:
-        return f"{error.filename}: {error.strerror}"
-    if isinstance(error, MemoryError):
-        return "not enough memory; try a smaller --batch-rows"
-    return " ".join(str(error).split()) or type(error).__name__
