@@ -32,6 +32,7 @@ from silva.explain.cuda.tables import build_variant, keys_variant
 from silva.explain.cuda.tapes import Tape
 from silva.grow.cuda.paper import qr_kernels
 from silva.grow.cuda.rows import kernels
+from silva.neighbors.cuda import nearest_variant
 
 core = pytest.importorskip("cuda.core", reason="cuda-core is not installed: pip install silva[cuda13]")
 
@@ -78,6 +79,7 @@ SMALL = [
     encode("float32", "float32", "uint32"),
     encode("float32", "float32", "uint8"),
     encode("float64", "float64", "uint8", 8),
+    nearest_variant(),
     small(2),
     small(8, "float64", "float64", "uint32", "float64"),
 ]

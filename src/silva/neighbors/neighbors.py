@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from silva.device import on_host
+from silva.device import gpus_worthwhile, on_host
 from silva.escapes import shown
 from silva.evaluate.evaluator import evaluator_of
 from silva.forest import Forest
@@ -14,6 +14,7 @@ from silva.inputs import arranged, as_rows
 from silva.inputs.targets import as_targets, class_places, refuse_text
 from silva.loading import load
 from silva.neighbors.conformal import LeafScale, check_coverage, conformal_quantile, jackknife_plus
+from silva.neighbors.cuda import MOST_NEAREST, WORTHWHILE, CudaShares
 from silva.neighbors.imputation import are_codes, fill, typical_row
 from silva.neighbors.index import LeafIndex, TargetIndex, in_parts, list_rows, positions_of
 from silva.neighbors.influence import influence_of
@@ -407,7 +408,12 @@ class Neighbors:
     # Similar rows
 
     def kneighbors(
-        self, X: Rows | None = None, n_neighbors: int = 5, return_similarity: bool = True
+        self,
+        X: Rows | None = None,
+        n_neighbors: int = 5,
+        return_similarity: bool = True,
+        *,
+        device: str = "auto",
     ) -> tuple[Doubles, Int32s] | Int32s:
         """Most similar training rows.
 
@@ -417,6 +423,8 @@ class Neighbors:
             Default: the training rows, none of which is then its own neighbour.
         n_neighbors : int
         return_similarity : bool
+        device : {"auto", "cpu", "cuda", "cuda:1"}
+            Where to compare leaves. "auto" uses a GPU, if there is one, for many rows. GPUs find up to 64 neighbours.
 
         Returns
         -------
@@ -427,7 +435,7 @@ class Neighbors:
             Places of training rows; of equally similar ones the first. -1 where there are fewer.
         """
         k = self._count(n_neighbors, X is None)
-        rows, shares = self._nearest(self._positions(X), k, 0 if X is None else -1)
+        rows, shares = self._placed(self._positions(X), k, 0 if X is None else -1, device)
         return (shares / self._index.total, rows) if return_similarity else rows
 
     def kneighbors_graph(self, X: Rows | None = None, n_neighbors: int = 5, mode: str = "similarity") -> Any:
@@ -725,6 +733,18 @@ class Neighbors:
     def _nearest(self, positions: Int32s, k: int, first_own: int) -> tuple[Int32s, Int32s]:
         return self._index.nearest(positions, k, first_own, self._n_jobs)
 
+    def _placed(self, positions: Int32s, k: int, first_own: int, device: str) -> tuple[Int32s, Int32s]:
+        """`_nearest` on a GPU, if it is asked for or worth while."""
+        work = float(len(positions)) * self.n_rows * self.forest.n_trees if k <= MOST_NEAREST else 0.0
+        gpus = gpus_worthwhile(device, positions, work, WORTHWHILE)[:1]
+        if not gpus:
+            return self._nearest(positions, k, first_own)
+        if k > MOST_NEAREST:
+            raise ValueError(f"n_neighbors is {k}, GPUs find up to {MOST_NEAREST}; pass device='cpu'")
+        if gpus[0] not in self._on_gpu:
+            self._on_gpu[gpus[0]] = CudaShares(self._index, gpus[0])
+        return self._on_gpu[gpus[0]].nearest(positions, k, first_own)
+
     def _count(self, k: int, without_own: bool) -> int:
         most = self.n_rows - without_own
         if not hasattr(k, "__index__") or isinstance(k, bool) or not 1 <= k <= max(most, 1):
@@ -797,6 +817,11 @@ class Neighbors:
         return result[..., 0] if is_single else result
 
     @cached_property
+    def _on_gpu(self) -> dict[int, CudaShares]:
+        """Leaves of the training rows on GPUs, by GPU."""
+        return {}
+
+    @cached_property
     def _by_target(self) -> list[TargetIndex]:
         """Lists of the ranks of each output's targets."""
         targets = self._given_targets("quantile")
@@ -847,7 +872,7 @@ class Neighbors:
         return influence_of(self._index, y)
 
 
-_COMPUTED = {"_by_target", "_drawn", "_drawn_mass", "_scale", "_influence"}
+_COMPUTED = {"_by_target", "_on_gpu", "_drawn", "_drawn_mass", "_scale", "_influence"}
 
 
 def _leaf_weights(index: LeafIndex) -> Doubles:
