@@ -12,6 +12,7 @@ _PUBLIC = {
     "Neighbors": "silva.neighbors",
     "TreeExplainer": "silva.explain",
     "TreeSearch": "silva.grow",
+    "compare": "silva.populations",
     "effects": "silva.inspection",
     "export_c": "silva.display.code",
     "export_excel": "silva.display.code",

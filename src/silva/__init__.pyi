@@ -9,6 +9,7 @@ from silva.grow import ModelTreeClassifier, ModelTreeEnsembleRegressor, ModelTre
 from silva.inspection import effects, partial_dependence, permutation_importance
 from silva.loading import load
 from silva.neighbors import LeafEncoder, Neighbors
+from silva.populations import compare
 
 __all__ = [
     "Explainer",
@@ -21,6 +22,7 @@ __all__ = [
     "TreeExplainer",
     "TreeSearch",
     "__version__",
+    "compare",
     "effects",
     "export_c",
     "export_excel",

@@ -1,0 +1,73 @@
+"""`silva compare`: which features changed the mean prediction."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from silva.cli.values import REPLACED, add_dialect, names, positive, rows_source
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from silva.cli.parser import Parser
+
+DESCRIPTION = """Show which features changed the mean prediction of MODEL from the rows of A to the rows of B, and how
+far each feature's distribution moved, with standard errors. With --other, show in which features two models differ on
+the rows of A.
+
+Examples:
+  silva compare model.json january.parquet february.parquet
+  silva compare old.json rows.csv --other new.json -o change.json"""
+
+
+def add_parser(
+    subparsers: argparse._SubParsersAction[Parser], add_model: Callable[[argparse.ArgumentParser], None], data: str
+) -> None:
+    """Add the command to those of the command line."""
+    parser = subparsers.add_parser(
+        "compare",
+        help="show which features changed the mean prediction, between two files or two models",
+        description=DESCRIPTION,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_model(parser)
+    parser.add_argument("data", type=rows_source, metavar="A", help=data)
+    parser.add_argument("other_data", type=rows_source, metavar="B", nargs="?", help="rows to compare with those of A")
+    parser.add_argument("--other", type=Path, metavar="MODEL", help="model to compare with MODEL, on the rows of A")
+    parser.add_argument("-o", dest="out", type=Path, metavar="OUT", help=f".json file with all figures{REPLACED}")
+    parser.add_argument("--batches", type=positive, default=20, metavar="N", help="of the bootstrap (default: 20)")
+    parser.add_argument("--rows", type=positive, metavar="N", help="rows to read of each file (default: all)")
+    parser.add_argument("--inputs", type=names, metavar="A,B,...", help="columns that are the features, in their order")
+    parser.add_argument("--n-jobs", type=positive, metavar="N", help="threads (default: all cores)")
+    add_dialect(parser)
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Run `silva compare`."""
+    import silva
+    from silva.cli.commands import read_features
+    from silva.cli.tables.sources import inputs
+    from silva.files import check_output, replacing
+
+    if (options.other is None) == (options.other_data is None):
+        raise ValueError("compare expects a second file of rows, or --other and a second model")
+    read = [*inputs(options.data), *(inputs(options.other_data) if options.other_data else ())]
+    if options.out:
+        check_output(options.out, (options.model, *([options.other] if options.other else []), *read))
+    forest, most = silva.load(options.model, format=options.format), options.rows or sys.maxsize
+    first = read_features(options.data, options, forest.ensemble, most)
+    settings = {"n_batches": options.batches, "n_jobs": options.n_jobs}
+    if options.other is not None:
+        found = silva.compare(forest, silva.load(options.other), X=first, **settings)
+    else:
+        second = read_features(options.other_data, options, forest.ensemble, most)
+        found = silva.compare(first, second, model=forest, **settings)
+    if options.out:
+        with replacing(options.out) as temporary:
+            temporary.write_text(json.dumps(found.to_dict(), indent=1) + "\n", encoding="utf-8")
+    print(found)
