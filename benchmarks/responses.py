@@ -1,8 +1,10 @@
-"""Exact values of probabilities: their time beside sums over all coalitions and shap, and how far rescaling is off.
+"""Exact values of probabilities: their time beside sums over all coalitions and shap, how far rescaling is off, and
+estimates of many features beside shap's.
 
 `python -m benchmarks.responses` writes benchmarks/results/responses-<machine>.json and tables of docs/benchmarks.md;
-`python -m benchmarks.responses --gpu FOLDER` measures the GPU and writes FOLDER/responses.json. Seconds are those of
-processors, over both threads, but for the GPU: other work on the machine changes them less than the clock's.
+`--parts estimates rules` measures some parts again and keeps the others. `python -m benchmarks.responses --gpu FOLDER`
+measures the GPU and writes FOLDER/responses.json. Seconds are those of processors, over both threads, but for the GPU:
+other work on the machine changes them less than the clock's.
 """
 
 from __future__ import annotations
@@ -21,6 +23,8 @@ import silva
 from benchmarks.data import ROOT, read
 from benchmarks.machine import conditions, machine_name
 from benchmarks.tables import between
+from silva.explain import permutations
+from silva.plans import plan_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -138,6 +142,12 @@ def time_case(name: str, n_rows: int, n_background: int) -> dict[str, Any]:
     return found
 
 
+PARTS = ("rules", "estimates", "times")
+TIME_CASES = {
+    "California": ("california_housing", 1000, 100),
+    "Adult": ("adult", 1000, 100),
+    "Covertype": ("covtype", 50, 50),
+}
 DATA_SETS = {
     "california_housing": "California, above the median",
     "adult": "Adult",
@@ -149,23 +159,104 @@ DATA_SETS = {
 
 
 def rule_case(name: str, n_rows: int = 200, n_background: int = 50) -> dict[str, Any]:
-    """Compare the rescale rule with the exact values."""
+    """Compare the rescale rule, silva's and shap's own, with the exact values."""
+    import shap
+
     model, X = classifier(name, 6)
     rows, background = X[:n_rows], X[-n_background:]
     settings = {"output": "probability", "dtype": "float64"}
     exact = silva.Explainer(model, background, **settings).shap_values(rows)
     rescaled = silva.Explainer(model, background, rule="rescale", **settings).shap_values(rows)
+    theirs = shap.TreeExplainer(model, background, model_output="probability").shap_values(rows)
+    return {"silva": distances(rescaled, exact), "shap": distances(last_class(theirs), exact)}
+
+
+def distances(found: Any, exact: Any) -> dict[str, float]:
+    """Relative error of values, rows with another strongest feature, swapped ranks and flipped signs of large ones."""
     large = np.abs(exact) > 0.01
-    ranks = [np.argsort(np.argsort(-np.abs(values), axis=1), axis=1) for values in (exact, rescaled)]
+    ranks = [np.argsort(np.argsort(-np.abs(values), axis=1), axis=1) for values in (exact, found)]
     pairs = list(itertools.combinations(range(exact.shape[1]), 2))
     swapped = [np.sign(ranks[0][:, i] - ranks[0][:, j]) != np.sign(ranks[1][:, i] - ranks[1][:, j]) for i, j in pairs]
     both_large = [large[:, i] & large[:, j] for i, j in pairs]
     return {
-        "error": difference(rescaled, exact),
+        "error": difference(found, exact),
         "first": float((ranks[0].argmin(1) != ranks[1].argmin(1)).mean()),
         "swapped": float(np.array(swapped)[np.array(both_large)].mean()),
-        "signs": float((np.sign(exact) != np.sign(rescaled))[large].mean()),
+        "signs": float((np.sign(exact) != np.sign(found))[large].mean()),
     }
+
+
+N_PIXELS, SHIRT = 100, 6
+
+
+def estimate_case(n_rows: int, n_background: int = 100) -> dict[str, Any]:
+    """Estimate the probability of a shirt by 100 pixels of Fashion-MNIST, beside shap's sampling."""
+    import shap
+    import xgboost
+
+    X, y = read("fashion_mnist").rows, read("fashion_mnist").target == SHIRT
+    X = np.ascontiguousarray(X[:, np.sort(np.argsort(-X[:20_000].var(axis=0), kind="stable")[:N_PIXELS])])
+    model = xgboost.XGBClassifier(n_estimators=N_TREES, max_depth=6, learning_rate=0.1, n_jobs=2)
+    forest = silva.load(model.fit(X[:20_000], y[:20_000]))
+    likely = np.argsort(-forest.predict(X[20_000:30_000], output="probability")[:, 1], kind="stable")
+    rows, background = X[20_000:][likely[:: 5_000 // n_rows][:n_rows]], X[-n_background:]
+    truth, of_truth = estimated(forest, rows, background, 5e-4, seed=1)
+    found = {"rows": n_rows, "background": n_background, "features": len(used_features(forest)), "methods": {}}
+    for tolerance in (0.01, 0.003, 0.001):
+        start = time.process_time()
+        values, errors = estimated(forest, rows, background, tolerance)
+        seconds = (time.process_time() - start) / n_rows
+        some = errors > 0
+        distance = (np.abs(values - truth) / np.sqrt(errors**2 + of_truth**2))[some]
+        found["methods"][f"silva, tolerance {tolerance:g}"] = {
+            "seconds": seconds,
+            "error": difference(values, truth),
+            "within 1": float((distance < 1).mean()),
+            "within 2": float((distance < 2).mean()),
+            "standard error": float(errors[some].mean()),
+        }
+    predict = lambda Z: forest.predict(Z, output="probability", n_jobs=2)[:, 1]  # noqa: E731
+    masker = shap.maskers.Independent(background, max_samples=n_background)
+    shap.PermutationExplainer(predict, masker, seed=0)(rows[:1], max_evals="auto", silent=True)  # compiles itself
+    for n in (1, 10):
+        calls = n * (2 * X.shape[1] + 1)
+        run = lambda calls=calls: shap.PermutationExplainer(predict, masker, seed=0)(  # noqa: E731
+            rows, max_evals=calls, silent=True
+        )
+        found["methods"][f"shap, {n} permutation{'s' * (n > 1)}"] = timed_error(run, truth)
+    for n in (10_000, 100_000):
+        run = lambda n=n: shap.SamplingExplainer(predict, background).shap_values(  # noqa: E731
+            rows, nsamples=n, silent=True
+        )
+        np.random.seed(0)  # noqa: NPY002
+        found["methods"][f"shap, {n:,} samples"] = timed_error(run, truth)
+    return found
+
+
+def used_features(forest: Any) -> Any:
+    """Features that any split tests."""
+    feature = forest.ensemble.feature
+    return np.unique(feature[feature >= 0])
+
+
+def estimated(forest: Any, rows: Any, background: Any, tolerance: float, seed: int | None = None) -> Any:
+    """Values and standard errors to a tolerance; another seed for what others are compared with."""
+    explainer = silva.Explainer(forest, background, output="probability", dtype="float64", n_jobs=2)
+    plan_of(explainer).tolerance = tolerance
+    before = permutations.SEED
+    permutations.SEED = before if seed is None else seed
+    try:
+        return explainer.shap_values(rows, standard_errors=True)
+    finally:
+        permutations.SEED = before
+
+
+def timed_error(run: Callable[[], Any], truth: Any) -> dict[str, float]:
+    """Seconds a row, and the error."""
+    start = time.process_time()
+    values = run()
+    seconds = (time.process_time() - start) / len(truth)
+    return {"seconds": seconds, "error": difference(last_class(getattr(values, "values", values)), truth)}
 
 
 def gpu_case(name: str, n_rows: int, n_background: int) -> dict[str, Any]:
@@ -195,7 +286,7 @@ def table(header: list[str], lines: list[list[str]]) -> str:
 def update(results: dict[str, Any]) -> None:
     """Write the tables of docs/benchmarks.md."""
     page, text = ROOT / "docs" / "benchmarks.md", (ROOT / "docs" / "benchmarks.md").read_text()
-    times, about = results["times"], results["conditions"]
+    times = results["times"]
     shown = lambda one, key, unit="s": f"{one[key]:.3g} {unit}" if key in one else "-"  # noqa: E731
     error = lambda one, key: f" ({one[key]:.1e})" if key in one else ""  # noqa: E731
     lines = [
@@ -213,15 +304,44 @@ def update(results: dict[str, Any]) -> None:
         for name, one in times.items()
     ]
     header = ["rows × background", "exact", "one row", "rescale", "all coalitions, a row", "shap, exact, a row"]
-    about = ", ".join([about["date"], f"commit {about['commit']}", about["cpu"], f"load average {about['load']}"])
-    content = f"{about}: seconds of processors.\n\n{table([*header, 'shap, permutation, a row'], lines)}"
+    content = f"{about(results['conditions'])}\n\n{table([*header, 'shap, permutation, a row'], lines)}"
     text = between(text, "responses", content)
+    keys = ("error", "first", "swapped", "signs")
     rules = [
-        [DATA_SETS[name], *(f"{one[key]:.0%}" for key in ("error", "first", "swapped", "signs"))]
+        [DATA_SETS[name], f"{one['shap']['error']:.1%}", *(f"{one['silva'][key]:.1%}" for key in keys)]
         for name, one in results["rules"].items()
     ]
-    header = ["classifier", "relative error", "another strongest feature", "swapped ranks", "flipped signs"]
-    page.write_text(between(text, "rules", table(header, rules)))
+    header = ["classifier", "relative error of shap", "of `rule='rescale'`", "another strongest feature"]
+    header += ["swapped ranks", "flipped signs"]
+    text = between(text, "rules", table(header, rules))
+    page.write_text(between(text, "estimates", estimates_table(results["estimates"])))
+
+
+def about(measured: dict[str, Any]) -> str:
+    """Say when and where seconds were measured."""
+    said = [measured["date"], f"commit {measured['commit']}", measured["cpu"], f"load average {measured['load']}"]
+    return f"{', '.join(said)}: seconds of processors."
+
+
+def estimates_table(found: dict[str, Any]) -> str:
+    """Write errors and times, and the errors at the time of silva's first line: they fall as the root of time."""
+    methods = found["methods"]
+    first = next(iter(methods.values()))["seconds"]
+    share = lambda one, key: f"{one[key]:.1%}" if key in one else ""  # noqa: E731
+    lines = [
+        [
+            name,
+            f"{one['seconds']:.3g} s",
+            f"{one['error']:.1%}",
+            f"{one['error'] * math.sqrt(one['seconds'] / first):.1%}",
+            share(one, "within 1"),
+            share(one, "within 2"),
+        ]
+        for name, one in methods.items()
+    ]
+    header = ["method", "a row", "relative error", "the same in the first line's time"]
+    rows = f"{found['rows']} rows"
+    return f"{about(found['conditions'])} {rows}.\n\n{table([*header, 'within 1 standard error', 'within 2'], lines)}"
 
 
 def main() -> None:
@@ -230,24 +350,25 @@ def main() -> None:
     parser.add_argument(
         "--gpu", type=Path, metavar="FOLDER", help="measure the GPU alone, and write FOLDER/responses.json"
     )
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS, help="what to measure; default all")
+    parser.add_argument("--rows", type=int, default=10, help="rows whose values are estimated; default 10")
     options = parser.parse_args()
     if options.gpu:
         found = {"conditions": conditions(), "gpu": [gpu_case(*case) for case in GPU_CASES]}
         (options.gpu / "responses.json").write_text(json.dumps(found, indent=1))
         print(json.dumps(found["gpu"], indent=1))
         return
-    cases = {
-        "California": ("california_housing", 1000, 100),
-        "Adult": ("adult", 1000, 100),
-        "Covertype": ("covtype", 50, 50),
-    }
-    rules = {name: rule_case(name) for name in DATA_SETS}
-    print(json.dumps(rules, indent=1), flush=True)
-    results = {"conditions": conditions(), "times": {}, "rules": rules}
-    for name, case in cases.items():
-        results["times"][name] = time_case(*case)
-        print(name, json.dumps(results["times"][name], indent=1), flush=True)
-    (RESULTS / f"responses-{machine_name()}.json").write_text(json.dumps(results, indent=1) + "\n")
+    path = RESULTS / f"responses-{machine_name()}.json"
+    results = json.loads(path.read_text()) if path.exists() else {}
+    if "rules" in options.parts:
+        results["rules"] = {name: rule_case(name) for name in DATA_SETS}
+    if "estimates" in options.parts:
+        results["estimates"] = {"conditions": conditions(), **estimate_case(options.rows)}
+    if "times" in options.parts:
+        results["conditions"] = conditions()
+        results["times"] = {name: time_case(*case) for name, case in TIME_CASES.items()}
+    print(json.dumps(results, indent=1), flush=True)
+    path.write_text(json.dumps(results, indent=1) + "\n")
     update(results)
 
 
