@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import silva
-from silva.explain import coalitions, response_costs
+from silva.explain import coalition_sums, coalitions, response_costs
 from silva.explain.permutations import EstimateWarning
 from tests.example_forests import with_models
 from tests.oracles import coalitions as oracle
@@ -193,12 +193,12 @@ def test_equal_rows_are_explained_once():
     np.testing.assert_array_equal(twice[::2], explainer_of(forest, X[20:]).shap_values(X[:20]))
 
 
-@pytest.mark.parametrize("name", ["MASK_BYTES", "COALITIONS_TOGETHER"])
-def test_memory_is_bounded_by_parts(name, monkeypatch):
+@pytest.mark.parametrize(("module", "name"), [(coalitions, "MASK_BYTES"), (coalition_sums, "COALITIONS_TOGETHER")])
+def test_memory_is_bounded_by_parts(module, name, monkeypatch):
     forest = dataclasses.replace(full_forest(1, n_trees=20, depth=6, n_features=7), link="logistic")
     X = np.random.default_rng(1).normal(size=(60, 7))
     whole = [explainer_of(forest, X[20:], output).shap_values(X[:20]) for output in ("response", np.tanh)]
-    monkeypatch.setattr(coalitions, name, 2**12)
+    monkeypatch.setattr(module, name, 2**12)
     parts = [explainer_of(forest, X[20:], output).shap_values(X[:20]) for output in ("response", np.tanh)]
     np.testing.assert_allclose(parts, whole, rtol=0, atol=1e-15)
 
@@ -215,13 +215,31 @@ def test_functions_are_checked():
         return np.where(margins == 0, 0, np.nan)
 
     with pytest.raises(
-        ValueError, match=r"output impossible is .*nan.* for a coalition of 0 features of row 0 against"
+        ValueError, match=r"output impossible is \[nan\] where row \d has its own values of no feature and the other"
     ):
         explainer_of(forest, X, impossible).shap_values(X)
     with pytest.raises(TypeError, match="returned <U1, expected numbers"):
         explainer_of(forest, X, lambda m: np.full(len(m), "a")).shap_values(X)
     with pytest.raises(NotImplementedError, match="output='decision' needs a classifier"):
         explainer_of(full_forest(1, n_trees=1, depth=1, n_features=3), X, "decision")
+
+
+@pytest.mark.parametrize("output", ["response", "callable"])
+def test_what_is_infinite_is_named_by_the_row_of_the_call(output):
+    """Of rows in any order, also of equal ones; a coalition by its features."""
+    forest = full_forest(1, n_trees=1, depth=2, n_features=2)
+    is_largest = forest.leaf_value == forest.leaf_value.max()
+    forest = dataclasses.replace(forest, link="exp", leaf_value=np.where(is_largest, 800.0, 0.0))
+    X = np.random.default_rng(1).normal(size=(200, 2))
+    is_infinite = evaluate.margins(forest, X)[:, 0] > 700
+    usual = X[~is_infinite][:1]
+    rows = np.concatenate([np.repeat(usual, 5, axis=0), X[is_infinite][:1], np.repeat(usual, 3, axis=0)])
+    message = "output response is infinite for some hybrid of row 5 and a"
+    if output == "callable":
+        output = lambda m: np.where(m[:, 0] > 700, np.inf, m[:, 0])  # noqa: E731
+        message = r"is \[inf\] where row 5 has its own 'x.* and the other values of a background row"
+    with pytest.raises(ValueError, match=message):
+        explainer_of(forest, usual, output).shap_values(rows)
 
 
 def test_files_pickles_single_rows_and_mappers_have_the_same_bits(tmp_path):

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import warnings
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -18,6 +17,7 @@ import numpy as np
 from silva import _core
 from silva.explain.background import Background, margins_of, mean
 from silva.explain.coalition_responses import make_response
+from silva.explain.coalition_sums import NO_NUMBERS, Against, Asked, MaskedRows, PairSums
 from silva.explain.condensed import merged, settled, stand_ins
 from silva.explain.cpu import checked_result
 from silva.explain.permutations import EstimateWarning, Pairs, estimate
@@ -48,30 +48,6 @@ TOLD_SECONDS = 0.5
 MASK_BYTES, CUBE_BYTES = 2**27, 2**31
 """Bytes of the masks of rows that are explained together, and of background rows; of a thread for the margins of all
 coalitions of a pair."""
-
-COALITIONS_TOGETHER = 2**21
-"""Margins of coalitions that are handed to a response in Python together."""
-
-NO_NUMBERS = np.zeros(0, np.int32)
-
-
-@dataclass(frozen=True)
-class Asked:
-    """What is computed of a response: its values, pairs of players, or indices of sets.
-
-    Attributes
-    ----------
-    kind : {"values", "pairs", "shapley", "banzhaf"}
-        The last two: of sets.
-    shape : tuple of int
-        Of a row's result, without responses.
-    numbers : int32
-        Of pairs, each player's place or -1; of sets, four players each, padded with -1.
-    """
-
-    kind: str
-    shape: tuple[int, ...]
-    numbers: Int32s
 
 
 class CoalitionExplainer:
@@ -178,13 +154,13 @@ class CoalitionExplainer:
     def _explain(self, rows: PlacedRows, asked: Asked, out: Array | None) -> tuple[Array, Array]:
         shape = (len(rows), *asked.shape, *([self.response.n] if self.response.n > 1 else []))
         result = checked_result(shape, self.settings.dtype, rows.rows, out)
-        distinct, labels, place = self._distinct(rows.rows, rows.labels)
+        number, place = self._distinct(rows)
         try:
-            parts = list(self._by_chunk(distinct, labels, asked))
+            parts = list(self._by_chunk(rows, number, asked))
         except MemoryError as error:
             raise MemoryError(self._beyond_memory(result)) from error
         found, variance = (np.concatenate(part) for part in zip(*parts, strict=True))
-        self._refuse_infinite_values(found)
+        self._refuse_infinite_values(found, number)
         result[...] = found.reshape(-1, *shape[1:])[place]
         if asked.kind != "values":
             return result, variance
@@ -199,82 +175,80 @@ class CoalitionExplainer:
             "groups of features, or rule='rescale'"
         )
 
-    def _distinct(self, rows: Array, labels: Int32s | None) -> tuple[Array, Int32s | None, Any]:
-        """Rows that differ for the forest or in their label, and the place of each row among them."""
+    def _distinct(self, rows: PlacedRows) -> tuple[Int64s, Any]:
+        """Numbers of rows that differ for the forest or in their label, and the place of each row among them."""
         if len(rows) < 2 or self.game.forest.has_linear_leaves:
-            return rows, labels, slice(None)
-        columns = (*stand_in_columns(rows, self.game.forest), *([] if labels is None else [labels]))
+            return np.arange(len(rows)), slice(None)
+        columns = (*stand_in_columns(rows.rows, self.game.forest), *([] if rows.labels is None else [rows.labels]))
         classes = [np.unique(column, return_inverse=True)[1] for column in columns]
         _, first, place = np.unique(np.stack(classes, axis=1), axis=0, return_index=True, return_inverse=True)
-        return rows[first], None if labels is None else labels[first], place.reshape(-1)
+        return first, place.reshape(-1)
 
-    def _by_chunk(self, rows: Array, places: Int32s | None, asked: Asked) -> Iterator[tuple[Doubles, Doubles]]:
+    def _by_chunk(self, rows: PlacedRows, number: Int64s, asked: Asked) -> Iterator[tuple[Doubles, Doubles]]:
         """Results of some rows after the other, (n, entries * r), and the variances of values."""
-        n_entries = int(np.prod(asked.shape)) * self.response.n
+        n_entries, n = asked.n_entries * self.response.n, len(number)
         size = max(1, min(MASK_BYTES // max(1, self.layout.row_bytes), MASK_BYTES // (8 * max(1, n_entries)), 1024))
-        seconds = self._seconds(rows, places, asked)
-        warn_of_cost(seconds, len(rows), len(self.background.rows))
+        seconds = self._seconds(rows, number, asked)
+        warn_of_cost(seconds, n, len(self.background.rows))
         quick = contextlib.nullcontext(lambda _: None)
-        with counting_rows(len(rows), "explain") if seconds >= 4 * TOLD_SECONDS else quick as tell:
-            size = max(1, min(size, int(len(rows) * TOLD_SECONDS / seconds))) if seconds else size
-            for first in range(0, max(1, len(rows)), size):
-                some = rows[first : first + size]
-                labels = None if places is None else places[first : first + size]
-                yield self._of_rows(self._masks(some), len(some), labels, asked, self._background_chunks())
+        with counting_rows(n, "explain") if seconds >= 4 * TOLD_SECONDS else quick as tell:
+            size = max(1, min(size, int(n * TOLD_SECONDS / seconds))) if seconds else size
+            for first in range(0, max(1, n), size):
+                some = self._masked(rows, number[first : first + size])
+                yield self._of_rows(some, asked, self._background_chunks())
                 tell(len(some))
 
-    def _of_rows(
-        self,
-        masked: Any,
-        n_rows: int,
-        places: Int32s | None,
-        asked: Asked,
-        background: Iterable[tuple[Any, Doubles, int]],
-    ) -> tuple[Doubles, Doubles]:
+    def _masked(self, rows: PlacedRows, number: Int64s) -> MaskedRows:
+        labels = None if rows.labels is None else rows.labels[number]
+        return MaskedRows(self._masks(rows.rows[number]), number, labels)
+
+    def _of_rows(self, rows: MaskedRows, asked: Asked, background: Iterable[Against]) -> tuple[Doubles, Doubles]:
         """Results of rows against background rows, and variances of values."""
-        n_entries = int(np.prod(asked.shape)) * self.response.n
+        n_entries = asked.n_entries * self.response.n
         n_errors = n_entries if asked.kind == "values" else 0
-        total, variance = np.zeros((n_rows, n_entries)), np.zeros((n_rows, n_errors))
+        total, variance = np.zeros((len(rows), n_entries)), np.zeros((len(rows), n_errors))
         for against in background:
-            part, n_differ = self._against(masked, n_rows, places, against, asked)
+            part, n_differ = self._exact_sums(rows, against, asked)
             total += part
             if (n_differ > self.most).any():
-                self._add_estimates(masked, places, against, asked, n_differ, total, variance)
+                self._add_estimates(rows, against, asked, n_differ, total, variance)
         return total, variance
 
-    def _seconds(self, rows: Array, places: Int32s | None, asked: Asked) -> float:
-        """Estimate the time of a long call by some of its pairs, spread over both; 0 for others."""
-        m, players = len(self.background.rows), min(self.layout.n_used, self.most)
-        if not could_be_long(len(rows) * m, players, self.response.n + self.game.forest.n_outputs):
-            return 0.0
-        some, others = (slice(None, None, -(-n // PROBED)) for n in (len(rows), m))
-        few, labels = rows[some], None if places is None else places[some]
-        masked, share = self._masks(few), self.background.weight[others] / self.background.weight[others].sum()
-        against = self._masks(self.background.rows[others]), share, 0
-        threads, first = n_threads(self.settings.n_jobs), None if labels is None else labels[:1]
-        self._of_rows(self._masks(few[:1]), 1, first, asked, [against])  # a first call takes memory of the system
-        of_masks = seconds_of(lambda: self._masks(few), threads) * len(rows) / len(few)
-        of_pairs = seconds_of(lambda: self._of_rows(masked, len(few), labels, asked, [against]), threads)
-        return of_masks + of_pairs * len(rows) * m / (len(few) * len(share))
+    @cached_property
+    def _exact_sums(self) -> PairSums:
+        return PairSums(self.game, self.response, self.layout, self.most, n_threads(self.settings.n_jobs))
 
-    def _refuse_infinite_values(self, found: Doubles) -> None:
+    def _seconds(self, rows: PlacedRows, number: Int64s, asked: Asked) -> float:
+        """Estimate the time of a long call by some of its pairs, spread over both; 0 for others."""
+        n_pairs, players = len(number) * len(self.background.rows), min(self.layout.n_used, self.most)
+        if not could_be_long(n_pairs, players, self.response.n + self.game.forest.n_outputs):
+            return 0.0
+        some, others = (slice(None, None, -(-n // PROBED)) for n in (len(number), len(self.background.rows)))
+        few, share = self._masked(rows, number[some]), self.background.weight[others].astype(np.float64)
+        against = Against(self._masks(self.background.rows[others]), share / share.sum())
+        threads = n_threads(self.settings.n_jobs)
+        self._of_rows(self._masked(rows, few.number[:1]), asked, [against])  # a first call takes memory of the system
+        of_masks = seconds_of(lambda: self._masked(rows, few.number), threads) * len(number) / len(few)
+        of_pairs = seconds_of(lambda: self._of_rows(few, asked, [against]), threads)
+        return of_masks + of_pairs * n_pairs / (len(few) * len(share))
+
+    def _refuse_infinite_values(self, found: Doubles, number: Int64s) -> None:
         """Refuse overflows of responses that the core computes."""
         is_finite = np.isfinite(found).all(axis=1)
         if not is_finite.all():
             raise ValueError(
-                f"output {self.response.name} is infinite for some hybrid of row {int(is_finite.argmin())} and a "
+                f"output {self.response.name} is infinite for some hybrid of row {number[is_finite.argmin()]} and a "
                 "background row; explain the margin"
             )
 
-    def _background_chunks(self) -> Iterator[tuple[Any, Doubles, int]]:
-        """Masks of background rows, their shares, and where they begin."""
+    def _background_chunks(self) -> Iterator[Against]:
         if self._kept_masks is not None:
-            yield self._kept_masks, self._share, 0
+            yield Against(self._kept_masks, self._share)
             return
         size = max(1, MASK_BYTES // self.layout.row_bytes)
         for first in range(0, len(self.background.rows), size):
             some = slice(first, first + size)
-            yield self._masks(self.background.rows[some]), self._share[some], first
+            yield Against(self._masks(self.background.rows[some]), self._share[some], first)
 
     @cached_property
     def _share(self) -> Doubles:
@@ -289,54 +263,8 @@ class CoalitionExplainer:
     def _masks(self, rows: Array) -> Any:
         return self.layout.rows(rows, n_threads(self.settings.n_jobs))
 
-    def _against(
-        self, masked: Any, n_rows: int, places: Int32s | None, background: tuple[Any, Doubles, int], asked: Asked
-    ) -> tuple[Doubles, Int32s]:
-        """Sum over the pairs that are exact; say on how many players each pair differs."""
-        masks, share, _ = background
-        if self.response.code is None:
-            return self._by_function(masked, n_rows, places, background, asked)
-        n_entries = int(np.prod(asked.shape)) * self.response.n
-        found, n_differ = np.empty((n_rows, n_entries)), np.empty((n_rows, len(share)), np.int32)
-        self.layout.sums(
-            *(masked, masks, share, self.response.code, self.response.scale),
-            *(NO_NUMBERS if places is None else places, asked.numbers, asked.kind, self.most, self.response.n),
-            *(found, n_differ, n_threads(self.settings.n_jobs)),
-        )
-        return found, n_differ
-
-    def _by_function(
-        self, masked: Any, n_rows: int, places: Int32s | None, background: tuple[Any, Doubles, int], asked: Asked
-    ) -> tuple[Doubles, Int32s]:
-        """Sum over pairs whose responses are computed in Python."""
-        masks, share, first_background = background
-        n_differ = self.layout.differing(masked, masks, n_threads(self.settings.n_jobs)).reshape(n_rows, len(share))
-        pairs = np.stack(np.nonzero(n_differ <= self.most), axis=1)
-        sizes = np.left_shift(np.int64(1), n_differ[n_differ <= self.most].astype(np.int64))
-        result = np.zeros((n_rows, int(np.prod(asked.shape)) * self.response.n))
-        for some in _batches(sizes):
-            first = np.concatenate([[0], np.cumsum(sizes[some])])
-            margins = np.empty((first[-1], self.game.forest.n_outputs))
-            of_pairs = masked, masks, np.ascontiguousarray(pairs[some]).reshape(-1), first[:-1]
-            self.layout.margins(*of_pairs, self.most, margins, n_threads(self.settings.n_jobs))
-            labels = None if places is None else np.repeat(places[pairs[some, 0]], sizes[some])
-            responses = np.ascontiguousarray(self.response(margins, labels))
-            self._refuse_infinite(responses, pairs[some], first, first_background)
-            found = np.empty((len(first) - 1, result.shape[1]))
-            about = asked.numbers, asked.kind, self.most, self.response.n
-            self.layout.pair_sums(*of_pairs, responses, *about, found, n_threads(self.settings.n_jobs))
-            np.add.at(result, pairs[some, 0], found * share[pairs[some, 1], None])
-        return result, n_differ
-
     def _add_estimates(
-        self,
-        masked: Any,
-        places: Int32s | None,
-        background: tuple[Any, Doubles, int],
-        asked: Asked,
-        n_differ: Int32s,
-        total: Doubles,
-        variance: Doubles,
+        self, rows: MaskedRows, against: Against, asked: Asked, n_differ: Int32s, total: Doubles, variance: Doubles
     ) -> None:
         """Add what is estimated, row by row, and its variances."""
         if asked.kind != "values" or self.game.forest.has_linear_leaves:
@@ -345,36 +273,13 @@ class CoalitionExplainer:
                 f"{what} of output {self.response.name} are exact up to {self.most} features on which two rows differ, "
                 f"these differ on {n_differ.max()}; pass groups of features, or rule='rescale'"
             )
-        masks, share, first = background
+        sizes = self.game.players.n, self.game.forest.n_outputs, n_threads(self.settings.n_jobs)
         for row in np.flatnonzero((n_differ > self.most).any(axis=1)).tolist():
             others = np.flatnonzero(n_differ[row] > self.most)
-            pairs = np.stack([np.full(len(others), row), others], axis=1)
-            labels = None if places is None else np.full(len(others), places[row], np.int32)
-            of_rows = self.layout, masked, masks, pairs, share[others], others + first, labels
-            of = Pairs(
-                *of_rows,
-                self.game.players.n,
-                self.game.forest.n_outputs,
-                n_threads(self.settings.n_jobs),
-                n_differ[row, others],
-            )
+            of = Pairs(self.layout, rows, against, row, others, n_differ[row, others], *sizes)
             values, of_values = estimate(of, self.response, self.tolerance)
             total[row] += values.reshape(-1)
             variance[row] += of_values.reshape(-1)
-
-    def _refuse_infinite(self, responses: Doubles, pairs: Int64s, first: Int64s, first_background: int) -> None:
-        """Name the first coalition whose response is not a finite number."""
-        is_wrong = ~np.isfinite(responses).all(axis=1)
-        if not is_wrong.any():
-            return
-        at = int(is_wrong.argmax())
-        pair = int(np.searchsorted(first, at, side="right")) - 1
-        row, other = pairs[pair].tolist()
-        size = int(at - first[pair]).bit_count()
-        raise ValueError(
-            f"output {self.response.name} is {responses[at].tolist()} for a coalition of {size} features of row {row} "
-            f"against background row {other + first_background}; expected finite numbers"
-        )
 
 
 def most_players(n_outputs: int) -> int:
@@ -394,15 +299,3 @@ def stand_in_columns(rows: Array, forest: TreeEnsemble) -> list[Array]:
     """Columns in which rows of equal values go the same ways at every split."""
     values = settled(rows, forest)
     return [stand_ins(forest, feature, values[:, feature]) for feature in range(forest.n_features)]
-
-
-def _batches(sizes: Int64s) -> Iterator[slice]:
-    """Split pairs into runs whose coalitions fit into memory together."""
-    first, total = 0, 0
-    for at, size in enumerate(sizes.tolist()):
-        if total and total + size > COALITIONS_TOGETHER:
-            yield slice(first, at)
-            first, total = at, 0
-        total += size
-    if total:
-        yield slice(first, len(sizes))

@@ -22,6 +22,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     from silva.explain.coalition_responses import Response
+    from silva.explain.coalition_sums import Against, MaskedRows
     from silva.typing import Array, Doubles, Int32s, Int64s
 
 SEED = 20261123
@@ -39,34 +40,43 @@ class EstimateWarning(UserWarning):
 
 @dataclass(eq=False)
 class Pairs:
-    """Pairs of rows, and how the forest answers for them.
+    """Pairs of one explained row and background rows, and how the forest answers for them.
 
     Attributes
     ----------
-    game, rows, background
-        The compiled forest, and the masks of rows and background rows.
-    pairs : int64, (p, 2)
-    share : (p,)
-        Of the background row.
-    place : (p,)
-        Of the background row among all.
-    labels : int32, (p,) or None
-    n_players, n_outputs, n_threads : int
+    layout
+        The compiled forest.
+    rows : MaskedRows
+    against : Against
+    row : int
+        The explained one of the rows.
+    others : int64, (p,)
+        Background rows.
     n_differ : (p,)
         Players on which each pair differs.
+    n_players, n_outputs, n_threads : int
     """
 
-    game: Any
-    rows: Any
-    background: Any
-    pairs: Int64s
-    share: Doubles
-    place: Int64s
-    labels: Int32s | None
+    layout: Any
+    rows: MaskedRows
+    against: Against
+    row: int
+    others: Int64s
+    n_differ: Int32s
     n_players: int
     n_outputs: int
     n_threads: int
-    n_differ: Int32s
+
+    @property
+    def share(self) -> Doubles:
+        """Of the background rows, (p,)."""
+        return self.against.share[self.others]
+
+    @property
+    def arguments(self) -> tuple[Any, Any, Int64s]:
+        """What the core takes: masks of both, and pairs, one after the other."""
+        pairs = np.stack([np.full(len(self.others), self.row), self.others], axis=1)
+        return self.rows.masks, self.against.masks, pairs.reshape(-1)
 
 
 @dataclass(eq=False)
@@ -126,9 +136,8 @@ def estimate(of: Pairs, response: Response, tolerance: float) -> tuple[Doubles, 
     values, variance : (P, r)
     """
     players = _players(of)
-    generators = [
-        np.random.default_rng([SEED, place, len(some)]) for place, some in zip(of.place, players, strict=True)
-    ]
+    places = of.others + of.against.first
+    generators = [np.random.default_rng([SEED, place, len(some)]) for place, some in zip(places, players, strict=True)]
     estimates, reach = _begun(of, response, players, generators)
     n = FIRST
     while True:
@@ -141,7 +150,7 @@ def estimate(of: Pairs, response: Response, tolerance: float) -> tuple[Doubles, 
 
 def _players(of: Pairs) -> list[Int32s]:
     first = np.concatenate([[0], np.cumsum(of.n_differ.astype(np.int64))])
-    found = of.game.players(of.rows, of.background, of.pairs.reshape(-1), first[:-1], int(first[-1]), of.n_threads)
+    found = of.layout.players(*of.arguments, first[:-1], int(first[-1]), of.n_threads)
     return np.split(found, first[1:-1])
 
 
@@ -153,7 +162,7 @@ def _begun(
     estimates, reach = [], 0.0
     for pair, (some, margins) in enumerate(zip(players, chains, strict=True)):
         flat = margins.reshape(-1, of.n_outputs)
-        found = _respond(of, response, pair, flat)
+        found = _respond(of, response, flat)
         design = np.column_stack([np.ones(len(flat)), flat])
         slopes = np.asarray(np.linalg.lstsq(design, found, rcond=1e-10)[0][1:], np.float64)
         known = values[pair, some] @ slopes
@@ -174,7 +183,7 @@ def _add(
         orders = _orders(players, generators, min(together, n - first))
         for pair, margins in enumerate(_chains(of, players, orders)[0]):
             one = estimates[pair]
-            found = _respond(of, response, pair, margins.reshape(-1, of.n_outputs))
+            found = _respond(of, response, margins.reshape(-1, of.n_outputs))
             found = found.reshape(*margins.shape[:2], response.n) - margins @ one.slopes
             changes = np.diff(found, axis=1)
             by_player = np.take_along_axis(changes, orders[pair][:, :, None], axis=1)
@@ -202,19 +211,17 @@ def _chains(
     first = np.concatenate([[0], np.cumsum(sizes)])
     margins = np.empty((int(first[-1]), of.n_outputs))
     values = np.empty((len(players), of.n_players, of.n_outputs) if with_values else (0, 0, 0))
-    of.game.chains(
-        *(of.rows, of.background, of.pairs.reshape(-1), first[:-1], ranks, n_chains, margins, values, of.n_threads)
-    )
+    of.layout.chains(*of.arguments, first[:-1], ranks, n_chains, margins, values, of.n_threads)
     return [part.reshape(n_chains, -1, of.n_outputs) for part in np.split(margins, first[1:-1])], values
 
 
-def _respond(of: Pairs, response: Response, pair: int, margins: Doubles) -> Doubles:
-    labels = None if of.labels is None else np.full(len(margins), of.labels[pair], np.int32)
+def _respond(of: Pairs, response: Response, margins: Doubles) -> Doubles:
+    labels = None if of.rows.labels is None else np.full(len(margins), of.rows.labels[of.row], np.int32)
     found = response(margins, labels)
     if not np.isfinite(found).all():
         raise ValueError(
-            f"output {response.name} is not finite for a coalition of row {of.pairs[pair, 0]} against background row "
-            f"{of.place[pair]}; expected finite numbers"
+            f"output {response.name} is not finite for some hybrid of row {of.rows.number[of.row]} and a background "
+            "row; expected finite numbers"
         )
     return found
 
