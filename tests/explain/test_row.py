@@ -1,4 +1,4 @@
-"""`Explainer.row`: single rows give the bits of `shap_values`."""
+"""`Explainer.row`: single rows give the bits of `shap_values` where tables are kept, and else its values."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ import pytest
 from hypothesis import given
 
 from silva import Explainer
+from silva.plans import plan_of
+from tests.explain.tolerance import assert_close
+from tests.oracles import shapley
 from tests.strategies import chain_forest, forests_and_rows, full_forest
 
 DTYPES = ("float32", "float64")
@@ -37,7 +40,7 @@ def test_rows_of_large_forests(n_features, row_type):
     X = np.random.default_rng(1).normal(size=(20, n_features)).astype(row_type)
     explainer = Explainer(forest, algorithm="tables")
     row = explainer.row()
-    assert not isinstance(row, type(Explainer(forest, algorithm="quadrature").row()))
+    assert plan_of(explainer).whole_tables is not None
     np.testing.assert_array_equal([row(x) for x in X], explainer.shap_values(X))
     np.testing.assert_array_equal([row(x[None]) for x in X], explainer.shap_values(X))
 
@@ -62,12 +65,50 @@ def test_the_strongest_features(forest, n_outputs, top):
     assert (np.diff(features.reshape(n, -1)[:, 0])[ties] > 0).all()
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+@given(example=forests_and_rows())
+def test_walked_rows_are_right(dtype, example):
+    forest, X = example
+    row = Explainer(forest, algorithm="quadrature", dtype=dtype).row()
+    expected = shapley.values(forest, shapley.sides(forest, X))
+    for x, phi in zip(X, expected, strict=True):
+        assert_close(row(np.ascontiguousarray(x))[None], phi[None], forest, dtype)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
+    "forest",
+    [full_forest(0, 5, 7, 3), full_forest(1, 3, 9, 12), full_forest(2, 20, 6, 70), chain_forest(60, 1e-3)],
+    ids=["few features", "some", "more than bits", "more points than lanes"],
+)
+def test_walked_rows_beside_batches(forest, dtype):
+    X = np.random.default_rng(1).normal(size=(20, forest.n_features))
+    X[::3, 0] = np.nan
+    groups = {"both": [0, 1]}
+    for options in ({}, {"groups": groups}):
+        explainer = Explainer(forest, algorithm="quadrature", dtype=dtype, **options)
+        row = explainer.row()
+        exact = Explainer(forest, algorithm="quadrature", dtype="float64", **options).shap_values(X)
+        assert_close(np.array([row(x) for x in X]), exact[:, :, None], forest, dtype)
+
+
+def test_threads_do_not_change_the_bits_of_walked_rows():
+    """80,000 splits: groups of trees that threads share out."""
+    forest = full_forest(0, 20, 12, 6)
+    X = np.random.default_rng(1).normal(size=(10, 6))
+    one, three = (Explainer(forest, algorithm="quadrature", n_jobs=n_jobs).row() for n_jobs in (1, 3))
+    np.testing.assert_array_equal([one(x) for x in X], [three(x) for x in X])
+
+
 def test_rows_with_the_forests_own_mark_of_missing_values():
     forest = dataclasses.replace(full_forest(0, 20, 5, 4), missing=-1.0)
     explainer = Explainer(forest)
     x = np.array([-1.0, 0.3, -1.0, 2.0])
+    walked = Explainer(forest, algorithm="quadrature")
     for kind in DTYPES:
-        np.testing.assert_array_equal(explainer.row()(x.astype(kind)), explainer.shap_values(x[None].astype(kind))[0])
+        expected = explainer.shap_values(x[None].astype(kind))
+        np.testing.assert_array_equal(explainer.row()(x.astype(kind)), expected[0])
+        assert_close(walked.row()(x.astype(kind))[None], expected[:, :, None].astype(float), forest, "float32")
 
 
 def test_rows_of_several_threads_and_of_a_pickle():
@@ -125,7 +166,9 @@ def test_rows_by_name(algorithm, source):
     forest = dataclasses.replace(full_forest(0, 9, 3, 4), categories=categories, source=source, feature_names=names)
     explainer = Explainer(forest, algorithm=algorithm)
     row = {"a": "yes", "b": None, "c": 7, "d": 0.5}
-    phi = explainer.shap_values(pd.DataFrame([row]).astype({"b": float}))[0]
+    phi = explainer.row(names=True)(row)
+    batch = explainer.shap_values(pd.DataFrame([row]).astype({"b": float}))[0]
+    assert_close(phi[None], batch[None, :, None].astype(float), forest, "float32")
     for form in (row, tuple(row.values()), forest.encoder()(row)):
         np.testing.assert_array_equal(explainer.row(names=True)(form), phi)
     order = np.argsort(-np.abs(phi), kind="stable")[:2]

@@ -232,8 +232,10 @@ class ExplainerCalls:
         callable
             A function of one row: a float32 or float64 array of shape (F,) or (1, F), in the order of the
             forest's features, with categories as in an array for `shap_values` (an array of objects if CatBoost's or
-            scikit-learn's are text) and missing values as NaN. It returns what `shap_values` returns, to the bit and
-            without the row axis: an ndarray (F,), or (F, k) for k > 1 outputs. With `top`, it returns a pair of int32
+            scikit-learn's are text) and missing values as NaN. It returns what `shap_values` returns, without
+            the row axis: an ndarray (F,), or (F, k) for k > 1 outputs. The bits are the same where all trees keep
+            their tables, with a background and for linear leaves; larger forests sum up one row in an order of its
+            own, within the same error. With `top`, it returns a pair of int32
             features (top,) and their values (top,), by falling magnitude; both (top, k) for k > 1 outputs. Threads may
             share it, and it can be pickled.
 

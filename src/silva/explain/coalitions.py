@@ -70,7 +70,7 @@ class CoalitionExplainer:
         standard error, relative to the mean distance of responses from the background's.
     """
 
-    has_tables, n_bytes, whole_tables = False, 0, None
+    has_tables, n_bytes, whole_tables, row_trees = False, 0, None, None
 
     def __init__(self, game: Game, settings: Settings) -> None:
         self.game, self.settings, self.tolerance = game, settings, TOLERANCE

@@ -6,14 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from silva import _core
 from silva.explain.tables import TABLE_BYTES, TableRunner, choose_tables
 from silva.explain.walks import index_walk_of, walk_of
-from silva.parallel import cached_property
+from silva.parallel import cached_property, n_threads
 
 if TYPE_CHECKING:
     from silva.explain.game import Game, Settings
     from silva.inputs.placed import PlacedRows
     from silva.typing import Array, Doubles, Explained, Int32s
+
+ROW_TREES: dict[str, Any] = {"float32": _core.RowTrees32, "float64": _core.RowTrees64}
 
 
 class CpuExplainer:
@@ -63,6 +66,14 @@ class CpuExplainer:
         """The compiled tables if they are built and no tree is walked, else None."""
         tables = self.tables("values")
         return tables.whole_tables if tables else None
+
+    @cached_property
+    def row_trees(self) -> Any:
+        """Trees for the walk of one row; None for games that it does not explain."""
+        if self.game.has_background or self.game.forest.has_linear_leaves:
+            return None
+        player_of = self.game.players.of_feature
+        return ROW_TREES[self.settings.dtype](self.game.forest, player_of, n_threads(self.settings.n_jobs))
 
     def tables(self, kind: Explained) -> TableRunner | None:
         """Runner of tables, None where nothing can have them."""

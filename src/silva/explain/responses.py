@@ -116,7 +116,7 @@ class ResponseExplainer:
         Explanations against each, none where tables are filled one after the other.
     """
 
-    whole_tables = None
+    whole_tables = row_trees = None
 
     def __init__(self, game: Game, settings: Settings) -> None:
         self.game, self.settings = game, settings

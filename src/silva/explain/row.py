@@ -54,16 +54,17 @@ def make_row(explainer: Engine, top: int | None, names: bool = False) -> Callabl
 def _row_of_codes(explainer: Engine, top: int | None) -> Callable[[Array], Any]:
     """Explain rows whose categories are codes."""
     n_top = 0 if top is None else min(int(top), explainer.game.players.n)
-    if explainer.whole_tables is None:
+    of = explainer.whole_tables or explainer.row_trees
+    if of is None:
         return WalkedRow(explainer, n_top)
     row: Callable[[Array], Any] = ROWS[explainer.settings.dtype](
-        explainer.whole_tables, explainer.game.forest.missing, n_top, (make_row, (explainer, top))
+        of, explainer.game.forest.missing, n_top, (make_row, (explainer, top))
     )
     return row
 
 
 class WalkedRow:
-    """Rows that need more than tables."""
+    """Rows that need more than kept tables or one walk: of backgrounds, linear leaves and responses."""
 
     def __init__(self, explainer: Engine, top: int) -> None:
         self._explainer, self._top = explainer, top

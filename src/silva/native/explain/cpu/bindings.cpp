@@ -3,26 +3,16 @@
 
 #include <algorithm>
 
-#include "common/instruction_set.h"
 #include "common/interrupts.h"
 #include "common/threads/borrowed_team.h"
 #include "common/workspace.h"
+#include "explain/cpu/kernel_tables.h"
 #include "explain/cpu/plan.h"
+#include "explain/cpu/row_trees.h"
 
 namespace silva {
 
 using Result = nb::ndarray<nb::device::cpu>;
-
-SILVA_KERNEL_TABLES(ExplainKernels, explain)
-
-template <class Real>
-static const TypedExplainKernels<Real>& kernels() {
-  const ExplainKernels& table = kernels_of(explain_tables);
-  if constexpr (sizeof(Real) == sizeof(float))
-    return table.single;
-  else
-    return table.twice;
-}
 
 template <class Real>
 static ExplainTask<Real> task_of(const ExplainPlan<Real>& plan, const RowMatrix& rows, int n_threads) {
@@ -97,17 +87,17 @@ static void run(ExplainTask<Real>& task, const Result& out, bool interactions) {
     task.out32 = target_of<float>(out, interactions);
   else
     throw nb::type_error("the result must be float32 or float64");
-  task.n_blocks = blocks_together(task, kernels<Real>().lanes);
-  const int64_t rows_together = (interactions ? 1 : task.n_blocks) * kernels<Real>().lanes;
+  task.n_blocks = blocks_together(task, explain_kernels<Real>().lanes);
+  const int64_t rows_together = (interactions ? 1 : task.n_blocks) * explain_kernels<Real>().lanes;
   const int64_t n_tasks = (task.rows.n_rows + rows_together - 1) / rows_together;
   task.n_threads = useful_threads(double(2 * n_tasks - 1), task.n_threads);
-  task.workspace_size = kernels<Real>().workspace(task, interactions);
+  task.workspace_size = explain_kernels<Real>().workspace(task, interactions);
   const Workspace workspace(task.workspace_size * task.n_threads);
   task.workspace = workspace.data();
   run_interruptibly([&] {
     const BorrowedTeam threads(task.n_threads);
     task.team = threads.team();
-    (interactions ? kernels<Real>().interactions : kernels<Real>().values)(task);
+    (interactions ? explain_kernels<Real>().interactions : explain_kernels<Real>().values)(task);
   });
 }
 
@@ -147,7 +137,21 @@ static void bind_plan(nb::module_& module, const char* name) {
           "Interactions, (n, m, P) or (n, m, P, n_outputs); selected[p] is player p's place among the m, or -1.");
 }
 
+template <class Real>
+static void bind_row_trees(nb::module_& module, const char* name) {
+  nb::class_<RowTrees<Real>>(module, name, "A forest's splits laid out for the explanation of one row.")
+      .def(
+          "__init__",
+          [](RowTrees<Real>* self, nb::handle forest, const Vector<int32_t>& player_of, int n_threads) {
+            const ForestView given = view_of(forest);
+            new (self) RowTrees<Real>(given, players_of(view(player_of), given.n_features), n_threads);
+          },
+          nb::arg("forest"), nb::arg("player_of"), nb::arg("n_threads"));
+}
+
 void bind_explain(nb::module_& module) {
+  bind_row_trees<float>(module, "RowTrees32");
+  bind_row_trees<double>(module, "RowTrees64");
   bind_plan<float>(module, "ExplainPlan32");
   bind_plan<double>(module, "ExplainPlan64");
 }

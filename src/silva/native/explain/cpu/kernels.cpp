@@ -1,11 +1,14 @@
 // The kernels of the explanations for one instruction set, under the rule of common/instruction_set.h. SILVA_KERNELS
 // names the table.
+#include "explain/cpu/row_walk.h"
 #include "explain/cpu/schedule.h"
 
 namespace silva {
 extern const ExplainKernels SILVA_KERNELS;
 const ExplainKernels SILVA_KERNELS = {
-    {ExplainLanes<float>::width, explain_workspace<float>, explain_values<float>, explain_interactions<float>},
-    {ExplainLanes<double>::width, explain_workspace<double>, explain_values<double>, explain_interactions<double>},
+    {ExplainLanes<float>::width, explain_workspace<float>, explain_values<float>, explain_interactions<float>,
+     explain_row_by_trees<float>},
+    {ExplainLanes<double>::width, explain_workspace<double>, explain_values<double>, explain_interactions<double>,
+     explain_row_by_trees<double>},
 };
 }  // namespace silva

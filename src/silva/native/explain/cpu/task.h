@@ -4,6 +4,7 @@
 #include "common/rows.h"
 #include "common/threads/team.h"
 #include "explain/cpu/linear.h"
+#include "explain/cpu/row_task.h"
 #include "explain/cpu/shap.h"
 
 namespace silva {
@@ -73,6 +74,7 @@ struct TypedExplainKernels {
   int64_t (*workspace)(const ExplainTask<Real>&, bool interactions);
   void (*values)(const ExplainTask<Real>&);
   void (*interactions)(const ExplainTask<Real>&);
+  void (*row)(const RowWalkTask<Real>&, const RowSpace<Real>&, const RowTree* first, const RowTree* end, double* total);
 };
 
 struct ExplainKernels {

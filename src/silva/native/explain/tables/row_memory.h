@@ -1,14 +1,16 @@
 // What explanations of one row keep from call to call.
 #pragma once
+#include "explain/row_engine.h"
 #include "explain/tables/tables.h"
 
 namespace silva {
 
 // The steps of all subtrees side by side, and what a row needs on its way. The tables outlive it.
 template <class Real>
-class RowMemory {
+class RowMemory : public RowEngine<Real> {
  public:
-  explicit RowMemory(const SubtreeTables<Real>& tables) : tables_(tables) {
+  explicit RowMemory(const SubtreeTables<Real>& tables)
+      : RowEngine<Real>({tables.n_features(), tables.n_players(), tables.n_outputs(), tables.row_is_double()}) {
     const TablePlan& plan = tables.plan();
     const int64_t n = int64_t(plan.subtrees.size()), n_blocks = (n + kRowLanes - 1) / kRowLanes;
     const int64_t n_padded = n_blocks * kRowLanes + kRowAhead;
@@ -26,7 +28,6 @@ class RowMemory {
     codes_.resize((n_columns + kRowLanes) / kRowLanes * kRowLanes);
     keys_.resize(n_padded);
     total_.resize(n_players);
-    values_.resize(int64_t(tables.n_players()) * tables.n_outputs());
     task_ = {
         .plan = tables.kept_->arrays(),
         .columns = forest.columns.data(),
@@ -48,21 +49,13 @@ class RowMemory {
         .codes = codes_.data(),
         .keys = keys_.data(),
         .total = total_.data(),
-        .values = values_.data(),
+        .values = this->values.data(),
     };
   }
-  RowMemory(const RowMemory&) = delete;
-  RowMemory& operator=(const RowMemory&) = delete;
 
-  void run(const RowSource& row) { table_kernels<Real>().row(task_, row); }
-  const std::vector<Real>& values() const { return values_; }  // [player][output]
-  int64_t n_features() const { return tables_.n_features(); }
-  int64_t n_players() const { return tables_.n_players(); }
-  int64_t n_outputs() const { return tables_.n_outputs(); }
-  bool row_is_double() const { return tables_.row_is_double(); }
+  void run(const RowSource& row) override { table_kernels<Real>().row(task_, row); }
 
  private:
-  const SubtreeTables<Real>& tables_;
   std::vector<RowStep> steps_;
   std::vector<int32_t> first_step_;
   std::vector<uint16_t> base_, keys_, key_bytes_;
@@ -70,7 +63,6 @@ class RowMemory {
   std::vector<float> encoded_;
   std::vector<int16_t> codes_;
   std::vector<double> total_;
-  std::vector<Real> values_;
   RowTask<Real> task_;
 
   void add_block(const TablePlan& plan, int64_t first) {

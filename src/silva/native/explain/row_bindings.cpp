@@ -1,8 +1,10 @@
 // Explains one row at a time for Python: no array is made on the way, and nothing is checked but the row's memory.
 #include <algorithm>
+#include <memory>
 #include <numeric>
 
 #include "common/row_buffer.h"
+#include "explain/cpu/row_walk_memory.h"
 #include "explain/tables/row_memory.h"
 
 namespace silva {
@@ -10,22 +12,21 @@ namespace silva {
 template <class Real>
 class RowExplainer {
  public:
-  // top: how many of the strongest features are wanted, 0 for the values of all.
-  RowExplainer(nb::object tables, double missing, int32_t top, nb::object reduced)
-      : owner_(std::move(tables)),
+  // of: SubtreeTables or RowTrees; top: how many of the strongest features are wanted, 0 for the values of all.
+  RowExplainer(nb::object of, double missing, int32_t top, nb::object reduced)
+      : owner_(std::move(of)),
         reduced_(std::move(reduced)),
         missing_(missing),
         top_(top),
-        task_(nb::cast<const SubtreeTables<Real>&>(owner_)) {
-    settled_.resize(n_features());
-  }
+        engine_(engine_of(owner_)),
+        settled_(n_features()) {}
 
   nb::object operator()(nb::handle row) {
     const RowBuffer buffer(row, n_features(), "Explainer.shap_values");
     const void* values = buffer.values;
     if (missing_ == missing_) values = settle(buffer);
     const RowSource source{values, 1, n_features(), 1, buffer.is_double};
-    task_.run(source);
+    engine_->run(source);
     return top_ > 0 ? strongest() : all();
   }
 
@@ -35,16 +36,22 @@ class RowExplainer {
   nb::object owner_, reduced_;
   double missing_;
   int32_t top_;
-  RowMemory<Real> task_;
+  std::unique_ptr<RowEngine<Real>> engine_;
   std::vector<double> settled_;
 
-  int64_t n_features() const { return task_.n_features(); }
-  int64_t n_players() const { return task_.n_players(); }
-  int64_t n_outputs() const { return task_.n_outputs(); }
+  int64_t n_features() const { return engine_->shape.n_features; }
+  int64_t n_players() const { return engine_->shape.n_players; }
+  int64_t n_outputs() const { return engine_->shape.n_outputs; }
+
+  static std::unique_ptr<RowEngine<Real>> engine_of(const nb::object& of) {
+    if (nb::isinstance<RowTrees<Real>>(of))
+      return std::make_unique<RowWalkMemory<Real>>(nb::cast<const RowTrees<Real>&>(of));
+    return std::make_unique<RowMemory<Real>>(nb::cast<const SubtreeTables<Real>&>(of));
+  }
 
   // The forest's marker becomes NaN, compared in the type of the thresholds.
   const void* settle(const RowBuffer& buffer) {
-    const bool ranked = task_.row_is_double();
+    const bool ranked = engine_->shape.row_is_double;
     for (int64_t i = 0; i < n_features(); ++i) {
       const double x = buffer.is_double ? static_cast<const double*>(buffer.values)[i]
                                         : double(static_cast<const float*>(buffer.values)[i]);
@@ -67,7 +74,7 @@ class RowExplainer {
   }
 
   nb::object all() const {
-    return to_array(std::vector<Real>(task_.values().begin(), task_.values().end()), n_players(), n_outputs());
+    return to_array(std::vector<Real>(engine_->values.begin(), engine_->values.end()), n_players(), n_outputs());
   }
 
   // Players and values by falling magnitude, of equal ones the first.
@@ -76,13 +83,13 @@ class RowExplainer {
     std::vector<int32_t> players(n * k), order(n_players());
     std::vector<Real> values(n * k);
     for (int64_t o = 0; o < k; ++o) {
-      const auto size = [&](int32_t p) { return std::abs(task_.values()[p * k + o]); };
+      const auto size = [&](int32_t p) { return std::abs(engine_->values[p * k + o]); };
       std::iota(order.begin(), order.end(), 0);
       std::partial_sort(order.begin(), order.begin() + n, order.end(),
                         [&](int32_t a, int32_t b) { return size(a) != size(b) ? size(a) > size(b) : a < b; });
       for (int64_t i = 0; i < n; ++i) {
         players[i * k + o] = order[i];
-        values[i * k + o] = task_.values()[order[i] * k + o];
+        values[i * k + o] = engine_->values[order[i] * k + o];
       }
     }
     return nb::make_tuple(to_array(std::move(players), n, k), to_array(std::move(values), n, k));
@@ -93,7 +100,7 @@ template <class Real>
 static void bind_type(nb::module_& module, const char* name) {
   using Row = RowExplainer<Real>;
   nb::class_<Row>(module, name, "Explains one row a call.")
-      .def(nb::init<nb::object, double, int32_t, nb::object>(), nb::arg("tables"), nb::arg("missing"), nb::arg("top"),
+      .def(nb::init<nb::object, double, int32_t, nb::object>(), nb::arg("of"), nb::arg("missing"), nb::arg("top"),
            nb::arg("reduced"))
       .def("__call__", &Row::operator(), nb::arg("row").none())
       .def("__reduce__", &Row::reduced);

@@ -1,0 +1,217 @@
+// Path-dependent values of one row: the walk of explain/cpu/shap.h with quadrature points in the lanes, not rows.
+//
+// What the splits below a node make of a coalition depends on the players that the path has not left unmet, and that
+// these splits test:
+// - none: every coalition gets the mean, and no player a value. Nothing is entered.
+// - one, of z_p and H = z_p + (1 - z_p) t: its mean E, and the mean V of what the row reaches where the player's splits
+//   are followed, say all. T = (z_p E (1 - t) + V t) / H and phi += z_p (V - E) Σ P / H². No product is needed below.
+// - more: by the walk.
+// Of deep trees on few features a third of the splits are left to the walk; the rows of a vector seldom agree on any.
+// Included by explain/cpu/kernels.cpp only.
+#pragma once
+#include "common/vectors.h"
+#include "explain/cpu/row_task.h"
+
+namespace silva {
+namespace {
+
+template <class Real, int K>
+class RowWalk {
+ public:
+  RowWalk(const RowWalkTask<Real>& task, const RowSpace<Real>& space, const RowTree& tree, int first_point, int output)
+      : task_(task),
+        space_(space),
+        tree_(tree),
+        output_(output),
+        frames_(reinterpret_cast<Frame*>(space.frames)),
+        phi_(reinterpret_cast<V*>(space.phi)) {
+    static_assert(sizeof(Frame) <= kRowFrameBytes);
+    load(task.points + tree.first_point + first_point, t_);
+    load(task.points + tree.first_point + tree.n_points + first_point, weight_);
+  }
+
+  // Adds to total [player][output].
+  void run(double* total) {
+    for (int slot = 0; slot < tree_.n_slots; ++slot) phi_[slot] = V{}, space_.z[slot] = 1;
+    int depth = 0;
+    open(frames_[0], tree_.root, ~uint32_t(0), weight_);
+    while (true) {
+      Frame& frame = frames_[depth];
+      if (descend(frame, frames_[depth + 1])) {
+        ++depth;
+        continue;
+      }
+      const V sum = close(frame);
+      if (depth-- == 0) break;
+      absorb(frames_[depth], frames_[depth].side++, sum);
+    }
+    for (int slot = 0; slot < tree_.n_slots; ++slot) {
+      double sum = 0;
+      for (int k = 0; k < K; ++k) sum += double(phi_[slot][k]);
+      total[task_.slot_player[tree_.first_slot + slot] * int64_t(task_.n_outputs) + tree_.output + output_] += sum;
+    }
+  }
+
+ private:
+  typedef Real V __attribute__((vector_size(K * sizeof(Real))));
+  // A split on the way down. A child's factor is A_c H = base + slope t, 1 / H is in q; gain is κ_c, z the state of the
+  // split's player below the child (below 0: unmet).
+  struct Edge {
+    Real base, slope, gain, z;
+    uint32_t met;
+  };
+  struct Frame {
+    V q, inverse, sum, gain;  // gain: Σ κ_c T_c
+    Edge edge[2];
+    const RowNode<Real>* node;
+    Real z;
+    int32_t side;  // of the child at work
+  };
+
+  const RowWalkTask<Real>& task_;
+  const RowSpace<Real>& space_;
+  const RowTree& tree_;
+  int output_;
+  Frame* frames_;
+  V* phi_;
+  V t_, weight_;
+
+  static void load(const Real* from, V& to) { __builtin_memcpy(&to, from, sizeof(V)); }
+
+  SILVA_INLINE bool goes_left(const RowNode<Real>& node) const {
+    const float x = task_.encoded[node.feature];
+    if (node.flags() & kCategorical && x == x) return category_goes_left(task_.sets[node.set], task_.words, x);
+    return x != x ? node.flags() & kDefaultLeft : !(x >= node.threshold);
+  }
+
+  SILVA_INLINE Real mean_of(const RowNode<Real>& node, int side) const {
+    if (task_.width == 1) return node.mean[side];
+    return task_.means[((&node - task_.nodes) * 2 + side) * task_.width + output_];
+  }
+  SILVA_INLINE int child_of(const RowNode<Real>& node, int side) const {
+    return side ? node.right : int(&node - task_.nodes) + 1;
+  }
+  // 1 / H
+  SILVA_INLINE V inverse_of(Real z) const { return Real(1) / (z + (1 - z) * t_); }
+
+  SILVA_INLINE void open(Frame& frame, int record, uint32_t met, const V& product) const {
+    const RowNode<Real>& node = task_.nodes[record];
+    __builtin_prefetch(task_.nodes + node.right);
+    const Real z = space_.z[node.slot()];
+    const int taken = goes_left(node) ? 0 : 1;
+    const bool is_met = z >= 0;
+    const uint32_t own = node.slot() < kSharedBit ? bit_of_slot(node.slot()) : 0;
+    for (int side = 0; side < 2; ++side) {
+      const Real ratio = node.ratio[side], below = z * ratio;
+      const bool stays = is_met & (side == taken);
+      frame.edge[side] = {is_met ? below : ratio,
+                          stays    ? 1 - below
+                          : is_met ? -below
+                                   : Real(0),
+                          stays    ? z - below
+                          : is_met ? -below
+                                   : Real(0),
+                          stays ? below : Real(-1), stays ? met : met & ~own};
+    }
+    frame.inverse = is_met & (z != 1) ? inverse_of(z) : V{} + Real(1);
+    frame.q = product * frame.inverse;
+    frame.sum = frame.gain = V{};
+    frame.node = &node, frame.z = z, frame.side = 0;
+  }
+
+  // Goes on to the next child that the walk has to enter; false after the last.
+  SILVA_INLINE bool descend(Frame& frame, Frame& next) const {
+    const RowNode<Real>& node = *frame.node;
+    for (; frame.side < 2; ++frame.side) {
+      const int side = frame.side;
+      const Edge& edge = frame.edge[side];
+      const uint32_t met = node.below[side] & edge.met;
+      if (met == 0) {
+        absorb(frame, side, V{} + mean_of(node, side));
+        continue;
+      }
+      space_.z[node.slot()] = edge.z;
+      const V product = frame.q * (edge.base + edge.slope * t_);
+      if ((met & (met - 1)) == 0 && !(met >> kSharedBit)) {
+        absorb(frame, side, explain_one(node, side, met, product));
+        continue;
+      }
+      open(next, child_of(node, side), edge.met, product);
+      return true;
+    }
+    return false;
+  }
+
+  SILVA_INLINE void absorb(Frame& frame, int side, const V& below) const {
+    const Edge& edge = frame.edge[side];
+    frame.sum += (edge.base + edge.slope * t_) * below;
+    frame.gain += edge.gain * below;
+  }
+
+  SILVA_INLINE V close(const Frame& frame) const {
+    const int slot = frame.node->slot();
+    space_.z[slot] = frame.z;
+    phi_[slot] += frame.q * frame.inverse * frame.gain;
+    return frame.sum * frame.inverse;
+  }
+
+  // A child below which one player alone is met and tested.
+  SILVA_INLINE V explain_one(const RowNode<Real>& parent, int side, uint32_t met, const V& product) const {
+    const int slot = __builtin_ctz(met);
+    const Real z = space_.z[slot], mean = mean_of(parent, side),
+               reached = mean_reached(child_of(parent, side), slot, met);
+    const V inverse = inverse_of(z);
+    phi_[slot] += product * inverse * inverse * (z * (reached - mean));
+    return (z * mean * (1 - t_) + reached * t_) * inverse;
+  }
+
+  // The mean below a split where those of one player are followed.
+  SILVA_INLINE Real mean_reached(int record, int slot, uint32_t bit) const {
+    Real sum = 0, weight = 1;
+    WaitingSplit<Real>* waiting = space_.waiting;
+    while (true) {
+      const RowNode<Real>& node = task_.nodes[record];
+      int side = 0;
+      if (node.slot() == slot) {
+        side = goes_left(node) ? 0 : 1;
+      } else {
+        if (node.below[1] & bit)
+          *waiting++ = {node.right, weight * node.ratio[1]};
+        else
+          sum += weight * node.ratio[1] * mean_of(node, 1);
+        weight *= node.ratio[0];
+      }
+      if (node.below[side] & bit) {
+        record = child_of(node, side);
+        continue;
+      }
+      sum += weight * mean_of(node, side);
+      if (waiting == space_.waiting) return sum;
+      --waiting;
+      record = waiting->record, weight = waiting->weight;
+    }
+  }
+};
+
+template <class Real, int K>
+__attribute__((noinline)) void walk_row(const RowWalkTask<Real>& task, const RowSpace<Real>& space, const RowTree& tree,
+                                        double* total) {
+  for (int output = 0; output < task.width; ++output)
+    for (int first = 0; first < tree.n_points; first += K)
+      RowWalk<Real, K>(task, space, tree, first, output).run(total);
+}
+
+template <class Real>
+void explain_row_by_trees(const RowWalkTask<Real>& task, const RowSpace<Real>& space, const RowTree* first,
+                          const RowTree* end, double* total) {
+  for (const RowTree* tree = first; tree < end; ++tree)
+    if (tree->lanes == 4)
+      walk_row<Real, 4>(task, space, *tree, total);
+    else if (tree->lanes == 8)
+      walk_row<Real, 8>(task, space, *tree, total);
+    else
+      walk_row<Real, 16>(task, space, *tree, total);
+}
+
+}  // namespace
+}  // namespace silva
