@@ -13,6 +13,7 @@ from silva.ensemble import TreeEnsemble
 from silva.forest import Forest
 from silva.readers import EXPECTED, FORMATS, READERS, library_of, read_file, read_model, suffix_of
 from silva.readers.curve import make_curve
+from silva.readers.spark import is_folder, read_folder
 from silva.storage import load_forest
 
 if TYPE_CHECKING:
@@ -39,10 +40,11 @@ def load(
     Parameters
     ----------
     model : object or path
-        An ``xgboost.Booster`` or ``lightgbm.Booster``, a fitted estimator of XGBoost, LightGBM, CatBoost or
-        scikit-learn, a ``treelite.Model``, an ``onnx.ModelProto``, a `ModelTreeRegressor`, a `Forest`, or the path of a
-        model file: ``.json`` (XGBoost, CatBoost), ``.ubj`` (XGBoost), ``.txt`` (LightGBM), ``.cbm`` (CatBoost),
-        ``.onnx``, ``.silva``. Files with other suffixes are recognized by their contents. No file needs its library.
+        An ``xgboost.Booster`` or ``lightgbm.Booster``, a fitted estimator of XGBoost, LightGBM, CatBoost, scikit-learn
+        or another library of the guide's table, a ``treelite.Model``, an ``onnx.ModelProto``, a `ModelTreeRegressor`, a
+        `Forest`, the path of a model file: ``.json`` (XGBoost, CatBoost), ``.ubj`` (XGBoost), ``.txt`` (LightGBM),
+        ``.cbm`` (CatBoost), ``.onnx``, ``.silva``, or of a folder that pyspark.ml has saved a model in. Files with
+        other suffixes are recognized by their contents. No file needs its library; folders need pyarrow.
         A Booster or a file predicts as the Booster does, with all its rounds. An estimator predicts as itself: up to
         its best iteration, and labels if it is a classifier. CatBoost's Booster is ``catboost.CatBoost``, which
         predicts margins.
@@ -94,6 +96,8 @@ def _read(model: object, mmap: bool, library: str | None, curve: Curve | None) -
             f"format is {library!r} for {path or type(model).__name__}, expected one of {', '.join(FORMATS)} for a file"
         )
     if path is not None and path.is_dir():
+        if library is None and not mmap and is_folder(path):
+            return read_folder(path)
         raise IsADirectoryError(f"{path} is a folder, expected a model file; {EXPECTED}")
     if path is not None and suffix_of(path, library) == ".silva":
         _check_format(path, library, "silva")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import struct
@@ -11,6 +12,8 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 import numpy as np
+import pyarrow as arrow
+from pyarrow import parquet
 
 import silva
 from silva.explain.stored import explainer_bytes
@@ -21,13 +24,14 @@ from silva.writers.onnx import onnx_bytes
 from tests.example_forests import empty_forest, whole_forest, with_models
 from tests.fuzz import checkpoints, protobuf, ubjson
 from tests.fuzz.mutators import FLOATS, INTEGERS, mutate_bytes, mutate_document, mutate_text, pick
+from tests.readers import spark_models
 from tests.strategies import Options, full_forest, random_forest, random_rows
 
 FOLDERS = (Path(__file__).parent / "seeds", Path(__file__).parent.parent / "readers" / "data")
 METADATA = 14
 """Field of a model's metadata in ONNX."""
 
-SUFFIXES = (".json", ".ubj", ".txt", ".cbm", ".onnx", ".treelite", ".silva", ".explainer")
+SUFFIXES = (".json", ".ubj", ".txt", ".cbm", ".onnx", ".treelite", ".silva", ".explainer", ".spark")
 
 
 def find_seeds(only="*"):
@@ -95,7 +99,7 @@ def saved(forest):
 def mutate(rng, suffix, seeds):
     """One of the seeds of a format, changed."""
     data, other = pick(rng, seeds), pick(rng, seeds)
-    if suffix != ".treelite" and rng.random() < 0.25:
+    if suffix not in {".treelite", ".spark"} and rng.random() < 0.25:
         return mutate_bytes(rng, data, other)
     return MUTATORS[suffix](rng, data, other)
 
@@ -248,6 +252,31 @@ def _mutate_array(rng, entries, arrays):
     return bytes(arrays)
 
 
+def mutate_spark(rng, data, other):
+    """An archive of a folder of Spark with one file changed: its JSON, its rows, or its bytes."""
+    with tempfile.TemporaryDirectory() as work:
+        folder, others = spark_models.unpack(data, f"{work}/one"), spark_models.unpack(other, f"{work}/other")
+        path = pick(rng, sorted(path for path in folder.rglob("*") if path.is_file()))
+        roll = rng.random()
+        if path.suffix != ".parquet" and roll < 0.9:
+            path.write_bytes(mutate_json(rng, path.read_bytes(), None))
+        elif path.suffix == ".parquet" and roll < 0.6:
+            _mutate_rows(rng, path)
+        else:
+            similar = pick(rng, sorted(others.rglob(f"*{path.suffix}")))
+            path.write_bytes(mutate_bytes(rng, path.read_bytes(), similar.read_bytes() if similar.is_file() else b""))
+        return spark_models.pack(folder)
+
+
+def _mutate_rows(rng, path):
+    """Rows with other values, in the columns and types that they had where these can hold them."""
+    table = parquet.read_table(path)
+    rows = mutate_document(rng, table.to_pylist())
+    schema = table.schema if rng.random() < 0.8 else None
+    with contextlib.suppress(arrow.ArrowException, TypeError, ValueError, OverflowError, AttributeError):
+        parquet.write_table(arrow.Table.from_pylist(rows, schema), path)
+
+
 MUTATORS = {
     ".json": mutate_json,
     ".ubj": mutate_ubj,
@@ -257,4 +286,5 @@ MUTATORS = {
     ".treelite": mutate_treelite,
     ".silva": mutate_silva,
     ".explainer": mutate_explainer,
+    ".spark": mutate_spark,
 }

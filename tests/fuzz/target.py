@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import tempfile
 
 import numpy as np
 import treelite
 
 import silva
 from tests.oracles import evaluate
+from tests.readers import spark_models
 from tests.strategies import random_rows
 
 REFUSALS = (ValueError, NotImplementedError)
@@ -42,9 +44,9 @@ def attack(path, original):
 
 
 def attack_forest(path, original):
-    """Attack a file of trees."""
+    """Attack a file of trees, or the folder that an archive holds."""
     try:
-        forest = silva.load(path)
+        forest = silva.load(path) if path.suffix != ".spark" else load_archive(path)
     except REFUSALS as error:
         check_refusal(error, str(path))
         return "refused"
@@ -73,12 +75,18 @@ def hold_to_promises(forest):
     if forest.ensemble.transform is not None:
         look_up(forest)
         forest = silva.Forest(dataclasses.replace(forest.ensemble, transform=None))
-    if forest.source == "ONNX":  # whose arrays hold values, the oracle's codes
+    if forest.source == "ONNX" or path.suffix == ".spark":  # whose arrays hold values, the oracle's codes
         forest = silva.Forest(dataclasses.replace(forest.ensemble, categories=None))
     X = rows_for(forest)
     evaluate_all(forest, X)
     explain_all(forest, X)
     return "loaded"
+
+
+def load_archive(path):
+    """Load the folder that a file holds, whose name starts with the file's."""
+    with tempfile.TemporaryDirectory(prefix=path.name, dir=path.parent) as folder:
+        return silva.load(spark_models.unpack(path.read_bytes(), folder))
 
 
 def attack_explainer(path, original):

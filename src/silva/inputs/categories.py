@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from silva.ensemble import TreeEnsemble
     from silva.typing import Array, Bools
 
+BY_VALUE = ("scikit-learn", "catboost", "onnx", "spark", "ydf")
+"""Libraries that expect the values of categories in arrays; others, their codes."""
+
 ABSENT = ("", "None", "nan", "<NA>")
 """What NumPy makes of a missing value beside text."""
 
@@ -66,7 +69,7 @@ def array_to_rows(array: Array, forest: TreeEnsemble) -> Array:
 
 def arrays_hold_values(forest: TreeEnsemble) -> bool:
     """Whether the source library expects the values of categories in arrays of numbers, not their codes."""
-    return forest.categories is not None and forest.source.lower().startswith(("scikit-learn", "catboost", "onnx"))
+    return forest.categories is not None and forest.source.lower().startswith(BY_VALUE)
 
 
 def columns_to_rows(columns: Sequence[Column], n_rows: int, forest: TreeEnsemble) -> Array:

@@ -28,6 +28,8 @@ READERS = {
     "causalml": "silva.readers.causalml",
     "imodels": "silva.readers.imodels",
     "lineartree": "silva.readers.lineartree",
+    "ydf": "silva.readers.ydf",
+    "pyspark": "silva.readers.spark",
 }
 """Modules whose `read` takes a live model of a library."""
 
@@ -49,8 +51,9 @@ STARTS = ((b"CBM1", ".cbm"), (b"tree\n", ".txt"), (b"tree\r\n", ".txt"), (b"\x08
 
 EXPECTED = (
     "expected a Booster or estimator of XGBoost or LightGBM, a CatBoost model, a tree ensemble of scikit-learn, "
-    "scikit-survival, quantile-forest, NGBoost, econml, causalml, imodels or linear-tree, a treelite.Model, an "
-    "onnx.ModelProto, a silva.Forest, or the path of a .json, .ubj, .txt, .cbm, .onnx or .silva file"
+    "scikit-survival, quantile-forest, NGBoost, econml, causalml, imodels, linear-tree or YDF, a treelite.Model, an "
+    "onnx.ModelProto, a silva.Forest, or the path of a .json, .ubj, .txt, .cbm, .onnx or .silva file "
+    "or of a folder of pyspark.ml"
 )
 
 
