@@ -122,6 +122,32 @@ def test_shifts_of_categories():
     assert abs(found.shift[0] - expected) < 1e-12
 
 
+@pytest.mark.parametrize("library", ["scikit-learn", "CatBoost", "pipeline"])
+def test_categories_are_read_once(library):
+    ensemble, pipeline = pytest.importorskip("sklearn.ensemble"), pytest.importorskip("sklearn.pipeline")
+    rng = np.random.default_rng(0)
+    codes = rng.choice([3, 7, 9], 400)
+    X = np.column_stack([codes, rng.normal(size=400)])
+    y = X[:, 1] + np.where(codes == 7, 4, 0)
+    if library == "CatBoost":
+        catboost = pytest.importorskip("catboost")
+        X = pandas.DataFrame({"c": codes.astype(str), "x": X[:, 1]})
+        settings = {"iterations": 10, "depth": 3, "one_hot_max_size": 10, "verbose": 0, "allow_writing_files": False}
+        model = catboost.CatBoostRegressor(**settings, cat_features=["c"]).fit(X, y)
+    elif library == "pipeline":
+        preprocessing = pytest.importorskip("sklearn.preprocessing")
+        grown = ensemble.GradientBoostingRegressor(n_estimators=10)
+        model = pipeline.make_pipeline(preprocessing.StandardScaler(), grown).fit(X, y)
+    else:
+        model = ensemble.HistGradientBoostingRegressor(categorical_features=[0], max_iter=10).fit(X, y)
+    a, b = X[:200], X[200:]
+    found = silva.compare(a, b, model=model)
+    np.testing.assert_allclose(found.before[0], model.predict(a).mean(), rtol=1e-6)
+    np.testing.assert_allclose(found.after[0], model.predict(b).mean(), rtol=1e-6)
+    both = silva.compare(model, model, X=a, background=b)
+    np.testing.assert_allclose(both.before[0], model.predict(a).mean(), rtol=1e-6)
+
+
 def test_models_differ_where_their_values_differ(california):
     ensemble = pytest.importorskip("sklearn.ensemble")
     X, forest = california

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
@@ -9,8 +10,10 @@ import numpy as np
 
 from silva.escapes import PICTURE, shown
 from silva.explain import Explainer
+from silva.explain.players import make_players
 from silva.extras import import_extra
 from silva.facts import output_names
+from silva.forest import Forest
 from silva.inputs import arranged, as_rows
 from silva.loading import load
 from silva.populations.batches import means_of, parts_of, pooled, standard_error
@@ -238,12 +241,12 @@ def _populations(
     a: Any, b: Any, model: Any, weights: Any, n_batches: int, random_state: int, settings: dict[str, Any]
 ) -> Comparison:
     found, rows, weight, parts, errors = [], [], [], [], []
-    own = load(model).ensemble
+    own, coded, settings = _coded(model, settings)
     for population, name, given in ((a, "a", weights[0]), (b, "b", weights[1])):
         rows.append(_rows_of(population, own, name))
         weight.append(_weights_of(given, len(rows[-1]), name))
         parts.append(parts_of(len(rows[-1]), n_batches))
-    explainers = [Explainer(model, rows[side], background_weight=weight[side], **settings) for side in (0, 1)]
+    explainers = [Explainer(coded, rows[side], background_weight=weight[side], **settings) for side in (0, 1)]
     names, k = explainers[0].players, explainers[0].n_outputs
     magnitude: Any = 0.0
     for side in (0, 1):
@@ -265,7 +268,12 @@ def _populations(
 def _models(
     a: Any, b: Any, X: Any, background: Any, weights: Any, n_batches: int, random_state: int, settings: dict[str, Any]
 ) -> Comparison:
-    explainers = [Explainer(model, background, **settings) for model in (a, b)]
+    forests, explainers = [], []
+    for model in (a, b):
+        own, coded, found = _coded(model, settings)
+        against = None if background is None else _rows_of(background, own, "background")
+        forests.append(own)
+        explainers.append(Explainer(coded, against, **found))
     if explainers[0].n_outputs != explainers[1].n_outputs or explainers[0].players != explainers[1].players:
         raise ValueError(
             f"a has {len(explainers[0].players)} features and {explainers[0].n_outputs} outputs, b "
@@ -273,7 +281,7 @@ def _models(
             "the same names, and outputs"
         )
     k = explainers[0].n_outputs
-    rows = [_rows_of(X, explainer.game.forest, "X") for explainer in explainers]
+    rows = [_rows_of(X, forest, "X") for forest in forests]
     weight, parts = _weights_of(weights, len(rows[0]), "X"), parts_of(len(rows[0]), n_batches)
     values = [_values_of(*one, k) for one in zip(explainers, rows, strict=True)]
 
@@ -291,6 +299,14 @@ def _models(
         before + offsets[1] - offsets[0] + change.sum(axis=0), offsets[1] - offsets[0], None, None,
         (len(rows[0]), len(rows[1])),
     )  # fmt: skip
+
+
+def _coded(model: Any, settings: dict[str, Any]) -> tuple[TreeEnsemble, Forest, dict[str, Any]]:
+    """Return the forest, and one that takes rows as `as_rows` made them for it, with settings of its explainer."""
+    forest = load(model).ensemble
+    groups = make_players(settings["groups"], forest).groups or None
+    unset: dict[str, Any] = {"categories": None, "category_hash": "", "missing": np.nan, "transform": None}
+    return forest, Forest(dataclasses.replace(forest, **unset, nan_allowed=True)), settings | {"groups": groups}
 
 
 def _rows_of(X: Any, forest: TreeEnsemble, name: str) -> Array:
