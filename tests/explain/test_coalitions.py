@@ -224,6 +224,49 @@ def test_functions_are_checked():
         explainer_of(full_forest(1, n_trees=1, depth=1, n_features=3), X, "decision")
 
 
+def test_functions_that_raise_leave_the_explainer_usable():
+    forest = full_forest(1, n_trees=4, depth=3, n_features=3)
+    X = np.random.default_rng(1).normal(size=(9, 3))
+    fails = True
+
+    def capricious(margins):
+        if fails and len(margins) > len(X):
+            raise ZeroDivisionError("of the caller")
+        return np.tanh(margins[:, 0])
+
+    explainer = explainer_of(forest, X[4:], capricious)
+    with pytest.raises(ZeroDivisionError, match=r"^of the caller$"):
+        explainer.shap_values(X[:4])
+    fails = False
+    np.testing.assert_array_equal(explainer.shap_values(X[:4]), explainer_of(forest, X[4:], np.tanh).shap_values(X[:4]))
+
+
+def test_more_classes_than_outputs_have_no_losses():
+    forest = dataclasses.replace(full_forest(1, n_trees=4, depth=3, n_features=3), link="logistic")
+    X = np.random.default_rng(1).normal(size=(9, 3))
+    several = dataclasses.replace(forest, classes=(np.arange(3),))
+    with pytest.raises(NotImplementedError, match="an output for each class, this forest has 1 for 3 classes"):
+        explainer_of(several, X, "log_loss")
+    apart = dataclasses.replace(forest, classes=(np.arange(2), np.arange(2)))
+    with pytest.raises(NotImplementedError, match="output='log_loss' needs a classifier of one label"):
+        explainer_of(apart, X, "log_loss")
+
+
+@pytest.mark.parametrize("overall", [False, True])
+def test_strongest_pairs(overall):
+    forest = dataclasses.replace(full_forest(1, n_trees=9, depth=4, n_features=5), link="logistic")
+    X = np.random.default_rng(1).normal(size=(30, 5))
+    explainer = explainer_of(forest, X[10:], "probability")
+    matrix = explainer.shap_interaction_values(X[:10])
+    pairs, values = explainer.shap_interaction_values(X[:10], top=3, overall=overall)
+    first, second = np.triu_indices(5, 1)
+    upper = matrix[:, first, second]
+    strength = np.broadcast_to(np.abs(upper).mean(axis=0), upper.shape) if overall else np.abs(upper)
+    chosen = np.argsort(-strength, axis=1, kind="stable")[:, :3]
+    np.testing.assert_array_equal(np.broadcast_to(pairs, (10, 3, 2)), np.stack([first, second], axis=1)[chosen])
+    np.testing.assert_array_equal(values, np.take_along_axis(upper, chosen, axis=1))
+
+
 @pytest.mark.parametrize("output", ["response", "callable"])
 def test_what_is_infinite_is_named_by_the_row_of_the_call(output):
     """Of rows in any order, also of equal ones; a coalition by its features."""
@@ -344,6 +387,9 @@ def test_long_calls_say_what_they_cost(monkeypatch):
     expected = explainer.shap_values(X[:100])
     monkeypatch.setattr(response_costs, "WARNED_SECONDS", 0)
     expected_message = r"100 rows against 199 background rows are those of 19,900 pairs, about \d+ s here; 100 back"
-    with pytest.warns(response_costs.CostWarning, match=expected_message):
+    with pytest.warns(response_costs.CostWarning, match=expected_message) as said:
         found = explainer.shap_values(X[:100])
     np.testing.assert_array_equal(found, expected)
+    assert "rule='rescale' takes about what the margin's values take" in str(said[0].message)
+    with pytest.warns(response_costs.CostWarning, match="halves the time$"):
+        explainer_of(forest, X[100:], "decision").shap_values(X[:100])

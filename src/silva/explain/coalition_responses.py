@@ -92,6 +92,11 @@ def n_results(forest: TreeEnsemble, output: Any, rule: str) -> int:
     return forest.n_outputs if output == "margin" or rule == "rescale" else make_response(output, forest).n
 
 
+def has_rescale_rule(output: Any, forest: TreeEnsemble) -> bool:
+    """Whether `rule="rescale"` has values of this output."""
+    return output in ("probability", "log_loss") and forest.n_outputs == 1 and forest.link in SLOPES
+
+
 def slope_of_link(forest: TreeEnsemble) -> float:
     """Return what a margin is multiplied with in the logistic function."""
     return SLOPES[forest.link] or forest.link_scale

@@ -16,7 +16,7 @@ import numpy as np
 
 from silva import _core
 from silva.explain.background import Background, margins_of, mean
-from silva.explain.coalition_responses import make_response
+from silva.explain.coalition_responses import has_rescale_rule, make_response
 from silva.explain.coalition_sums import NO_NUMBERS, Against, Asked, MaskedRows, PairSums
 from silva.explain.condensed import merged, settled, stand_ins
 from silva.explain.cpu import checked_result
@@ -109,6 +109,15 @@ class CoalitionExplainer:
             return "exact responses of linear leaves"
         return "exact responses of more than 32 features" if self.layout.n_used > GPU_PLAYERS else ""
 
+    @property
+    def cheaper(self) -> str:
+        """What users may pass instead."""
+        return "groups of features" + (" or rule='rescale'" if self._may_rescale else "")
+
+    @property
+    def _may_rescale(self) -> bool:
+        return has_rescale_rule(self.settings.output, self.game.forest)
+
     def prepare(self) -> None:
         """Lay the forest out, and find the background's masks."""
         _ = self._kept_masks
@@ -126,7 +135,7 @@ class CoalitionExplainer:
             warnings.warn(
                 f"{n_estimated} of {len(errors)} rows differ from background rows on more than {self.most} features: "
                 f"their values are estimates with standard errors of up to {largest:.2g}; ask for them by "
-                "standard_errors=True, pass groups of features, or rule='rescale'",
+                f"standard_errors=True, or pass {self.cheaper}",
                 EstimateWarning,
                 stacklevel=3,
             )
@@ -171,8 +180,8 @@ class CoalitionExplainer:
         n_bytes = cube_bytes(max(self.game.forest.n_outputs, self.response.n), players)
         return (
             f"output {self.response.name} takes {n_bytes / 1e6:,.0f} MB for each thread, the margins of all coalitions "
-            f"of {players} features, beside results of {result.nbytes / 1e6:,.0f} MB; pass fewer n_jobs or rows, "
-            "groups of features, or rule='rescale'"
+            f"of {players} features, beside results of {result.nbytes / 1e6:,.0f} MB; pass fewer n_jobs or rows, or "
+            f"{self.cheaper}"
         )
 
     def _distinct(self, rows: PlacedRows) -> tuple[Int64s, Any]:
@@ -189,7 +198,7 @@ class CoalitionExplainer:
         n_entries, n = asked.n_entries * self.response.n, len(number)
         size = max(1, min(MASK_BYTES // max(1, self.layout.row_bytes), MASK_BYTES // (8 * max(1, n_entries)), 1024))
         seconds = self._seconds(rows, number, asked)
-        warn_of_cost(seconds, n, len(self.background.rows))
+        warn_of_cost(seconds, n, len(self.background.rows), self._may_rescale)
         quick = contextlib.nullcontext(lambda _: None)
         with counting_rows(n, "explain") if seconds >= 4 * TOLD_SECONDS else quick as tell:
             size = max(1, min(size, int(n * TOLD_SECONDS / seconds))) if seconds else size
@@ -271,7 +280,7 @@ class CoalitionExplainer:
             what = "linear leaves" if self.game.forest.has_linear_leaves else "interactions"
             raise NotImplementedError(
                 f"{what} of output {self.response.name} are exact up to {self.most} features on which two rows differ, "
-                f"these differ on {n_differ.max()}; pass groups of features, or rule='rescale'"
+                f"these differ on {n_differ.max()}; pass {self.cheaper}"
             )
         sizes = self.game.players.n, self.game.forest.n_outputs, n_threads(self.settings.n_jobs)
         for row in np.flatnonzero((n_differ > self.most).any(axis=1)).tolist():

@@ -42,16 +42,16 @@ def seconds_of(probe: Callable[[], object], n_threads: int) -> float:
     return (time.process_time() - start) / min(n_threads, int(_core.max_threads()))
 
 
-def warn_of_cost(seconds: float, n_rows: int, n_background: int) -> None:
+def warn_of_cost(seconds: float, n_rows: int, n_background: int, may_rescale: bool) -> None:
     """Say what a call costs and what would cost less, if it is long."""
     if seconds < WARNED_SECONDS:
         return
     m, few = n_background, FEW_ROWS
     fewer = "" if m <= few else f" {few} background rows take about {seconds * few / m:.0f} s;"
+    rescaled = "; rule='rescale' takes about what the margin's values take" if may_rescale else ""
     warnings.warn(
         f"exact values of {n_rows:,} rows against {m:,} background rows are those of {n_rows * m:,} pairs, about "
-        f"{seconds:.0f} s here;{fewer} with groups, each feature less on which rows differ halves the time; "
-        "rule='rescale' takes about what the margin's values take",
+        f"{seconds:.0f} s here;{fewer} with groups, each feature less on which rows differ halves the time{rescaled}",
         CostWarning,
         stacklevel=3,
     )

@@ -20,7 +20,7 @@ import numpy as np
 from silva.evaluate.links import expit
 from silva.explain.additivity import margin_bounds
 from silva.explain.background import Background, margins_of, mean
-from silva.explain.coalition_responses import SLOPES, slope_of_link
+from silva.explain.coalition_responses import has_rescale_rule, slope_of_link
 from silva.explain.condensed import merged
 from silva.explain.cpu import CpuExplainer, checked_result
 from silva.explain.shap_arguments import returns_probabilities
@@ -67,7 +67,7 @@ def slope_of(forest: TreeEnsemble) -> float:
             "output='probability' and 'log_loss' by rule='rescale' need margins before a logistic link; the margins of "
             "this forest are probabilities already: explain output='margin', or pass rule='exact'"
         )
-    if forest.n_outputs != 1 or forest.link not in SLOPES:
+    if not has_rescale_rule("probability", forest):
         raise NotImplementedError(
             "output='probability' and 'log_loss' by rule='rescale' need one output with a logistic link (two classes), "
             f"this forest has {forest.n_outputs} with the link {forest.link!r}; pass rule='exact' or explain the margin"

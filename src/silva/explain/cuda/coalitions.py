@@ -131,7 +131,7 @@ class CoalitionPlan:
 
     def __init__(self, on_cpu: CoalitionExplainer, dtype: DTypeLike) -> None:
         self.forest, self.response, self.background = on_cpu.game.forest, on_cpu.response, on_cpu.background
-        self.most, codes = on_cpu.most, encode_forest(self.forest)
+        self.most, self.cheaper, codes = on_cpu.most, on_cpu.cheaper, encode_forest(self.forest)
         self.codes = CodeTables(self.forest, codes)
         is_short = np.dtype(dtype).itemsize == np.dtype(np.float32).itemsize
         self._arrays = on_cpu.layout.gpu_plan(codes.node_column, codes.node_rank, is_short)
@@ -232,8 +232,7 @@ class CoalitionJob(Job):
         if counts[most + 1 :].any():
             raise NotImplementedError(
                 f"rows differ from background rows on up to {int(np.flatnonzero(counts)[-1])} features, GPUs are exact "
-                f"up to {most} and estimate nothing; pass device='cpu' and rows on the host, groups of features, or "
-                "rule='rescale'"
+                f"up to {most} and estimate nothing; pass device='cpu' and rows on the host, or {self.plan.cheaper}"
             )
 
     def _teams(self) -> list[Team]:
