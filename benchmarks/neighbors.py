@@ -116,7 +116,7 @@ def sets() -> dict[str, Callable[[], tuple[Any, Any]]]:
         return split(pandas.read_parquet(FOLDER / f"{name}.parquet"), target)
 
     def split(frame: Any, target: str) -> tuple[Any, Any]:
-        frame = frame.dropna().sample(frac=1, random_state=0)
+        frame = frame.dropna(axis=1, how="all").dropna().sample(frac=1, random_state=0)
         y = frame.pop(target).to_numpy(np.float64)
         coded = frame.apply(
             lambda column: column if column.dtype.kind in "iuf" else column.astype("category").cat.codes
@@ -139,6 +139,12 @@ def sets() -> dict[str, Callable[[], tuple[Any, Any]]]:
         X, y = getattr(mlxtend.data, name)()
         return split(pandas.DataFrame(X).assign(target=y), "target")
 
+    def carbon_dioxide() -> tuple[Any, Any]:
+        import statsmodels.datasets
+
+        frame = statsmodels.datasets.co2.load_pandas().data
+        return split(frame.assign(year=frame.index.year, day=frame.index.dayofyear), "co2")
+
     return {
         "California: value": lambda: table("california_housing", "MedHouseVal"),
         "Adult: age": lambda: table("adult", "age"),
@@ -147,7 +153,7 @@ def sets() -> dict[str, Callable[[], tuple[Any, Any]]]:
         "Diabetes: progression": lambda: of_sklearn("diabetes", "target"),
         "Wine: alcohol": lambda: of_sklearn("wine", "alcohol"),
         "Breast cancer: worst area": lambda: of_sklearn("breast_cancer", "worst area"),
-        "Iris: petal width": lambda: of_sklearn("iris", "petal width (cm)"),
+        "Mauna Loa: CO2": carbon_dioxide,
         "Digits: digit": lambda: of_sklearn("digits", "target"),
         "Boston: value": lambda: of_mlxtend("boston_housing_data"),
         "Auto: miles a gallon": lambda: of_mlxtend("autompg_data"),

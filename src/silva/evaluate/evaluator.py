@@ -18,7 +18,7 @@ from silva.typing import OUTPUTS, Choice, Rows
 if TYPE_CHECKING:
     from silva.ensemble import TreeEnsemble
     from silva.evaluate.cuda.evaluator import CudaEvaluator
-    from silva.typing import Array, Floats
+    from silva.typing import Floats, Int32s
 
 WORTHWHILE = 3e6
 """Rows times trees from which host rows go to a GPU: the crossover beside 16 CPU cores (benchmarks/results/)."""
@@ -88,9 +88,9 @@ class Evaluator:
         choice = self.choose("auto", len(rows), "cpu")
         return respond(self.forest, self.cpu.margins(rows, choice, n_jobs), output)
 
-    def positions(self, rows: Array) -> Array:
+    def positions(self, rows: Floats, n_jobs: int | None = None) -> Int32s:
         """Find the places of the leaves that rows which `as_rows` made reach, (n, n_trees), on the CPU."""
-        return self.cpu.positions(rows, self.choose("auto", len(rows), "cpu"), None)
+        return self.cpu.positions(rows, self.choose("auto", len(rows), "cpu"), n_jobs)
 
     def check(self, output: str, algorithm: str, device: str) -> None:
         """Raise ValueError unless the arguments are known and the algorithm can run the forest."""

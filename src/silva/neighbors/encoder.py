@@ -10,9 +10,9 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from silva.device import on_host
+from silva.evaluate.evaluator import evaluator_of
 from silva.inputs import arranged, as_rows
 from silva.loading import load
-from silva.neighbors.index import positions_of
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -86,7 +86,8 @@ class LeafEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self)
         ensemble = self.forest_.ensemble
-        positions = positions_of(ensemble, as_rows(arranged(on_host(X), ensemble, False), ensemble), self.n_jobs)
+        rows = as_rows(arranged(on_host(X), ensemble, False), ensemble)
+        positions = evaluator_of(ensemble).positions(rows, self.n_jobs)
         if not self.sparse_output:
             dense = np.zeros((len(positions), ensemble.n_leaves))
             dense[np.arange(len(positions))[:, None], positions] = 1.0

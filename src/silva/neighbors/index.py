@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from silva import _core
-from silva.evaluate.evaluator import evaluator_of
 from silva.parallel import cached_property, n_threads
 
 if TYPE_CHECKING:
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 
     from silva.ensemble import TreeEnsemble
     from silva.neighbors.training import Counts
-    from silva.typing import Array, Doubles, Int32s, Int64s
+    from silva.typing import Doubles, Int32s, Int64s
 
 POSITIONS_TOGETHER = 2**24
 """Leaves of rows that are found together."""
@@ -46,12 +45,6 @@ class LeafLists:
             return np.diff(self.offsets).astype(np.float64)
         ends = self.offsets[1:]
         return np.where(np.diff(self.offsets) > 0, self.mass[np.maximum(ends, 1) - 1], 0.0)
-
-
-def positions_of(forest: TreeEnsemble, rows: Array, n_jobs: int | None) -> Int32s:
-    """Find the leaves that rows reach, by their places in `leaf_value`, (n, n_trees)."""
-    evaluator = evaluator_of(forest)
-    return evaluator.cpu.positions(rows, evaluator.choose("auto", len(rows), "cpu"), n_jobs)
 
 
 def in_parts(forest: TreeEnsemble, n_rows: int) -> Iterator[slice]:

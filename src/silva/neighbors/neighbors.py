@@ -16,7 +16,7 @@ from silva.loading import load
 from silva.neighbors.conformal import LeafScale, check_coverage, conformal_quantile, jackknife_plus
 from silva.neighbors.cuda import MOST_NEAREST, WORTHWHILE, CudaShares
 from silva.neighbors.imputation import are_codes, fill, typical_row
-from silva.neighbors.index import LeafIndex, TargetIndex, in_parts, list_rows, positions_of
+from silva.neighbors.index import LeafIndex, TargetIndex, in_parts, list_rows
 from silva.neighbors.influence import influence_of
 from silva.neighbors.outliers import outlier_scores, prototypes_of
 from silva.neighbors.stored import load_neighbors, save_neighbors
@@ -121,7 +121,7 @@ class Neighbors:
         targets = None if y is None else _targets(ensemble, y, len(rows))
         row_weight = _row_weight(sample_weight, len(rows))
         bags = bags_of(model, len(rows), ensemble.n_trees) if check else None
-        positions = positions_of(ensemble, rows, n_jobs)
+        positions = evaluator_of(ensemble).positions(rows, n_jobs)
         lists = list_rows(ensemble, positions, None, None, n_jobs)
         index = LeafIndex(ensemble, lists, np.ones(1, np.int64), bags, row_weight)
         index.positions = positions
@@ -528,7 +528,7 @@ class Neighbors:
         -------
         float
         """
-        pair = positions_of(self.forest.ensemble, self._settled(np.asarray([a, b])), 1)
+        pair = evaluator_of(self.forest.ensemble).positions(self._settled(np.asarray([a, b])), 1)
         return float(self._index.weights[pair[0] != pair[1]].sum() / self._index.total)
 
     def outlier_score(self, X: Rows | None = None, y: ArrayLike | None = None) -> Doubles:
@@ -668,7 +668,7 @@ class Neighbors:
         result = rows if ensemble.nan_allowed else np.where(missing, typical, rows).astype(rows.dtype)
         affected = np.flatnonzero(missing.any(axis=1))
         for _ in range(max_iter if len(affected) else 0):
-            positions = positions_of(ensemble, result[affected], self._n_jobs)
+            positions = evaluator_of(ensemble).positions(result[affected], self._n_jobs)
             near, shares = self._nearest(positions, self._count(n_neighbors, False), -1)
             filled = result.copy()
             filled[affected] = fill(
@@ -761,7 +761,7 @@ class Neighbors:
 
     def _read(self, X: Rows) -> tuple[Int32s, Array]:
         rows = self._settled(X)
-        return positions_of(self.forest.ensemble, rows, self._n_jobs), rows
+        return evaluator_of(self.forest.ensemble).positions(rows, self._n_jobs), rows
 
     def _positions(self, X: Rows | None) -> Int32s:
         return self._index.positions if X is None else self._read(X)[0]
@@ -808,7 +808,7 @@ class Neighbors:
             positions = (
                 self._index.positions[part]
                 if rows is None
-                else positions_of(self.forest.ensemble, rows[part], self._n_jobs)
+                else evaluator_of(self.forest.ensemble).positions(rows[part], self._n_jobs)
             )
             for output, target in enumerate(self._by_target):
                 result[part, output] = of_part(target, positions)

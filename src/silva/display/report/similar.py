@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from silva.display.report.page import packed
+from silva.evaluate.evaluator import evaluator_of
 from silva.neighbors.conformal import LeafScale, conformal_quantile
-from silva.neighbors.index import LeafIndex, TargetIndex, list_rows, positions_of
+from silva.neighbors.index import LeafIndex, TargetIndex, list_rows
 from silva.neighbors.training import is_average, tree_shares
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def intervals(rows: ReportRows, test: ReportRows | None, at: Int64s) -> dict[str
     if test is None and (forest.has_linear_leaves or not is_average(forest)):
         return None
     kept = np.linspace(0, len(rows) - 1, min(len(rows), MOST_ROWS)).astype(np.int64)
-    index, shown = _index(rows, kept), positions_of(forest, rows.settled[at], rows.n_jobs)
+    index, shown = _index(rows, kept), evaluator_of(forest).positions(rows.settled[at], rows.n_jobs)
     if test is None:
         return {"ends": packed(_of_targets(index, rows.y[kept], shown, rows.n_jobs), "<f8"), "kind": "similar"}
     share = index.weights / index.total
@@ -49,7 +50,7 @@ def intervals(rows: ReportRows, test: ReportRows | None, at: Int64s) -> dict[str
     assert test.y is not None
     held = slice(0, MOST_ROWS)
     errors = np.abs(test.y[held] - test.responses[held, 0])
-    scores = errors / scale.of(positions_of(forest, test.settled[held], rows.n_jobs))
+    scores = errors / scale.of(evaluator_of(forest).positions(test.settled[held], rows.n_jobs))
     half = conformal_quantile(scores, COVERAGE) * scale.of(shown)
     middle = rows.responses[at, 0]
     if not np.isfinite(half).all():
@@ -59,7 +60,7 @@ def intervals(rows: ReportRows, test: ReportRows | None, at: Int64s) -> dict[str
 
 def _index(rows: ReportRows, kept: Int64s) -> LeafIndex:
     forest = rows.forest
-    positions = positions_of(forest, rows.settled[kept], rows.n_jobs)
+    positions = evaluator_of(forest).positions(rows.settled[kept], rows.n_jobs)
     lists = list_rows(forest, positions, None, None, rows.n_jobs)
     index = LeafIndex(forest, lists, tree_shares(forest, lists.weight(), "auto"), None, None)
     index.positions = positions
