@@ -25,7 +25,7 @@ from silva.parallel import cached_property
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import ArrayLike
 
@@ -435,7 +435,12 @@ class Neighbors:
             Places of training rows; of equally similar ones the first. -1 where there are fewer.
         """
         k = self._count(n_neighbors, X is None)
-        rows, shares = self._placed(self._positions(X), k, 0 if X is None else -1, device)
+        settled = None if X is None else self._settled(X)
+        n = self.n_rows if settled is None else len(settled)
+        find = self._finder(n, k, device)
+        rows, shares = (np.empty((n, k), np.int32) for _ in range(2))
+        for part, positions in self._parts(settled):
+            rows[part], shares[part] = find(positions, k, part.start if settled is None else -1)
         return (shares / self._index.total, rows) if return_similarity else rows
 
     def kneighbors_graph(self, X: Rows | None = None, n_neighbors: int = 5, mode: str = "similarity") -> Any:
@@ -733,17 +738,25 @@ class Neighbors:
     def _nearest(self, positions: Int32s, k: int, first_own: int) -> tuple[Int32s, Int32s]:
         return self._index.nearest(positions, k, first_own, self._n_jobs)
 
-    def _placed(self, positions: Int32s, k: int, first_own: int, device: str) -> tuple[Int32s, Int32s]:
-        """`_nearest` on a GPU, if it is asked for or worth while."""
-        work = float(len(positions)) * self.n_rows * self.forest.n_trees if k <= MOST_NEAREST else 0.0
-        gpus = gpus_worthwhile(device, positions, work, WORTHWHILE)[:1]
+    def _finder(self, n: int, k: int, device: str) -> Callable[[Int32s, int, int], tuple[Int32s, Int32s]]:
+        """Choose what finds the k nearest of n rows: `_nearest`, or a GPU, if it is asked for or worth while."""
+        work = float(n) * self.n_rows * self.forest.n_trees if k <= MOST_NEAREST else 0.0
+        gpus = gpus_worthwhile(device, None, work, WORTHWHILE)[:1]
         if not gpus:
-            return self._nearest(positions, k, first_own)
+            return self._nearest
         if k > MOST_NEAREST:
             raise ValueError(f"n_neighbors is {k}, GPUs find up to {MOST_NEAREST}; pass device='cpu'")
         if gpus[0] not in self._on_gpu:
             self._on_gpu[gpus[0]] = CudaShares(self._index, gpus[0])
-        return self._on_gpu[gpus[0]].nearest(positions, k, first_own)
+        return self._on_gpu[gpus[0]].nearest
+
+    def _parts(self, rows: Array | None) -> Iterator[tuple[slice, Int32s]]:
+        """Find the leaves of rows, or of the training rows, part by part."""
+        for part in in_parts(self.forest.ensemble, self.n_rows if rows is None else len(rows)):
+            yield part, self._index.positions[part] if rows is None else self._evaluated(rows[part])
+
+    def _evaluated(self, rows: Array) -> Int32s:
+        return evaluator_of(self.forest.ensemble).positions(rows, self._n_jobs)
 
     def _count(self, k: int, without_own: bool) -> int:
         most = self.n_rows - without_own
@@ -761,7 +774,7 @@ class Neighbors:
 
     def _read(self, X: Rows) -> tuple[Int32s, Array]:
         rows = self._settled(X)
-        return evaluator_of(self.forest.ensemble).positions(rows, self._n_jobs), rows
+        return self._evaluated(rows), rows
 
     def _positions(self, X: Rows | None) -> Int32s:
         return self._index.positions if X is None else self._read(X)[0]
@@ -800,16 +813,9 @@ class Neighbors:
         self, X: Rows | None, of_part: Callable[[TargetIndex, Int32s], Doubles], width: int, is_single: bool
     ) -> Doubles:
         """Results for each output of the targets, (n[, n_outputs][, width])."""
-        n_rows = self.n_rows if X is None else -1
         rows = None if X is None else self._settled(X)
-        n_rows = n_rows if rows is None else len(rows)
-        result = np.empty((n_rows, len(self._by_target), width))
-        for part in in_parts(self.forest.ensemble, n_rows):
-            positions = (
-                self._index.positions[part]
-                if rows is None
-                else evaluator_of(self.forest.ensemble).positions(rows[part], self._n_jobs)
-            )
+        result = np.empty((self.n_rows if rows is None else len(rows), len(self._by_target), width))
+        for part, positions in self._parts(rows):
             for output, target in enumerate(self._by_target):
                 result[part, output] = of_part(target, positions)
         if self._given_targets("quantile").ndim == 1:

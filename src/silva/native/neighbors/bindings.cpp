@@ -79,25 +79,29 @@ nb::tuple index_leaves(const Positions& positions, const Vector<int32_t>& first_
   const int32_t* leaves = positions.data();
   const auto counts = [&](int64_t row, int64_t tree) { return !weights || weights[row * n_trees + tree] > 0; };
   std::vector<int64_t> offsets(size_t(n_leaves) + 1);
-  const BorrowedTeam threads(n_threads);
-  share_out(threads.team(), n_trees, [&](int64_t tree, int32_t) {
-    for (int64_t row = 0; row < n_rows; ++row)
-      if (counts(row, tree)) ++offsets[size_t(leaves[row * n_trees + tree]) + 1];
-  });
-  for (size_t leaf = 0; leaf < size_t(n_leaves); ++leaf) offsets[leaf + 1] += offsets[leaf];
-  UnsetVector<int32_t> rows(size_t(offsets.back()));
-  UnsetVector<double> mass(weights ? rows.size() : 0);
-  share_out(threads.team(), n_trees, [&](int64_t tree, int32_t) {
-    const auto from = offsets.begin() + first[size_t(tree)], to = offsets.begin() + first[size_t(tree) + 1];
-    std::vector<int64_t> next(from, to);
-    std::vector<double> sum(weights ? next.size() : 0);
-    for (int64_t place = 0; place < n_rows; ++place) {
-      const int64_t row = places[size_t(place)];
-      if (!counts(row, tree)) continue;
-      const size_t leaf = size_t(leaves[row * n_trees + tree] - first[size_t(tree)]);
-      if (weights) mass[size_t(next[leaf])] = sum[leaf] += weights[row * n_trees + tree];
-      rows[size_t(next[leaf]++)] = int32_t(place);
-    }
+  UnsetVector<int32_t> rows;
+  UnsetVector<double> mass;
+  run_interruptibly([&] {
+    const BorrowedTeam threads(n_threads);
+    share_out(threads.team(), n_trees, [&](int64_t tree, int32_t) {
+      for (int64_t row = 0; row < n_rows; ++row)
+        if (counts(row, tree)) ++offsets[size_t(leaves[row * n_trees + tree]) + 1];
+    });
+    for (size_t leaf = 0; leaf < size_t(n_leaves); ++leaf) offsets[leaf + 1] += offsets[leaf];
+    rows.resize(size_t(offsets.back()));
+    mass.resize(weights ? rows.size() : 0);
+    share_out(threads.team(), n_trees, [&](int64_t tree, int32_t) {
+      const auto from = offsets.begin() + first[size_t(tree)], to = offsets.begin() + first[size_t(tree) + 1];
+      std::vector<int64_t> next(from, to);
+      std::vector<double> sum(weights ? next.size() : 0);
+      for (int64_t place = 0; place < n_rows; ++place) {
+        const int64_t row = places[size_t(place)];
+        if (!counts(row, tree)) continue;
+        const size_t leaf = size_t(leaves[row * n_trees + tree] - first[size_t(tree)]);
+        if (weights) mass[size_t(next[leaf])] = sum[leaf] += weights[row * n_trees + tree];
+        rows[size_t(next[leaf]++)] = int32_t(place);
+      }
+    });
   });
   return nb::make_tuple(to_numpy(std::move(offsets)), to_numpy(std::move(rows)), to_numpy(std::move(mass)));
 }
