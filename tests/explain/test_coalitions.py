@@ -193,6 +193,18 @@ def test_equal_rows_are_explained_once():
     np.testing.assert_array_equal(twice[::2], explainer_of(forest, X[20:]).shap_values(X[:20]))
 
 
+def test_results_that_are_larger_than_memory_go_to_out_in_parts(monkeypatch, tmp_path):
+    forest = dataclasses.replace(full_forest(1, n_trees=20, depth=4, n_features=7), link="logistic")
+    X = np.random.default_rng(1).normal(size=(60, 7))
+    rows = np.concatenate([X[:40], X[30:5:-1]])
+    explainer = explainer_of(forest, X[40:])
+    whole = explainer.shap_interaction_values(rows)
+    monkeypatch.setattr(coalitions, "MASK_BYTES", 2**12)
+    out = np.lib.format.open_memmap(tmp_path / "pairs.npy", "w+", np.float64, whole.shape)
+    assert explainer_of(forest, X[40:]).shap_interaction_values(rows, out=out) is out
+    np.testing.assert_allclose(out, whole, rtol=0, atol=1e-15)
+
+
 @pytest.mark.parametrize(("module", "name"), [(coalitions, "MASK_BYTES"), (coalition_sums, "COALITIONS_TOGETHER")])
 def test_memory_is_bounded_by_parts(module, name, monkeypatch):
     forest = dataclasses.replace(full_forest(1, n_trees=20, depth=6, n_features=7), link="logistic")

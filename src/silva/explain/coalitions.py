@@ -163,17 +163,20 @@ class CoalitionExplainer:
     def _explain(self, rows: PlacedRows, asked: Asked, out: Array | None) -> tuple[Array, Array]:
         shape = (len(rows), *asked.shape, *([self.response.n] if self.response.n > 1 else []))
         result = checked_result(shape, self.settings.dtype, rows.rows, out)
+        errors = np.zeros(shape if asked.kind == "values" else 0, self.settings.dtype)
         number, place = self._distinct(rows)
+        order, first = np.argsort(place, kind="stable"), 0
         try:
-            parts = list(self._by_chunk(rows, number, asked))
+            for found, variance in self._by_chunk(rows, number, asked):
+                end = first + len(found)
+                some = order[slice(*np.searchsorted(place, (first, end), sorter=order))]
+                result[some] = found.reshape(-1, *shape[1:])[place[some] - first]
+                if variance.any():
+                    errors[some] = np.sqrt(variance).reshape(-1, *shape[1:])[place[some] - first]
+                first = end
         except MemoryError as error:
             raise MemoryError(self._beyond_memory(result)) from error
-        found, variance = (np.concatenate(part) for part in zip(*parts, strict=True))
-        self._refuse_infinite_values(found, number)
-        result[...] = found.reshape(-1, *shape[1:])[place]
-        if asked.kind != "values":
-            return result, variance
-        return result, np.sqrt(variance).astype(self.settings.dtype).reshape(-1, *shape[1:])[place]
+        return result, errors
 
     def _beyond_memory(self, result: Array) -> str:
         players = min(self.most, self.layout.n_used)
@@ -184,10 +187,10 @@ class CoalitionExplainer:
             f"{self.cheaper}"
         )
 
-    def _distinct(self, rows: PlacedRows) -> tuple[Int64s, Any]:
+    def _distinct(self, rows: PlacedRows) -> tuple[Int64s, Int64s]:
         """Numbers of rows that differ for the forest or in their label, and the place of each row among them."""
         if len(rows) < 2 or self.game.forest.has_linear_leaves:
-            return np.arange(len(rows)), slice(None)
+            return np.arange(len(rows)), np.arange(len(rows))
         columns = (*stand_in_columns(rows.rows, self.game.forest), *([] if rows.labels is None else [rows.labels]))
         classes = [np.unique(column, return_inverse=True)[1] for column in columns]
         _, first, place = np.unique(np.stack(classes, axis=1), axis=0, return_index=True, return_inverse=True)
@@ -204,7 +207,9 @@ class CoalitionExplainer:
             size = max(1, min(size, int(n * TOLD_SECONDS / seconds))) if seconds else size
             for first in range(0, max(1, n), size):
                 some = self._masked(rows, number[first : first + size])
-                yield self._of_rows(some, asked, self._background_chunks())
+                found, variance = self._of_rows(some, asked, self._background_chunks())
+                self._refuse_infinite_values(found, some.number)
+                yield found, variance
                 tell(len(some))
 
     def _masked(self, rows: PlacedRows, number: Int64s) -> MaskedRows:
