@@ -33,7 +33,7 @@ def mutate(rng, data):
             changed = pick(rng, POSTPROCESSORS)
         elif rng.random() < 0.15:
             other = fields.get_field(pick(rng, OF_MODEL if of_model else OF_TREE))
-            changed = found if isinstance(other, str) else _as(other, found.dtype)
+            changed = found.copy() if isinstance(other, str) else _as(other, found.dtype)  # no view of what is freed
         else:
             changed = _changed(rng, found)
         with contextlib.suppress(treelite.TreeliteError):  # of another number of entries
