@@ -21,6 +21,7 @@ _PUBLIC = {
     "export_text": "silva.display.text",
     "load": "silva.loading",
     "partial_dependence": "silva.inspection",
+    "patch_shap": "silva.explain",
     "permutation_importance": "silva.inspection",
     "plot_history": "silva.display.plot",
     "plot_tree": "silva.display.tree_plot",

@@ -3,7 +3,7 @@ from silva.display.plot import plot_history
 from silva.display.report import report
 from silva.display.text import export_text
 from silva.display.tree_plot import plot_tree
-from silva.explain import Explainer, TreeExplainer
+from silva.explain import Explainer, TreeExplainer, patch_shap
 from silva.forest import Forest
 from silva.grow import ModelTreeClassifier, ModelTreeEnsembleRegressor, ModelTreeRegressor, TreeSearch
 from silva.inspection import effects, partial_dependence, permutation_importance
@@ -31,6 +31,7 @@ __all__ = [
     "export_text",
     "load",
     "partial_dependence",
+    "patch_shap",
     "permutation_importance",
     "plot_history",
     "plot_tree",

@@ -2,6 +2,7 @@
 
 from silva.explain.explainer import Explainer
 from silva.explain.explanation import Explanation
+from silva.explain.patching import patch_shap
 from silva.explain.tree_explainer import TreeExplainer
 
-__all__ = ["Explainer", "Explanation", "TreeExplainer"]
+__all__ = ["Explainer", "Explanation", "TreeExplainer", "patch_shap"]

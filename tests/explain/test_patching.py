@@ -1,0 +1,55 @@
+"""silva in shap's place: by `patch_shap`, and as the backend that shap looks up."""
+
+import importlib.metadata
+import sys
+
+import numpy as np
+import pytest
+
+import silva
+
+shap = pytest.importorskip("shap")
+ensemble = pytest.importorskip("sklearn.ensemble")
+
+
+@pytest.fixture(scope="module")
+def model_and_rows():
+    X = np.random.default_rng(0).normal(size=(200, 4))
+    return ensemble.GradientBoostingRegressor(n_estimators=5).fit(X, X[:, 0] * X[:, 1]), X
+
+
+def test_shap_is_patched_within_the_block_alone(model_and_rows):
+    model, X = model_and_rows
+    theirs = shap.TreeExplainer
+    expected = theirs(model).shap_values(X)
+    with silva.patch_shap():
+        assert shap.TreeExplainer is shap.explainers.Tree is shap.explainers.TreeExplainer is silva.TreeExplainer
+        explainer = shap.TreeExplainer(model)
+    assert shap.TreeExplainer is shap.explainers.Tree is shap.explainers.TreeExplainer is theirs
+    np.testing.assert_allclose(explainer.shap_values(X), expected, atol=1e-5)
+
+
+def test_errors_in_the_block_end_it():
+    theirs = shap.TreeExplainer
+    with pytest.raises(KeyError), silva.patch_shap():
+        raise KeyError
+    assert shap.TreeExplainer is theirs
+
+
+def test_without_shap_the_error_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "shap", None)
+    with pytest.raises(ImportError, match="pip install shap"), silva.patch_shap():
+        pass
+
+
+def test_shap_finds_the_backend(model_and_rows):
+    (found,) = [one for one in importlib.metadata.entry_points(group="shap.tree_backends") if one.name == "silva"]
+    assert found.load() is silva.TreeExplainer
+    if not hasattr(shap.explainers, "_load_tree_backend"):
+        pytest.skip(f"shap {shap.__version__} looks no backend up")
+    if {one.name for one in importlib.metadata.entry_points(group="shap.tree_backends")} == {"silva"}:
+        model, X = model_and_rows
+        assert shap.explainers.GPUTree is silva.TreeExplainer
+        np.testing.assert_allclose(
+            shap.explainers.GPUTree(model).shap_values(X), shap.TreeExplainer(model).shap_values(X), atol=1e-5
+        )
