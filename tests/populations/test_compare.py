@@ -231,6 +231,12 @@ def test_command_line(california, tmp_path, capsys):
     written = json.loads((tmp_path / "c.json").read_text())
     assert written["names"] == list(X.columns)
     assert main([*given, "--other", str(model)]) == 0
+    page = tmp_path / "page.html"
+    assert (
+        main(["report", str(model), str(tmp_path / "b.csv"), "--before", str(tmp_path / "a.csv"), "-o", str(page)]) == 0
+    )
+    assert "What changed" in page.read_text()
+    capsys.readouterr()
     assert main(given) == 1
     assert "second file of rows" in capsys.readouterr().err
     assert main([*given, str(tmp_path / "b.csv"), "-o", str(tmp_path / "b.csv")]) == 1

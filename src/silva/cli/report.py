@@ -41,6 +41,7 @@ def add_parser(
         "-o", dest="out", type=page, required=True, metavar="OUT", help=f".html file to write{REPLACED}"
     )
     parser.add_argument("--target", metavar="COLUMN", help="column of DATA that the model predicts, for its errors")
+    parser.add_argument("--before", type=rows_source, metavar="ROWS", help="earlier rows: shows what changed since")
     parser.add_argument("--title", help="default: what the model is")
     parser.add_argument("--redact", action="store_true", help="leave all single rows out of the file")
     parser.add_argument("--rows", type=positive, metavar="N", help="rows to read (default: all)")
@@ -62,15 +63,19 @@ def run(options: argparse.Namespace) -> None:
     """Run `silva report`."""
     import silva
     from silva.cli.commands import read_column, read_features
-    from silva.cli.tables.sources import find
+    from silva.cli.tables.sources import find, inputs
     from silva.files import check_output
 
-    check_output(options.out, (options.model, *find(options.data).files))
+    check_output(
+        options.out, (options.model, *find(options.data).files, *(inputs(options.before) if options.before else ()))
+    )
     start = time.perf_counter()
     forest = silva.load(options.model, format=options.format)
     most = options.rows or sys.maxsize
     X = read_features(options.data, options, forest.ensemble, most)
     y = None if options.target is None else read_column(options.data, options.target, options, most)
-    silva.report(forest, X, y, options.out, title=options.title, redact=options.redact, n_jobs=options.n_jobs)
+    before = None if options.before is None else read_features(options.before, options, forest.ensemble, most)
+    settings = {"title": options.title, "redact": options.redact, "n_jobs": options.n_jobs}
+    silva.report(forest, X, y, options.out, before=before, **settings)
     size, seconds = options.out.stat().st_size / 1e6, time.perf_counter() - start
     print(f"{options.out}: {X.num_rows:,} rows, {size:.1f} MB, {seconds:.1f} s")

@@ -77,13 +77,14 @@ class Comparison:
     n_rows: tuple[int, int]
 
     def strongest(self, output: int = 0) -> list[str]:
-        """Names by the change that exceeds two standard errors, largest first."""
+        """Names by how far the change exceeds two standard errors, then by its ratio to one, largest first."""
         return [self.names[place] for place in self._order(output)]
 
     def _order(self, output: int) -> list[int]:
-        size = np.abs(self.change[:, output])
-        certain = size - 2 * np.nan_to_num(self.standard_error[:, output])
-        order: list[int] = np.lexsort([-size, -certain]).tolist()
+        size, error = np.abs(self.change[:, output]), np.nan_to_num(self.standard_error[:, output])
+        certain = np.maximum(size - 2 * error, 0)
+        ratio = np.divide(size, error, out=size.copy(), where=error > 0)
+        order: list[int] = np.lexsort([-ratio, -certain]).tolist()
         return order
 
     def rows(self, output: int = 0) -> list[dict[str, Any]]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from silva.display.report.card import figures, history, model_card
+from silva.display.report.changes import changes
 from silva.display.report.dependence import dependence
 from silva.display.report.explained import explained
 from silva.display.report.page import packed, write_page
@@ -41,6 +42,7 @@ def report(
     path: str | os.PathLike[str] = "report.html",
     *,
     test: tuple[Rows, ArrayLike] | None = None,
+    before: Rows | None = None,
     title: str | None = None,
     max_terms: int | None = 5,
     units: Mapping[str, str] | None = None,
@@ -64,6 +66,9 @@ def report(
     test : tuple of rows and targets, optional
         Rows that the model has not been trained on: figures and curves are then shown for X and y as **training** and
         for these as **test**.
+    before : array-like or frame, optional
+        Rows of an earlier population: a section then says which features changed the mean prediction from these to X
+        (`silva.compare`).
     title : str, optional
         Default: what is predicted, if y has a name, and what the model is.
     max_terms : int or None, default=5
@@ -139,6 +144,7 @@ def report(
         "pairRows": found.pair_rows,
         "partners": found.partners,
         "dependence": dependence(rows, order, at, redact),
+        "change": None if before is None else changes(forest, before, X, random_state, n_jobs),
         "model": embedded(forest) if is_small(rows) else None,
         "trees": drawn(rows, model, redact, wording) if is_small(rows) and are_shown(forest) else None,
         "history": history(model),

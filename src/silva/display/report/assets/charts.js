@@ -33,6 +33,23 @@ function bars(entries, text, most = 20, write = (value) => fmt(value, 3)) {
   });
 }
 
+// Bars to both sides of 0, with whiskers of two standard errors.
+function signedBars(entries, text, name) {
+  const ends = entries.flatMap((e) => (Number.isNaN(e.error) ? [e.value] : [e.value - 2 * e.error, e.value + 2 * e.error])), [low, high] = extent([...ends, 0]);
+  return chart(text, (root, width) => {
+    const left = labelWidth(width), x = scale(low, high, left + 4, width - 8), row = 23, height = entries.length * row;
+    entries.forEach((entry, i) => {
+      const y = i * row, from = Math.min(x(0), x(entry.value));
+      root.append(label(entry.name, Math.floor(left / 7.2), { x: left - 7, y: y + 15, "text-anchor": "end" }));
+      root.append(svg("rect", { x: from, y: y + 4, width: Math.max(1, Math.abs(x(entry.value) - x(0))), height: 15, rx: 2, fill: entry.value < 0 ? "var(--low)" : "var(--high)" }));
+      if (!Number.isNaN(entry.error)) root.append(svg("line", { style: "stroke:var(--ink)", x1: x(entry.value - 2 * entry.error), x2: x(entry.value + 2 * entry.error), y1: y + 11.5, y2: y + 11.5 }));
+    });
+    root.append(svg("line", { class: "zero", x1: x(0), x2: x(0), y1: 0, y2: height }));
+    axis(root, x, low, high, height, width - left, name);
+    return height + AXIS;
+  });
+}
+
 // Dots of one colour are one path: thousands of rows stay quick.
 function dots(root, points, shades = 24, own = null) {
   const buckets = new Map();

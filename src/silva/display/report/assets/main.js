@@ -165,6 +165,22 @@ function dependenceSection() {
     following("output", () => el("div", { class: "grid" }, data.dependence.map((entry) => dependencePlot(entry, column())))));
 }
 
+function changeSection() {
+  const found = data.change;
+  if (!found) return;
+  const count = (n) => n.toLocaleString("en"), signed = (value) => `${value > 0 ? "+" : ""}${fmt(value, 3)}`;
+  section("change", "What changed", following("output", () => {
+    const k = Math.min(state.output, found.features.length - 1), [before, after] = [num(found.before[k]), num(found.after[k])];
+    const list = found.features[k].map((e) => ({ name: e.feature, value: num(e.change), error: num(e.standard_error), shift: num(e.shift), moved: num(e.shift_error) }));
+    const top = list.slice(0, 15), leading = top.slice(0, 3).map((e) => `${e.name} ${signed(e.value)}`).join(", ");
+    return [note(`The mean margin went from ${fmt(before, 4)} over ${count(found.rows[0])} earlier rows to ${fmt(after, 4)} over ${count(found.rows[1])} rows. Bars: what each feature adds to this change of ${signed(after - before)}, with two standard errors; all features together add up to it. Shift: how far the feature's own distribution moved, from 0 to 1.`),
+      el("div", { class: "two" }, el("div", {}, el("h3", {}, "Change by feature"), signedBars(top, `Change of the mean margin by feature: ${leading}`, "change of the mean margin")),
+        el("div", {}, el("h3", {}, "Shift of the feature"), bars(top.map((e) => ({ name: e.name, value: e.shift })), `Shift of each feature's distribution: ${top.slice(0, 3).map((e) => `${e.name} ${fmt(e.shift, 2)}`).join(", ")}`))),
+      asTable(["feature", "change", "standard error", "shift", "standard error"], () => list.map((e) => [e.name, fmt(e.value), fmt(e.error, 2), fmt(e.shift, 3), fmt(e.moved, 2)])),
+      found.left > 0 && note(`${count(found.left)} weaker features are left out.`)];
+  }));
+}
+
 function rowsSection() {
   if (!rows) return;
   section("rows", "Rows", note("Choose a row to see what made its prediction, from the expected value at the top to the row's own at the bottom."), el("div", { class: "two" }, rowTable(), following(["row", "output"], () => [waterfall(state.row), spans && spanNote(state.row)])), near && following(["row", "output"], () => similarRows(state.row)));
@@ -186,6 +202,6 @@ function cardSection() {
 }
 
 header();
-for (const part of [summary, performanceSection, treeSection, whatIf, importanceSection, scatterSection, pairsSection, dependenceSection, rowsSection, historySection, cardSection]) part();
+for (const part of [summary, performanceSection, treeSection, whatIf, importanceSection, scatterSection, pairsSection, dependenceSection, changeSection, rowsSection, historySection, cardSection]) part();
 document.getElementById("nav").append(nav);
 document.documentElement.dataset.ready = "true";
