@@ -60,6 +60,11 @@ COVTYPE_8 = Model("xgboost", "covtype", rounds=10, depth=8)
 FASHION_8 = Model("xgboost", "fashion_mnist", rounds=20, depth=8)
 CALIFORNIA_FOREST = Model("scikit-learn", "california_housing", rounds=100, depth=8)
 CALIFORNIA_DEEP = Model("scikit-learn", "california_housing", rounds=100, depth=0)
+LEAVES_31, FOREST_LEAVES_31 = (
+    Model(library, "california_housing", rounds=500, depth=5, learning_rate=0.1)
+    for library in ("lightgbm", "scikit-learn")
+)
+CALIFORNIA_1000 = Model("xgboost", "california_housing", rounds=1000, depth=8, learning_rate=0.1)
 CALIFORNIA_HISTOGRAMS = Model("scikit-learn histograms", "california_housing", rounds=100, depth=0, learning_rate=0.1)
 CALIFORNIA_LIGHTGBM, ADULT_LIGHTGBM = (
     Model("lightgbm", data, rounds=100, depth=8) for data in ("california_housing", "adult")
@@ -114,11 +119,17 @@ def _against(
     rivals: tuple[str, ...] = ("woodelf",),
     target: Target | None = None,
     task: str = "background values",
+    n_threads: int = 1,
 ) -> Case:
     """Tables or whatever a library makes of the background, and the values of the rows."""
     weighted = "weighted " if task.startswith("weighted") else ""
     title = f"{model}, {n_background:,} {weighted}background rows"
-    return Case(title, task, ("silva", *rivals), model, n_rows, 1, target, n_background=n_background)
+    return Case(title, task, ("silva", *rivals), model, n_rows, n_threads, target, n_background=n_background)
+
+
+def _large(model: Model, task: str, rivals: tuple[str, ...], n_rows: int, target: Target | None = None) -> Case:
+    what = ", one row" if task == "explain row" else ""
+    return Case(f"{model.library}: {model}{what}", task, ("silva", *rivals), model, n_rows, 2, target)
 
 
 GROUPS = {
@@ -157,6 +168,22 @@ GROUPS = {
             Case(str(model), "interactions", BOTH_TYPES, model, n_rows, 2, Target("speed-up", bound))
             for n_rows, models in ((100, EXPLAINED[:4]), (1000, EXPLAINED[:1]))
             for model, bound in ((model, 100 if model == CALIFORNIA_8 else 60) for model, _ in models)
+        )
+    ),
+    "large forests": Group(
+        (
+            _large(CALIFORNIA_DEEP, "values", ("shap",), 20),
+            _large(CALIFORNIA_DEEP, "values", (), 100),
+            _large(CALIFORNIA_DEEP, "values", (), 2000, Target("s", 0.8)),
+            _large(CALIFORNIA_DEEP, "explain row", ("shap",), 1, Target("µs", 10_000)),
+            _large(CALIFORNIA_16, "explain row", ("XGBoost", "shap"), 1, Target("µs", 5000)),
+            _large(CALIFORNIA_1000, "explain row", ("XGBoost", "shap"), 1),
+            _large(CALIFORNIA_1000, "values", ("XGBoost",), 2000),
+            _large(LEAVES_31, "values", ("LightGBM",), 2000),
+            _large(LEAVES_31, "explain row", ("LightGBM", "shap"), 1),
+            _large(FOREST_LEAVES_31, "values", ("shap",), 2000),
+            _large(FOREST_LEAVES_31, "explain row", ("shap",), 1),
+            _against(CALIFORNIA_DEEP, 1000, 100, (), Target("s", 2), n_threads=2),
         )
     ),
     "background": Group(

@@ -63,7 +63,7 @@ def _unplanned(forest: Any) -> Any:
 def explain_row(work: Work) -> Call:
     import silva
 
-    return partial(silva.Explainer(work.model).row(), work.rows[0])
+    return partial(silva.Explainer(work.model, n_jobs=work.n_threads).row(), work.rows[0])
 
 
 def interactions(dtype: str, work: Work) -> Call:

@@ -254,6 +254,7 @@ RIVALS = {
         "lightgbm",
         {
             "values": _lightgbm_values,
+            "explain row": _lightgbm_values,
             "margin": _lightgbm_margin,
             "row": _lightgbm_margin,
             "row by name": _lightgbm_margin,
@@ -271,7 +272,13 @@ RIVALS = {
     ),
     "oneDAL": Rival("scikit-learn-intelex", {"margin": _onedal_margin, "row": _onedal_margin}),
     "shap": Rival(
-        "shap", {"values": _shap_values, "background values": _shap_background, "import": partial(_import, "shap")}
+        "shap",
+        {
+            "values": _shap_values,
+            "explain row": _shap_values,
+            "background values": _shap_background,
+            "import": partial(_import, "shap"),
+        },
     ),
     "shapiq": Rival("shapiq", {"values": _shapiq_values, "background values": _shapiq_background}),
     "woodelf": Rival(
