@@ -135,6 +135,17 @@ def test_players_that_no_split_asks_for():
     assert not explainer.interaction_index(X[:4], [[3], [0, 4]]).any()
 
 
+def test_standard_errors_are_zero():
+    forest, X = two_classes(), normal(20, 6)
+    explainer = silva.Explainer(forest, X[5:], output="probability", device="cuda")
+    values, errors = explainer.shap_values(X[:5], standard_errors=True)
+    np.testing.assert_array_equal(values, explainer.shap_values(X[:5]))
+    assert not errors.any()
+    explanation = explainer(X[:5])
+    np.testing.assert_array_equal(explanation.values, values)
+    assert explanation.error_std is None
+
+
 def test_a_forest_without_splits():
     leaf = dataclasses.replace(random_forest(1, Options(shape="leaf")), link="logistic")
     X = normal(20, 3)

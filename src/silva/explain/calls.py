@@ -305,7 +305,8 @@ class ExplainerCalls:
             If X does not fit the forest or `out` the result, a feature is unknown or named twice, or `top` is below 1
             or above the number of pairs.
         NotImplementedError
-            For linear leaves with a background.
+            For linear leaves with a background, and for exact values of responses if rows differ from background rows
+            on more than 20 features.
         DeviceError
             If `device` or X requires a GPU that cannot be used.
 
@@ -373,7 +374,8 @@ class ExplainerCalls:
             If X does not fit the forest or `out` the result, or a set is empty, has more than 4 features, or names an
             unknown feature or the same feature twice.
         NotImplementedError
-            For margins of forests with linear leaves, and for margins on GPUs.
+            For margins of forests with linear leaves, for margins on GPUs, and for exact values of responses if rows
+            differ from background rows on more than 20 features.
 
         Notes
         -----
