@@ -35,7 +35,9 @@ N_ROWS, N_FEATURES, N_TREES, TOP = 100_000, 10, 100, 10
 QUANTILE_ROWS = 5_000
 """Rows that quantile-forest predicts; each costs it the same."""
 
-COVERAGE, MOST_ROWS, REPEATS = 0.9, 2_000, 40
+COVERAGE, MOST_ROWS = 0.9, 2_000
+TESTED, FEWEST, MOST = 8_000, 16, 120
+"""Test rows over all splits of a data set, and the fewest and most splits."""
 
 
 def made(n: int, seed: int) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
@@ -183,6 +185,11 @@ def _numeric(name: str) -> str:
     return next(column for column, kind in _columns(name) if kind in {"double", "float"})
 
 
+def splits(n_rows: int) -> int:
+    """Number of splits: more of small data sets."""
+    return int(np.clip(TESTED // (min(n_rows, MOST_ROWS) // 4), FEWEST, MOST))
+
+
 def coverage_case(X: Any, y: Any, repeats: int) -> dict[str, dict[str, float]]:
     """Share of targets inside, and mean width in standard deviations of y, over random splits; and seconds."""
     found: dict[str, list[tuple[float, float, float]]] = {}
@@ -321,7 +328,7 @@ def main() -> None:
         print(kind, results["top"][kind], flush=True)
     for name, load in sets().items():
         X, y = load()
-        results["coverage"][name] = coverage_case(X, y, 4 if options.quick else REPEATS)
+        results["coverage"][name] = coverage_case(X, y, 4 if options.quick else splits(len(X)))
         shown = {m: (round(c["coverage"], 3), round(c["width"], 2)) for m, c in results["coverage"][name].items()}
         print(name, X.shape, shown, flush=True)
     folder = ROOT / "build" if options.quick else RESULTS

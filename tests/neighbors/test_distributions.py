@@ -99,6 +99,18 @@ def test_weights_of_rows(numbers):
     )
 
 
+def test_weights_by_which_rows_were_drawn_count_once(numbers):
+    from sklearn.ensemble import RandomForestRegressor
+
+    X, y, rows, _ = numbers
+    weight = np.random.default_rng(0).integers(0, 4, 400).astype(float)
+    model = RandomForestRegressor(10, min_samples_leaf=9, random_state=0).fit(X, y, weight)
+    neighbors = silva.Neighbors(model, X, y, sample_weight=weight)
+    grid = np.sort(y)
+    steps = np.diff(neighbors.cdf(rows, grid), axis=1, prepend=0)
+    np.testing.assert_allclose(steps @ grid, model.predict(rows), atol=1e-9)
+
+
 def test_threads_and_batches_do_not_change_bits(random_forest, numbers):
     X, y, rows, _ = numbers
     one, two = (silva.Neighbors(random_forest, X, y, n_jobs=n) for n in (1, 2))

@@ -94,6 +94,15 @@ def test_damaged_files_are_refused(saved, name, change, tmp_path):
         silva.Neighbors.load(path)
 
 
+@pytest.mark.parametrize("change", [{"outputs": -1}, {"outputs": "1"}, {"by_position": 1}, {"more": 1}])
+def test_damaged_headers_are_refused(saved, change, tmp_path):
+    forest, attachment = load_attachment(saved[1])
+    path = tmp_path / "damaged.silva"
+    save_forest(forest, path, Attachment({**attachment.about, **change}, attachment.arrays))
+    with pytest.raises(ValueError, match=r"damaged.silva is truncated or corrupt"):
+        silva.Neighbors.load(path)
+
+
 def test_later_versions_are_refused(saved, tmp_path):
     forest, attachment = load_attachment(saved[1])
     path = tmp_path / "later.silva"

@@ -20,7 +20,7 @@ from silva.neighbors.index import LeafIndex, TargetIndex, in_parts, list_rows
 from silva.neighbors.influence import influence_of
 from silva.neighbors.outliers import outlier_scores, prototypes_of
 from silva.neighbors.stored import load_neighbors, save_neighbors
-from silva.neighbors.training import bags_of, check_counts, is_average, oob_predictions, tree_shares
+from silva.neighbors.training import bags_of, check_counts, drew_by_weight, is_average, oob_predictions, tree_shares
 from silva.parallel import cached_property
 
 if TYPE_CHECKING:
@@ -121,6 +121,8 @@ class Neighbors:
         targets = None if y is None else _targets(ensemble, y, len(rows))
         row_weight = _row_weight(sample_weight, len(rows))
         bags = bags_of(model, len(rows), ensemble.n_trees) if check else None
+        if bags is not None and drew_by_weight(ensemble, bags):
+            row_weight = None
         positions = evaluator_of(ensemble).positions(rows, n_jobs)
         lists = list_rows(ensemble, positions, None, None, n_jobs)
         index = LeafIndex(ensemble, lists, np.ones(1, np.int64), bags, row_weight)
@@ -703,7 +705,7 @@ class Neighbors:
         """
         parts = {"training": self._rows, "targets": self._targets, "scores": self._scores}
         has_numbers = self._targets is not None and not self._is_classifier
-        save_neighbors(path, self._index, parts, self._by_target if has_numbers else [])
+        save_neighbors(path, self._index, parts, self._by_target if has_numbers else [], self._by_position)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, mmap: bool = False, n_jobs: int | None = None) -> Neighbors:
@@ -725,9 +727,9 @@ class Neighbors:
         ValueError
             If the file holds no neighbours, or is truncated or corrupt.
         """
-        index, parts, targets = load_neighbors(path, mmap)
+        index, parts, targets, by_position = load_neighbors(path, mmap)
         made = cls.__new__(cls)
-        made._settle(Forest(index.forest), index, parts["training"], parts["targets"], False, n_jobs)
+        made._settle(Forest(index.forest), index, parts["training"], parts["targets"], by_position, n_jobs)
         made._scores = parts["scores"]
         if targets:
             made._by_target = targets

@@ -48,6 +48,11 @@ def _other_rows(n_rows: int, trained: float) -> ValueError:
     )
 
 
+def drew_by_weight(forest: TreeEnsemble, bags: Counts) -> bool:
+    """Whether covers count the rows that trees were given: scikit-learn 1.9 draws them by weight, and weighs none."""
+    return bool(np.allclose(forest.cover[forest.tree_offsets[:-1]], bags.sum(axis=0, dtype=np.int64)))
+
+
 def check_counts(forest: TreeEnsemble, counts: Doubles) -> None:
     """Compare what the leaves hold of the rows with the source's covers, where these count rows.
 
