@@ -163,6 +163,19 @@ def test_categories_are_ticks_and_other_forests_are_drawn():
     assert sum(" rows, mean " in text for text in texts_of(silva.plot_tree(boosted, tree=2))) == 7
 
 
+@pytest.mark.parametrize(
+    ("names", "is_turned"), [(["a", "b", "c"], False), ([f"category {i}" for i in range(9)], True)]
+)
+def test_only_categories_that_do_not_fit_are_turned(names, is_turned):
+    kind = np.array(names)[np.arange(900) % len(names)]
+    y = np.where(kind == names[1], 5.0, np.arange(900) / 900)
+    frame = pandas.DataFrame({"kind": pandas.Categorical(kind)})
+    model = silva.ModelTreeRegressor(**FAST, leaf_model="constant", max_leaves=2).fit(frame, y)
+    labels = ticks_of(silva.plot_tree(model, frame, y).child_axes[0])
+    assert len(labels) > 1
+    assert {label.get_rotation() > 0 for label in labels} == {is_turned}
+
+
 def test_rows_without_a_value_have_their_place():
     X, y = UGLY["missing"]
     model = silva.ModelTreeRegressor(**FAST, max_leaves=3).fit(X, y)
