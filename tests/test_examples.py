@@ -12,7 +12,12 @@ import pytest
 ROOT = Path(__file__).parent.parent
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 GUIDES = [ROOT / "README.md", *sorted((ROOT / "docs" / "guide").glob("*.md"))]
-NEEDED = {"millions_of_rows": ["dask.dataframe"], "from_shap": ["shap", "xgboost"]}
+NEEDED = {
+    "explain_survival": ["sksurv"],
+    "millions_of_rows": ["dask.dataframe"],
+    "from_shap": ["shap", "xgboost"],
+    "models": ["sksurv"],
+}
 
 PRELUDE = """import matplotlib, warnings
 matplotlib.use("Agg")
@@ -48,7 +53,8 @@ def blocks(path: Path) -> list[str]:
 @pytest.mark.slow
 @pytest.mark.parametrize("path", GUIDES, ids=lambda path: path.stem)
 def test_guides(path, tmp_path):
-    for module in ("matplotlib", "pandas", "polars", "pyarrow", "shap", "sklearn", "dask.dataframe"):
+    needed = NEEDED.get(path.stem, [])
+    for module in ("matplotlib", "pandas", "polars", "pyarrow", "shap", "sklearn", "dask.dataframe", *needed):
         pytest.importorskip(module)
     if blocks(path):
         run("\n".join(blocks(path)), tmp_path)

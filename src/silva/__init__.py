@@ -24,6 +24,7 @@ _PUBLIC = {
     "patch_shap": "silva.explain",
     "permutation_importance": "silva.inspection",
     "plot_history": "silva.display.plot",
+    "plot_over_time": "silva.display.plot",
     "plot_tree": "silva.display.tree_plot",
     "report": "silva.display.report",
 }

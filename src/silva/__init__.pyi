@@ -1,5 +1,5 @@
 from silva.display.code import export_c, export_excel, export_python, export_sql
-from silva.display.plot import plot_history
+from silva.display.plot import plot_history, plot_over_time
 from silva.display.report import report
 from silva.display.text import export_text
 from silva.display.tree_plot import plot_tree
@@ -34,6 +34,7 @@ __all__ = [
     "patch_shap",
     "permutation_importance",
     "plot_history",
+    "plot_over_time",
     "plot_tree",
     "report",
 ]

@@ -302,3 +302,22 @@ def test_a_forest_of_catboost_in_silvas_own_file(tmp_path):
         model, rows = MODELS[name]()
         silva.load(model).save(tmp_path / "model.silva")
         assert_model_agrees(model, silva.load(tmp_path / "model.silva"), rows)
+
+
+@pytest.mark.parametrize("loss", ["SurvivalAft:dist=Normal;scale=1.0", "SurvivalAft:dist=Logistic;scale=0.5", "Cox"])
+def test_survival_objectives_predict_as_catboost_does(loss):
+    """On the scale of the logarithm, of times or of hazards."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 4))
+    time, event = np.exp(X[:, 0] + 0.3 * rng.normal(size=300)), rng.random(300) < 0.7
+    y = np.where(event, time, -time) if loss == "Cox" else np.column_stack([time, np.where(event, time, -1)])
+    settings = {"iterations": 10, "verbose": 0, "allow_writing_files": False, "thread_count": 1}
+    for kind in (catboost.CatBoost, catboost.CatBoostRegressor):
+        model = (
+            kind({"loss_function": loss, **settings})
+            if kind is catboost.CatBoost
+            else kind(loss_function=loss, **settings)
+        )
+        forest = silva.load(model.fit(X, y), check=X)
+        log = np.log(model.predict(X, prediction_type="Exponent"))
+        np.testing.assert_allclose(forest.predict(X), log, atol=1e-12)

@@ -67,6 +67,19 @@ def test_weights_of_training_rows():
     check_rows(silva.load(model, check=X), means(model), X)
 
 
+@pytest.mark.parametrize("bootstrap", [False, True])
+def test_quantiles_come_from_neighbors(bootstrap):
+    X = make_rows(0)
+    model = quantile_forest.RandomForestQuantileRegressor(
+        20, max_samples_leaf=None, min_samples_leaf=4, bootstrap=bootstrap, random_state=0
+    ).fit(X, signal(X))
+    neighbors = silva.Neighbors(model, X, signal(X))
+    found = neighbors.quantile(X[:50], [0.1, 0.5, 0.9], weighted_leaves=True)
+    expected = model.predict(X[:50], quantiles=[0.1, 0.5, 0.9], weighted_leaves=True)
+    # Where cumulated fractions reach a quantile exactly, rounding decides in quantile-forest.
+    assert (np.abs(found - expected) > 1e-6).mean() <= 0.02
+
+
 def test_bad_input():
     X = make_rows(0)
     with pytest.raises(NotFittedError):

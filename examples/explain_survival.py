@@ -1,0 +1,61 @@
+"""
+Explain survival over time
+==========================
+
+A random survival forest predicts a curve: the probability that a patient is alive after each number of days. This
+tutorial finds what moves the curve, and when.
+"""
+
+# %%
+import matplotlib.pyplot as plt
+import numpy as np
+from sksurv.datasets import load_whas500
+from sksurv.ensemble import RandomSurvivalForest
+
+import silva
+
+X, y = load_whas500()  # 500 patients after a heart attack, of whom 215 died
+X = X.astype(float)
+model = RandomSurvivalForest(n_estimators=200, min_samples_leaf=10, random_state=0).fit(X, y)
+
+# %%
+# ``silva.load(model)`` is a forest of risk scores, as ``model.predict`` returns. With ``survival_at`` the forest has an
+# output for each time, and ``check=X`` compares it with the model's own curves.
+days = np.arange(10, 2000, 30)
+forest = silva.load(model, survival_at=days, check=X)
+print(forest)
+
+# %%
+# The leaves of a survival forest hold curves, and its prediction is their mean. So the SHAP values of each output are
+# exact, and together they are SurvSHAP(t). All patients take a moment.
+explanation = silva.Explainer(forest)(X)
+print(explanation.values.shape)
+
+# %%
+# The mean magnitude over all patients: age matters most, and more over the years. Complications of the heart (``chf``)
+# come second, and matter most in the third year.
+silva.plot_over_time(explanation)
+plt.show()
+
+# %%
+# One patient: each line says by how much a feature raises or lowers the probability to be alive at that time, compared
+# with the mean patient. The lines and the mean curve add up to the patient's own curve.
+patient = 3
+silva.plot_over_time(explanation, row=patient)
+plt.show()
+
+# %%
+mean, own = explanation.base_values[patient], forest.predict(X[patient : patient + 1])[0]
+assert np.allclose(explanation.values[patient].sum(axis=0) + mean, own, atol=1e-5)
+plt.step(days, mean, where="post", label="mean patient")
+plt.step(days, own, where="post", label="this patient")
+plt.xlabel("days")
+plt.ylabel("probability to be alive")
+plt.legend(frameon=False)
+plt.show()
+
+# %%
+# Boosted hazards (``GradientBoostingSurvivalAnalysis``) have one margin, the logarithm of the hazard's factor. Their
+# curves are functions of it; ``output="response"`` explains these exactly, against background rows.
+#
+# Next: `which models silva reads <../guide/models.html>`_.
