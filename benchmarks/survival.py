@@ -1,0 +1,106 @@
+"""Survival forests: SHAP values of risk scores and of curves over time, beside shap's on scikit-survival.
+
+`python -m benchmarks.survival` writes benchmarks/results/survival-<machine>.json and a table of docs/benchmarks.md.
+Seconds are those of processors. shap knows no forest of scikit-survival, so it calls the model's predict; its time is
+that of few rows, and grows with their number.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import silva
+from benchmarks.data import ROOT
+from benchmarks.machine import conditions, machine_name
+from benchmarks.tables import between
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+RESULTS = Path(__file__).parent / "results"
+N_ROWS, N_TRAINING, N_FEATURES, N_TREES = 40_000, 4_000, 10, 100
+N_BACKGROUND, SHAP_ROWS = 100, 5
+MOST_CALLS = 10 * (2 * N_FEATURES + 1)
+"""Coalitions of a row that shap asks for: ten orders of the features, forwards and backwards."""
+
+MONTHS = np.arange(1, 21) * 6
+DAY = 86_400
+
+
+def made() -> tuple[Any, Any, Any]:
+    """Fit a random survival forest of censored months; its training rows, and rows to explain."""
+    from sksurv.ensemble import RandomSurvivalForest
+    from sksurv.util import Surv
+
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(N_ROWS, N_FEATURES))
+    hazard = np.exp(X[:, 0] + X[:, 1] * (X[:, 2] > 0) - X[:, 3])
+    months = np.ceil(rng.exponential(40 / hazard[:N_TRAINING]).clip(0, 120)) + 0.0
+    event = (rng.random(N_TRAINING) < 0.8) & (months < 120)
+    target = Surv.from_arrays(event, np.maximum(months, 1))
+    model = RandomSurvivalForest(N_TREES, min_samples_leaf=15, random_state=0).fit(X[:N_TRAINING], target)
+    return model, X[:N_TRAINING], X
+
+
+def seconds(call: Callable[[], Any]) -> float:
+    """Processor time of a call."""
+    start = time.process_time()
+    call()
+    return time.process_time() - start
+
+
+def measured() -> dict[str, Any]:
+    """Seconds of each way, for so many rows."""
+    import shap
+
+    model, training, X = made()
+    background, result = training[:N_BACKGROUND], {}
+
+    def curves(rows: Any) -> Any:
+        return model.predict_survival_function(rows, return_array=True)[:, places]
+
+    places = np.maximum(np.searchsorted(model.unique_times_, MONTHS, side="right") - 1, 0)
+    for name, source, loaded in (
+        ("risk score", model.predict, silva.load(model, check=X[:100])),
+        ("20 times", curves, silva.load(model, check=X[:100], survival_at=MONTHS)),
+    ):
+        for kind, rows in (("path-dependent", None), (f"{N_BACKGROUND} background rows", background)):
+            taken = seconds(lambda forest=loaded, rows=rows: silva.Explainer(forest, rows).shap_values(X))
+            result[f"silva, {name}, {kind}"] = {"rows": N_ROWS, "seconds": taken}
+        permutations = shap.PermutationExplainer(source, background)
+        permutations(X[:1], max_evals=MOST_CALLS)  # which compiles
+        taken = seconds(lambda explainer=permutations: explainer(X[:SHAP_ROWS], max_evals=MOST_CALLS))
+        result[f"shap, {name}, {N_BACKGROUND} background rows"] = {"rows": SHAP_ROWS, "seconds": taken}
+    return result
+
+
+def table(found: dict[str, Any]) -> str:
+    """Rows of Markdown: seconds of all rows, shap's by the time of a row."""
+    lines = [f"| what | by | seconds for {N_ROWS:,} rows |", "|---|---|---|"]
+    for name, one in found.items():
+        by, what = name.split(", ", 1)
+        total = one["seconds"] * N_ROWS / one["rows"]
+        shown = f"{total:,.1f}" if total < DAY else f"{total:,.0f} ({total / DAY:,.1f} days, from {one['rows']} rows)"
+        shown = f"{total:,.0f} (from {one['rows']} rows)" if one["rows"] < N_ROWS and total < DAY else shown
+        lines.append(f"| {what} | {by} | {shown} |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Measure, and write results and the table."""
+    warnings.simplefilter("ignore")
+    found = {"conditions": conditions(), "survival": measured()}
+    path = RESULTS / f"survival-{machine_name()}.json"
+    path.write_text(json.dumps(found, indent=1) + "\n")
+    page = ROOT / "docs" / "benchmarks.md"
+    page.write_text(between(page.read_text(), "survival", table(found["survival"])))
+
+
+if __name__ == "__main__":
+    main()
