@@ -164,7 +164,7 @@ def test_categories_are_ticks_and_other_forests_are_drawn():
 
 
 @pytest.mark.parametrize(
-    ("names", "is_turned"), [(["a", "b", "c"], False), ([f"category {i}" for i in range(9)], True)]
+    ("names", "is_turned"), [(["a", "b", "c"], False), ([f"category number {i}" for i in range(9)], True)]
 )
 def test_only_categories_that_do_not_fit_are_turned(names, is_turned):
     kind = np.array(names)[np.arange(900) % len(names)]
