@@ -36,8 +36,10 @@ def rows_and_target(n_rows: int) -> tuple[Any, Any]:
 def model_of(X: Any, y: Any, n_trees: int = 100) -> Any:
     """LightGBM's trees of 31 leaves."""
     import lightgbm
+    import pandas
 
-    return lightgbm.LGBMRegressor(n_estimators=n_trees, num_leaves=31, n_jobs=2, verbose=-1).fit(X[:50_000], y[:50_000])
+    frame = pandas.DataFrame(X[:50_000], columns=[f"f{i}" for i in range(X.shape[1])])
+    return lightgbm.LGBMRegressor(n_estimators=n_trees, num_leaves=31, n_jobs=2, verbose=-1).fit(frame, y[:50_000])
 
 
 def line(name: str, own: Callable[[], Any], rivals: dict[str, Callable[[], Any]], runs: int = 3) -> dict[str, Any]:
@@ -46,8 +48,8 @@ def line(name: str, own: Callable[[], Any], rivals: dict[str, Callable[[], Any]]
     for rival, call in rivals.items():
         try:
             found[rival] = seconds_of(call, 1)
-        except ImportError:
-            continue
+        except ImportError as error:
+            print(f"{rival}: {error}")
     return found
 
 
@@ -55,9 +57,8 @@ def scikit_learn(model: Any, X: Any, features: list[int]) -> Callable[[], Any]:
     """One curve after the other, each a prediction of all rows a point."""
     from sklearn.inspection import partial_dependence
 
-    return lambda: [
-        partial_dependence(model, X, [feature], method="brute", grid_resolution=GRID) for feature in features
-    ]
+    rows = X.astype(np.float64)
+    return lambda: [partial_dependence(model, rows, [f], method="brute", grid_resolution=GRID) for f in features]
 
 
 def woodelf(model: Any, X: Any, points: int) -> Callable[[], Any]:
@@ -65,10 +66,12 @@ def woodelf(model: Any, X: Any, points: int) -> Callable[[], Any]:
 
     def call() -> Any:
         import pandas
-        from woodelf import partial_dependence  # from version 0.4
+        from woodelf.pdp import woodelf_pdp, woodelf_pdp_joint
 
         frame = pandas.DataFrame(X, columns=[f"f{i}" for i in range(X.shape[1])])
-        return partial_dependence(model, frame, grid_resolution=points, pairs="all")
+        return woodelf_pdp(model, frame, k=points, verbose=False), woodelf_pdp_joint(
+            model, frame, k=points, verbose=False
+        )
 
     return call
 

@@ -10,6 +10,7 @@ _PUBLIC = {
     "ModelTreeEnsembleRegressor": "silva.grow",
     "ModelTreeRegressor": "silva.grow",
     "Neighbors": "silva.neighbors",
+    "Summary": "silva.explain",
     "TreeExplainer": "silva.explain",
     "TreeSearch": "silva.grow",
     "compare": "silva.populations",

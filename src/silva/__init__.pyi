@@ -3,7 +3,7 @@ from silva.display.plot import plot_history, plot_over_time
 from silva.display.report import report
 from silva.display.text import export_text
 from silva.display.tree_plot import plot_tree
-from silva.explain import Explainer, TreeExplainer, patch_shap
+from silva.explain import Explainer, Summary, TreeExplainer, patch_shap
 from silva.forest import Forest
 from silva.grow import ModelTreeClassifier, ModelTreeEnsembleRegressor, ModelTreeRegressor, TreeSearch
 from silva.inspection import effects, partial_dependence, permutation_importance
@@ -19,6 +19,7 @@ __all__ = [
     "ModelTreeEnsembleRegressor",
     "ModelTreeRegressor",
     "Neighbors",
+    "Summary",
     "TreeExplainer",
     "TreeSearch",
     "__version__",

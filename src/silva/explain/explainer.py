@@ -14,7 +14,8 @@ from silva.explain.players import by_column
 from silva.explain.setup import set_up
 from silva.explain.shap_arguments import own_algorithm
 from silva.explain.stored import attachment_of, load_explainer
-from silva.facts import as_html, forest_facts
+from silva.explain.summary import Summary, scale_of, summarised
+from silva.facts import as_html, forest_facts, output_names
 from silva.facts import feature_names as shown_names
 from silva.forest import Forest
 from silva.parallel import n_threads
@@ -22,7 +23,7 @@ from silva.storage import naming, save_forest
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Self
 
     from numpy.typing import ArrayLike
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
         ExplainOutput,
         ExplainRule,
         FloatType,
+        Rows,
     )
 
 
@@ -202,6 +204,45 @@ class Explainer(ExplainerCalls):
         """
         self._engines.asked.prepare()
         return self
+
+    def summary(self, batches: Rows | Iterable[Rows], *, pair_rows: int = 0, by_position: bool = False) -> Summary:
+        """Summarise the SHAP values of any number of rows without storing them.
+
+        Parameters
+        ----------
+        batches : array-like or frame, or an iterable of them
+            Rows, such as the batches of a Parquet file. They are explained some thousands at a time, in constant
+            memory.
+        pair_rows : int
+            Rows of each of these parts (16,384 rows) whose interactions are computed, for `Summary.strongest_pairs`.
+        by_position : bool
+            As for `shap_values`.
+
+        Returns
+        -------
+        Summary
+            Means, mean magnitudes, quantiles, the share of rows in which a feature is the strongest, and pairs. The sum
+            of two summaries is that of the rows of both: send this method to workers, and add up what they return.
+
+        Raises
+        ------
+        ValueError
+            If rows do not fit the forest, or `pair_rows` is negative.
+        NotImplementedError
+            For output="log_loss", whose values need labels.
+
+        Examples
+        --------
+        >>> parts = client.map(explainer.summary, batches)  # doctest: +SKIP
+        >>> sum(client.gather(parts)).save("summary.json")  # doctest: +SKIP
+        """
+        if self.settings.output == "log_loss":
+            raise NotImplementedError("summaries have no labels for output='log_loss'; use shap_values(X, y=y)")
+        if isinstance(pair_rows, bool) or not hasattr(pair_rows, "__index__") or pair_rows < 0:
+            raise ValueError(f"pair_rows is {pair_rows!r}, expected a number of at least 0")
+        names = output_names(self.game.forest, self.n_outputs)
+        result = Summary(self.players, names, self.expected_value, scale_of(self))
+        return summarised(self, result, batches, int(pair_rows), by_position)
 
     def mapper(
         self,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from silva.escapes import PICTURE, shown
-from silva.explain import Explainer
+from silva.explain import Explainer, Summary
 from silva.explain.players import make_players
 from silva.extras import import_extra
 from silva.facts import output_names
@@ -38,14 +38,15 @@ class Comparison:
 
     Attributes
     ----------
-    kind : {"populations", "models"}
+    kind : {"populations", "models", "summaries"}
     names : tuple of str
         Features, or groups of features.
     output_names : list of str
     change : ndarray of shape (n_features, k)
         What each feature adds to the change of the mean prediction.
     standard_error : ndarray of shape (n_features, k)
-        Of `change`, by a bootstrap over batches; NaN if a population has a single batch.
+        Of `change`, by a bootstrap over batches (of summaries, for independent rows); NaN if a population has a single
+        batch.
     magnitude : ndarray of shape (n_features, k)
         Mean |φ|: of the rows of b against population a, or of the difference of two models.
     before, after : ndarray of shape (k,)
@@ -182,9 +183,9 @@ def compare(
 
     Parameters
     ----------
-    a, b : array-like or frame, or two models
+    a, b : array-like or frame, two models, or two summaries
         With `model`, two populations: rows such as those of last month and of this one. With `X`, two models of the
-        same features, from any libraries.
+        same features, from any libraries. Without both, two summaries of one explainer (`Explainer.summary`).
     model : Forest, estimator, or any model that `silva.load` reads
         For populations, the model that predicts both.
     X : array-like or frame of shape (n, n_features)
@@ -210,7 +211,7 @@ def compare(
     ValueError
         If there are no rows, rows do not fit the model, or the two models have different features or outputs.
     TypeError
-        If neither or both of `model` and `X` are given.
+        If neither or both of `model` and `X` are given with rows or models.
 
     Notes
     -----
@@ -226,6 +227,8 @@ def compare(
     >>> print(silva.compare(last_month, this_month, model=model))  # doctest: +SKIP
     >>> silva.compare(old_model, new_model, X=X).plot()  # doctest: +SKIP
     """
+    if isinstance(a, Summary) and isinstance(b, Summary) and model is None and X is None:
+        return _summaries(a, b)
     if (model is None) == (X is None):
         raise TypeError("pass model=... to compare two populations, or X=... to compare two models")
     if isinstance(n_batches, bool) or not hasattr(n_batches, "__index__") or n_batches < 2:
@@ -263,6 +266,17 @@ def _populations(
         "populations", tuple(names), output_names(own, k), found[1], np.hypot(*errors), magnitude, expected[0],
         expected[1], np.zeros(k), moved.distance if is_feature else None,
         moved.standard_error if is_feature else None, (len(rows[0]), len(rows[1])),
+    )  # fmt: skip
+
+
+def _summaries(a: Summary, b: Summary) -> Comparison:
+    if not a.is_like(b):
+        raise ValueError("the summaries are of different explainers; compare those of one model, output and background")
+    change, errors = b.mean - a.mean, np.hypot(a.standard_error, b.standard_error)
+    before, after = (one.expected_value + one.mean.sum(axis=0) for one in (a, b))
+    return Comparison(
+        "summaries", a.names, a.output_names, change, errors, b.mean_abs, before, after, np.zeros(len(before)), None,
+        None, (a.n_rows, b.n_rows),
     )  # fmt: skip
 
 
