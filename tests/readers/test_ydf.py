@@ -151,6 +151,14 @@ def test_unknown_categories_that_are_not_as_missing_ones():
         silva.load(Changed(model, trees))
 
 
+def test_a_layout_of_another_version():
+    model, _, _ = train(0, "boosted", "regression")
+    changed = Changed(model, list(model.iter_trees()))
+    changed.initial_predictions = lambda: np.zeros(2)
+    with pytest.raises(NotImplementedError, match=r"this layout of ydf .* is not read; upgrade silva"):
+        silva.load(changed)
+
+
 class Changed(ydf.GradientBoostedTreesModel):
     """A model with other trees."""
 
