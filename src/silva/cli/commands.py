@@ -69,7 +69,7 @@ def explain(options: argparse.Namespace) -> None:
         )
     check_features(options.features or (), player_names(explainer), "--features")
     output = "interactions" if options.interactions else "values"
-    _check_top(options, forest.ensemble)
+    _check_top(options, explainer.n_outputs)
     mapper = explainer.mapper(output, options.columns, options.inputs, options.features, _threads(options))
     if options.top is None:
         transform(options, forest.ensemble, mapper, mapper.n_results, mapper.metadata)
@@ -78,14 +78,14 @@ def explain(options: argparse.Namespace) -> None:
     transform(options, forest.ensemble, strongest_of(mapper, players, options.top), mapper.n_results)
 
 
-def _check_top(options: argparse.Namespace, forest: TreeEnsemble) -> None:
+def _check_top(options: argparse.Namespace, n_outputs: int) -> None:
     """Raise ValueError where the strongest features of a row are not defined."""
     if options.top is None:
         return
     if options.interactions or options.scheduler is not None:
         raise ValueError("--top takes neither --interactions nor --scheduler")
-    if forest.n_outputs > 1:
-        raise ValueError(f"--top expects a model of one output, this one has {forest.n_outputs}")
+    if n_outputs > 1:
+        raise ValueError(f"--top expects a model of one output, this one has {n_outputs}")
 
 
 def info(options: argparse.Namespace) -> None:

@@ -171,7 +171,7 @@ class CoalitionForest {
       if (result.n_words > 1)
         throw std::invalid_argument("tree " + std::to_string(tree) +
                                     " tests more than 64 features on a path, which exact responses do not support; "
-                                    "pass groups, or rule='rescale'");
+                                    "pass groups of features, or explain the margin");
       return result;
     }
     for (PatternTree::Visit& visit : result.visits)
