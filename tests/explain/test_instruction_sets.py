@@ -25,6 +25,8 @@ for dtype in ("float32", "float64"):
     for algorithm in ("tables", "quadrature"):
         explainer = silva.Explainer(forest, algorithm=algorithm, dtype=dtype)
         result[f"{algorithm}_{dtype}"] = explainer.shap_values(X)
+        row = explainer.row()
+        result[f"rows_{algorithm}_{dtype}"] = [row(x) for x in X]
         result[f"interactions_{algorithm}_{dtype}"] = explainer.shap_interaction_values(X)
     against = silva.Explainer(forest, X[20:], dtype=dtype)
     result[f"background_{dtype}"] = against.shap_values(X)
@@ -60,7 +62,8 @@ def test_every_instruction_set_explains_alike(instructions, forest, tmp_path):
     np.testing.assert_array_equal(found["leaf"], evaluate.leaf_ids(forest, X))
     for dtype in ("float32", "float64"):
         for algorithm in ("tables", "quadrature"):
-            assert_close(found[f"{algorithm}_{dtype}"], shapley.values_by_leaf(forest, sides), forest, dtype)
+            for of in (algorithm, f"rows_{algorithm}"):
+                assert_close(found[f"{of}_{dtype}"], shapley.values_by_leaf(forest, sides), forest, dtype)
             pairs = found[f"interactions_{algorithm}_{dtype}"]
             assert_close(pairs, shapley.interactions_by_leaf(forest, sides), forest, dtype)
         against = interventional.values_by_pair(forest, X, X[20:])
