@@ -40,8 +40,8 @@ def test_distributions_follow_the_weights(name, numbers, request):
     weights = oracle.weights(
         forest.predict(rows, output="leaf"), forest.predict(X, output="leaf"), counts, neighbors.tree_weight
     )
-    found = neighbors.quantile(rows, [0.2, 0.61], method="inverted_cdf")
-    expected = [[oracle.inverted_cdf(y, w, q) for q in (0.2, 0.61)] for w in weights]
+    found = neighbors.quantile(rows, [0.0, 0.2, 0.61, 1.0], method="inverted_cdf")
+    expected = [[y[w > 0].min(), *(oracle.inverted_cdf(y, w, q) for q in (0.2, 0.61)), y[w > 0].max()] for w in weights]
     np.testing.assert_allclose(found, expected)
     values = [-1.0, 0.5, 2.0, 99.0]
     np.testing.assert_allclose(

@@ -99,7 +99,7 @@ class Distribution {
     constexpr double kRounding = 1e-9;
     const double wanted = linear ? q * (total_ - 1) + 1 : q * total_;
     // Row `above` is the first whose cumulated weight is beyond what is wanted (linear) or reaches it.
-    const int64_t above = first_beyond(linear ? wanted + kRounding : wanted - kRounding);
+    const int64_t above = first_beyond(linear ? wanted + kRounding : std::max(wanted - kRounding, 0.0));
     if (!linear) return mixture_.targets[size_t(above < 0 ? last() : above)];
     const auto [below, weight] = last_before();
     if (above < 0) return mixture_.targets[size_t(below)];
