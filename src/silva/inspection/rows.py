@@ -192,7 +192,7 @@ class ChangingRows:
         """A copy of the rows whose columns change, where and as they are predicted."""
         rows = self._ranks.rows(self.values) if self._ranks else self.values
         with self._on_device():
-            return import_cupy().array(rows) if self._gpu is not None else np.array(rows)
+            return import_cupy().asarray(rows) if self._gpu is not None else np.array(rows)
 
     def _on_device(self) -> AbstractContextManager[Any]:
         device: AbstractContextManager[Any] = nullcontext()
