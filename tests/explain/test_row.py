@@ -133,6 +133,13 @@ def test_wrong_rows_are_refused(algorithm):
         row("five")
 
 
+@pytest.mark.parametrize("algorithm", ["tables", "quadrature"])
+def test_rows_of_a_matrix_in_column_order(algorithm):
+    row = Explainer(full_forest(0, 5, 4, 5), algorithm=algorithm).row()
+    X = np.random.default_rng(1).normal(size=(6, 5))
+    np.testing.assert_array_equal(row(np.asfortranarray(X)[3]), row(X[3]))
+
+
 @pytest.mark.parametrize(("top", "error"), [(0, ValueError), (-2, ValueError), (1.5, TypeError), (True, TypeError)])
 def test_wrong_numbers_of_features_are_refused(top, error):
     with pytest.raises(error, match=f"top is {top}"):
