@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import os
 import pickle
 import subprocess
 import sys
@@ -354,6 +355,7 @@ def test_what_does_not_go_together_is_refused():
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="limits of Linux")
+@pytest.mark.skipif("LD_PRELOAD" in os.environ, reason="sanitizers have address spaces of their own")
 def test_coalitions_beyond_memory_are_an_error_that_names_them():
     """With room for the masks of rows alone; then, with more, the same explainer explains."""
     code = """
