@@ -59,7 +59,7 @@ def seconds_after_interrupt(call):
         sent.append(time.perf_counter())
         os.kill(os.getpid(), signal.SIGINT)
 
-    timer = threading.Timer(0.4, send)
+    timer = threading.Timer(0.2, send)
     timer.start()
     with pytest.raises(KeyboardInterrupt):
         call()
@@ -79,14 +79,14 @@ def test_a_call_ends_soon_after_an_interrupt(forest, rows, name, n_jobs):
 NEIGHBOR_CALLS = {
     "nearest": lambda neighbors, X: neighbors.kneighbors(X, 3, device="cpu"),
     "quantiles": lambda neighbors, X: neighbors.quantile(X, np.linspace(0, 1, 101)),
-    "index": lambda neighbors, X: silva.Neighbors(neighbors.forest, X, check=False),
+    "index": lambda neighbors, X: silva.Neighbors(neighbors.forest, X, check=False, n_jobs=1),
 }
 
 
 @pytest.mark.parametrize("name", NEIGHBOR_CALLS)
 def test_neighbours_end_soon_after_an_interrupt(forest, name):
     X = np.random.default_rng(1).normal(size=(150_000, N_FEATURES)).astype(np.float32)
-    neighbors = silva.Neighbors(forest, X[:20_000], X[:20_000, 0], check=False, n_jobs=2)
+    neighbors = silva.Neighbors(forest, X[:20_000], X[:20_000, 0], check=False, n_jobs=1)
     neighbors.quantile(X[:10])
     neighbors.kneighbors(X[:10])
     assert seconds_after_interrupt(lambda: NEIGHBOR_CALLS[name](neighbors, X)) < SOON
@@ -112,7 +112,7 @@ def test_exact_responses_end_soon_after_an_interrupt(forest, name):
     X = np.random.default_rng(1).normal(size=(3000, n_features))
     forest = dataclasses.replace(forest, link="exp", leaf_value=forest.leaf_value / 100)
     output = np.tanh if name == "callable" else "response"
-    explainer, same = (Explainer(forest, X[-5:], output=output, device="cpu") for _ in range(2))
+    explainer, same = (Explainer(forest, X[-5:], output=output, device="cpu", n_jobs=1) for _ in range(2))
     call = EXACT_CALLS.get(name, EXACT_CALLS["values"])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -54,8 +54,7 @@ def test_bad_input():
     with pytest.raises(TypeError, match=r"got ndarray, expected what explainer\(X\) returns"):
         silva.plot_over_time(np.zeros((2, 3, 4)))
     forest = silva.Forest(random_forest(0, Options(n_trees=2, n_features=3, n_outputs=2)))
-    several = silva.Explainer(forest)(np.zeros((2, 3)))
-    several.output_names = ["no", "yes"]
+    several = silva.Explainer(forest, output_names=["no", "yes"])(np.zeros((2, 3)))
     for wrong in (several, explanation(names=("2", "1")), explanation()[:, :, "1"]):
         with pytest.raises(ValueError, match=r"expected times; explain the forest of silva\.load\(model, survival_at="):
             silva.plot_over_time(wrong)
