@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
 SEPARATED = 10_000
 """Numbers from here on have thousands separators; years have none."""
@@ -113,3 +114,9 @@ def step_near(size: float) -> float:
     """Choose 1, 2 or 5 times a power of ten near a positive number."""
     power = 10.0 ** math.floor(math.log10(size))
     return min((power * factor for factor in (1, 2, 5, 10)), key=lambda step: abs(math.log(step / size)))
+
+
+def nearest_text(given: str, known: Iterable[str]) -> str:
+    """Ask whether the most similar of the known names was meant; empty where none is similar."""
+    found = difflib.get_close_matches(given, list(known), 1)
+    return f" (did you mean {found[0]}?)" if found else ""

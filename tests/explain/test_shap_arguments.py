@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 import warnings
 
 import numpy as np
 import pytest
 
 import silva
+from silva.explain import shap_arguments
 from tests.strategies import Options, random_forest
 
 shap = pytest.importorskip("shap")
@@ -301,3 +303,16 @@ def test_explainers_tell_what_they_are(X, model):
     assert "interventional" in shown
     assert "path-dependent" in silva.Explainer(model)._repr_html_()
     assert "xgboost" in silva.load(model)._repr_html_()
+
+
+def test_a_misspelt_argument_is_suggested(X, model):
+    with pytest.raises(TypeError, match=r"'backgroud' \(did you mean background\?\)"):
+        silva.Explainer(model, backgroud=X)
+    with pytest.raises(TypeError, match=r"'tree_limits' \(did you mean tree_limit\?\)"):
+        silva.Explainer(model).shap_values(X, tree_limits=3)
+
+
+def test_names_for_suggestions_are_those_of_the_signature():
+    parameters = inspect.signature(silva.Explainer).parameters.values()
+    own = [one.name for one in parameters if one.kind != one.VAR_KEYWORD and one.name != "model"]
+    assert sorted(own) == sorted(shap_arguments.OWN_NAMES)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from silva.wording import nearest_text
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
 
 class Parser(argparse.ArgumentParser):
@@ -38,17 +39,12 @@ class Parser(argparse.ArgumentParser):
                 return
             name = arg.partition("=")[0]
             if is_option and " " not in arg and not any(option.startswith(name) for option in known):
-                self.error(f"there is no option {name}{_nearest(name, known)}")
+                self.error(f"there is no option {name}{nearest_text(name, known)}")
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is not None and value not in action.choices:
             choices = list(action.choices)
-            nearest = _nearest(value, choices)
+            nearest = nearest_text(value, choices)
             if isinstance(action, argparse._SubParsersAction):
                 self.error(f"there is no command {value}{nearest or ', expected ' + ', '.join(choices)}")
             raise argparse.ArgumentError(action, f"{value!r} is none of {', '.join(choices)}{nearest}")
-
-
-def _nearest(given: str, known: Iterable[str]) -> str:
-    found = difflib.get_close_matches(given, list(known), 1)
-    return f" (did you mean {found[0]}?)" if found else ""

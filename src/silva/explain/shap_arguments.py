@@ -12,6 +12,7 @@ import numpy as np
 from silva.device import on_host
 from silva.forest import Forest
 from silva.inputs.matching import as_trained, listed
+from silva.wording import nearest_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,6 +32,13 @@ NAMES = (
     *("data", "masker", "model_output", "feature_perturbation", "approximate", "link", "linearize_link"),
     *("seed", "output_names"),
 )
+OWN_NAMES = (
+    *("background", "algorithm", "output", "device", "dtype", "n_jobs", "table_bytes", "background_weight", "groups"),
+    *("feature_names", "rule"),
+)
+"""Arguments of `Explainer`, one of which may be meant by a name that is none."""
+
+CALL_NAMES = {"approximate", "tree_limit", "from_call"}
 
 
 def translated(
@@ -50,7 +58,8 @@ def translated(
         If shap computes something that silva does not.
     """
     if unknown := sorted(set(given) - set(NAMES)):
-        raise TypeError(f"Explainer got an unexpected argument {unknown[0]!r}; see help(silva.Explainer)")
+        nearest = nearest_text(unknown[0], (*OWN_NAMES, *NAMES))
+        raise TypeError(f"Explainer got an unexpected argument {unknown[0]!r}{nearest}; see help(silva.Explainer)")
     if given.get("approximate"):
         raise NotImplementedError(
             "approximate=True (values of a single order, not Shapley values) is an argument of calls, as in shap; "
@@ -151,8 +160,9 @@ def call_arguments(given: dict[str, Any], n_trees: int) -> tuple[int | None, boo
     ValueError
         If tree_limit is 0.
     """
-    if unknown := sorted(set(given) - {"approximate", "tree_limit", "from_call"}):
-        raise TypeError(f"got an unexpected argument {unknown[0]!r}; see help(silva.Explainer)")
+    if unknown := sorted(set(given) - CALL_NAMES):
+        nearest = nearest_text(unknown[0], CALL_NAMES)
+        raise TypeError(f"got an unexpected argument {unknown[0]!r}{nearest}; see help(silva.Explainer)")
     limit = given.get("tree_limit")
     if limit is not None and (isinstance(limit, bool) or not hasattr(limit, "__index__")):
         raise TypeError(f"tree_limit is {limit!r}, expected a number of trees")
