@@ -60,8 +60,8 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
     """A regression tree that people can read: few splits, and a linear equation in each leaf.
 
     It is for tables whose model must be shown: to experts, customers or regulators. Its error is often within a few
-    percent of a boosted ensemble's. Use such an ensemble instead where only accuracy counts, where fitting must take
-    less than a second, or where features are free text.
+    percent of a boosted ensemble's. Use such an ensemble instead where only accuracy counts, and other models where
+    features are free text, images or sound.
 
     An evolutionary search finds the whole tree at once, whereas CART and M5 choose one split after the other. It
     minimises a fitness that weighs the error of the tree against its size: it crosses and mutates a population of trees
@@ -79,13 +79,14 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
         Whether a leaf has an equation or one number.
     time_limit : float or None, default=50
         Seconds after which the search ends with the best tree so far; the result then depends on the machine. None is
-        no limit. With few rows, intervals and ``smoothing="auto"`` may take 1.2 times as long again.
+        no limit. Intervals and ``smoothing="auto"`` come after it: with few rows they may take 1.2 times as long.
     categorical_features : sequence of int or str, optional
         Columns of categories; default: columns of frames with text or categories. In an array or a list of rows, name
-        them by position. Splits test sets of categories. Equations have one term per category for up to 10 categories,
-        or one that all categories share (`silva.grow.data.derived`).
+        them by position. Splits test sets of categories. Equations have one coefficient per category for up to
+        10 categories, otherwise one for a number that stands for each category (`silva.grow.data.derived`).
     n_jobs : int, optional
-        Number of threads; None or -1 for all. The tree does not depend on it.
+        Number of threads; None or -1 for all (None is 1 in scikit-learn). The tree depends on it only where
+        `time_limit` ends the search.
     random_state : int, RandomState instance or None, default=0
     max_depth : int, default=18
         At most 18.
@@ -113,11 +114,11 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
         Limits of predictions: the range of y among all training rows plus a twentieth of it on both sides; the range of
         y among the leaf's own rows; or no limits.
     smoothing : float or "auto", default=0
-        Number of rows that the model of the parent node counts for when it is blended into a node's own, as in M5
-        (Quinlan 1992: 15). Equations of smoothed leaves have the features of all models above them and no standard
-        errors. With 0, each leaf has its own regression. ``auto`` uses 15 or 5, unless the squared error of rows left
-        out of all models rises by more than a hundredth; 0 from 20,000 rows on. If there are few rows for so large a
-        tree, splits and equations then follow the mean of y and of the predictions of five trees on parts of the rows
+        Weight, in rows, of the parent node's model when it is blended into a node's own, as in M5 (Quinlan 1992: 15).
+        Equations of smoothed leaves have the features of all models above them and no standard errors. With 0, each
+        leaf has its own regression. ``auto`` uses 15 or 5, unless the squared error of rows left out of all models
+        rises by more than a hundredth; 0 from 20,000 rows on. If there are few rows for so large a tree, splits and
+        equations then follow the mean of y and of the predictions of five trees on parts of the rows
         (`silva.grow.search.consensus`; not with ``noise="uniform"``, ``honest`` or ``huber``).
     generations : int, default=10000
         Largest number of generations.
@@ -184,10 +185,10 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
 
     Notes
     -----
-    Up to 131,072 rows, the tree depends neither on their order nor on whether all are repeated: BIC does not count
-    copies of rows. A missing value goes to a learned side of each split and counts as the leaf's mean in its equation.
-    Random numbers depend on (seed, generation, individual), so the same tree results for any `n_jobs`. A generation
-    costs O(rows under the changed nodes × features²), minus what the cache of Gram matrices holds.
+    Up to 131,072 rows, the tree depends neither on their order nor on whether all are repeated. A missing value goes to
+    a learned side of each split and counts as the leaf's mean in its equation. Random numbers depend on (seed,
+    generation, individual), so the same tree results for any `n_jobs`. A generation costs O(rows under the changed
+    nodes × features²), minus what the cache of Gram matrices holds.
 
     References
     ----------
