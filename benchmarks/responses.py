@@ -122,7 +122,7 @@ def time_case(name: str, n_rows: int, n_background: int) -> dict[str, Any]:
         rescaled = silva.Explainer(model, background, rule="rescale", **settings).prepare()
         found["rescale"] = seconds_of(lambda: rescaled.shap_values(rows))
         found["rescale error"] = difference(rescaled.shap_values(rows), exact)
-    if rows.shape[1] <= 8:
+    if rows.shape[1] <= 14:
         start = time.process_time()
         brute = last_class(brute_force(model, rows[:BRUTE_ROWS], background))
         found["all coalitions, a row"] = (time.process_time() - start) / BRUTE_ROWS
