@@ -70,3 +70,10 @@ def test_no_generated_file_is_kept():
         ["git", "ls-files", "docs/tutorials", "build"], cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert not kept.stdout
+
+
+def test_messages_name_extras_that_exist():
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    sources = [path.read_text() for path in (ROOT / "src" / "silva").rglob("*.py")]
+    named = {name for text in sources for name in re.findall(r'import_extra\(\s*"[\w.]+",\s*"(\w+)"', text)}
+    assert {"files", "sklearn"} <= named <= {*extras}

@@ -190,8 +190,8 @@ class Summary:
             if target.suffix == ".json":
                 temporary.write_text(text + "\n", encoding="utf-8")
                 return
-            arrow = import_extra("pyarrow", "arrow", "Parquet files need pyarrow")
-            parquet = import_extra("pyarrow.parquet", "arrow", "Parquet files need pyarrow")
+            arrow = import_extra("pyarrow", "files", "Parquet files need pyarrow")
+            parquet = import_extra("pyarrow.parquet", "files", "Parquet files need pyarrow")
             lines = [
                 {"output": name} | row
                 for output, name in enumerate(self.output_names)
@@ -217,7 +217,7 @@ class Summary:
         source = Path(path)
         try:
             if source.suffix == ".parquet":
-                parquet = import_extra("pyarrow.parquet", "arrow", "Parquet files need pyarrow")
+                parquet = import_extra("pyarrow.parquet", "files", "Parquet files need pyarrow")
                 state = json.loads(parquet.read_schema(source).metadata[b"silva_summary"])
             else:
                 state = json.loads(source.read_text(encoding="utf-8"))

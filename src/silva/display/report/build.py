@@ -134,15 +134,10 @@ def report(
         "performance": {name: one for name, one in measured.items() if one is not None},
         "figures": {name: figures(one) for name, one in sets.items()},
         "features": feature_entries(rows, at, redact, wording.units),
-        "outputs": _outputs(rows, found),
         "classes": rows.classes,
         "isClassifier": bool(forest.classes),
-        "expected": found.expected,
-        "importance": found.importance,
+        **_values(rows, found),
         "order": order,
-        "pairs": found.pairs,
-        "pairRows": found.pair_rows,
-        "partners": found.partners,
         "dependence": dependence(rows, order, at, redact),
         "change": None if before is None else changes(forest, before, X, random_state, n_jobs),
         "model": embedded(forest) if is_small(rows) else None,
@@ -150,9 +145,6 @@ def report(
         "history": history(model),
         "card": model_card(rows, found, redact, sets),
         "nRows": len(rows),
-        "isProbability": found.is_probability,
-        "nExplained": found.n_rows,
-        "nBackground": found.n_background,
         "rows": None if redact else shown_rows(rows, found, at, order),
         "similar": None if redact else similar_rows(rows, at),
         "intervals": None if redact else intervals(rows, unseen, at),
@@ -183,6 +175,21 @@ def _title(model: object, forest: TreeEnsemble, target: str) -> str:
     kind = kind or forest.source or "Forest"
     size = leaves_text(forest.n_leaves) if forest.n_trees == 1 else f"{forest.n_trees:,} trees"
     return f"{target}: {kind}, {size}" if target else f"{kind}: {size}"
+
+
+def _values(rows: ReportRows, found: Explained) -> dict[str, Any]:
+    """Collect what the rows say of the features together."""
+    return {
+        "outputs": _outputs(rows, found),
+        "expected": found.expected,
+        "importance": found.importance,
+        "pairs": found.pairs,
+        "pairRows": found.pair_rows,
+        "partners": found.partners,
+        "isProbability": found.is_probability,
+        "nExplained": found.n_rows,
+        "nBackground": found.n_background,
+    }
 
 
 def _outputs(rows: ReportRows, found: Explained) -> list[str]:
