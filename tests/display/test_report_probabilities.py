@@ -85,3 +85,12 @@ def test_forests_whose_margins_are_probabilities_say_so(browser, tmp_path):
     assert "adds to the probability of 0 of a row" in shown.page.locator("#features").inner_text()
     shown.close()
     assert content(path)["card"]["Explanation"]["SHAP values"] == "path-dependent, of the probability"
+
+
+def test_long_names_do_not_widen_a_phone(browser, tmp_path):
+    X, y = rows(2)
+    X = X.rename(columns={"age": "a_very_long_name_of_a_feature_that_nobody_would_ever_shorten_at_all"})
+    model = ensemble.GradientBoostingClassifier(n_estimators=5).fit(X, y)
+    shown = Page(browser, silva.report(model, X, y, tmp_path / "report.html"), width=390)
+    assert shown.page.evaluate("document.documentElement.scrollWidth") == 390
+    shown.close()
