@@ -29,7 +29,7 @@ def parse_device(device: str) -> tuple[str, int | None]:
 
     Parameters
     ----------
-    device : {"auto", "cpu", "cuda", "cuda:all"} or "cuda:" and an index
+    device : {"auto", "cpu", "cuda", "cuda:all"} or "cuda:" and an index; "gpu" is "cuda", as in XGBoost
 
     Returns
     -------
@@ -42,12 +42,10 @@ def parse_device(device: str) -> tuple[str, int | None]:
     ValueError
         If the string is none of these.
     """
-    if isinstance(device, str) and device in {"auto", "cpu", "cuda"}:
+    if isinstance(device, str) and device in {"auto", "cpu"}:
         return device, None
-    if isinstance(device, str) and device == "cuda:all":
-        return "all", None
-    if isinstance(device, str) and (match := re.fullmatch(r"cuda:(\d+)", device)):
-        return "cuda", int(match[1])
+    if isinstance(device, str) and (match := re.fullmatch(r"(?:cuda|gpu)(?::(?:(\d+)|(all)))?", device, re.ASCII)):
+        return ("all" if match[2] else "cuda"), int(match[1]) if match[1] else None
     raise ValueError(f"device is {device!r}, expected 'auto', 'cpu', 'cuda', 'cuda:1' (any index) or 'cuda:all'")
 
 

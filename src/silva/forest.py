@@ -12,7 +12,7 @@ from silva.evaluate.node_table import node_table
 from silva.evaluate.predictor import make_predictor
 from silva.evaluate.tuning import tune
 from silva.facts import as_html, forest_facts, output_names
-from silva.inputs import arranged, as_rows, refuse_transform
+from silva.inputs import arranged, as_rows, refuse_transform, without_extra
 from silva.inputs.encoder import RowEncoder
 from silva.mapping.predictions import PredictionMapper
 from silva.storage import save_forest
@@ -128,6 +128,7 @@ class Forest:
         device: str = "auto",
         n_jobs: int | None = None,
         by_position: bool = False,
+        ignore_extra: bool = False,
     ) -> Any:
         """Predict rows as the source library does.
 
@@ -154,6 +155,8 @@ class Forest:
             Number of threads; None or -1 for all.
         by_position : bool
             Match the columns of a frame by position and ignore their names.
+        ignore_extra : bool
+            Ignore columns of a frame that the forest was not trained on, which are an error otherwise.
 
         Returns
         -------
@@ -178,6 +181,7 @@ class Forest:
         Routing is exact: every row reaches the leaf that it reaches in the source library. Margins are float64 sums in
         the order of the trees, whatever the schedule. O(n × n_trees × depth).
         """
+        X = without_extra(X, self.ensemble) if ignore_extra and not by_position else X
         X = arranged(X, self.ensemble, by_position, keeps_sparse=True)
         return evaluator_of(self.ensemble).predict(X, output, algorithm, device, n_jobs)
 

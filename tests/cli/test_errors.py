@@ -191,8 +191,8 @@ class TestErrors:
             (["grow", "d.csv", "--target", "y", "-o", "x.json"], "x.json has the suffix '.json', expected .silva"),
             (["explain", "m.json", "d.csv", "-o", "o.csv", "--dtype", "int8"], "'int8' is none of float32"),
             (
-                ["explain", "m.json", "d.csv", "-o", "o.csv", "--device", "gpu"],
-                "device is 'gpu', expected 'auto', 'cpu'",
+                ["explain", "m.json", "d.csv", "-o", "o.csv", "--device", "tpu"],
+                "device is 'tpu', expected 'auto', 'cpu'",
             ),
         ],
     )

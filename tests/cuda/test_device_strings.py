@@ -61,13 +61,13 @@ def on_gpu(index):
 @pytest.mark.parametrize(
     ("device", "expected"),
     [("auto", ("auto", None)), ("cpu", ("cpu", None)), ("cuda", ("cuda", None)), ("cuda:12", ("cuda", 12)),
-     ("cuda:all", ("all", None))],
+     ("cuda:all", ("all", None)), ("gpu", ("cuda", None)), ("gpu:3", ("cuda", 3)), ("cuda:0", ("cuda", 0))],
 )  # fmt: skip
 def test_device_strings(device, expected):
     assert parse_device(device) == expected
 
 
-@pytest.mark.parametrize("device", ["gpu", "cuda:", "cuda:-1", "cuda:1.5", "CUDA", "", None, 0, ["cpu"]])
+@pytest.mark.parametrize("device", ["tpu", "cuda:", "gpu:x", "cuda:-1", "cuda:1.5", "CUDA", "", None, 0, ["cpu"]])
 def test_other_device_strings_are_refused(device):
     with pytest.raises(ValueError, match=r"device is .*, expected 'auto', 'cpu', 'cuda'"):
         parse_device(device)

@@ -222,10 +222,30 @@ def test_means_of_clusters_are_rows_with_weights(X, model):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         means = shap.kmeans(X, 3)
-    with pytest.raises(TypeError, match=r"background_weight=rows[.]weights, or all rows"):
-        silva.TreeExplainer(model, means)
     weighted = silva.Explainer(model, background=means.data, background_weight=means.weights)
-    assert weighted.expected_value == pytest.approx(silva.Explainer(model, means.data).expected_value, abs=1)
+    assert weighted.expected_value != silva.Explainer(model, means.data).expected_value
+    for explainer in (silva.Explainer(model, means), silva.TreeExplainer(model, means)):
+        np.testing.assert_array_equal(
+            explainer.shap_values(X[:5]),
+            weighted.shap_values(X[:5])
+            if type(explainer) is silva.Explainer
+            else silva.TreeExplainer(model, means.data, background_weight=means.weights).shap_values(X[:5]),
+        )
+    with pytest.raises(TypeError, match="have weights already; leave out background_weight"):
+        silva.Explainer(model, means, background_weight=np.ones(3))
+    with pytest.raises(NotImplementedError, match="covers are counts of rows without weights"):
+        silva.TreeExplainer(model, means, feature_perturbation="tree_path_dependent")
+
+
+def test_means_of_clusters_know_their_columns(X):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(X, columns=list("abcd"))
+    forest = silva.load(xgboost.XGBRegressor(n_estimators=3).fit(frame, X[:, 0] * X[:, 1]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        means = shap.kmeans(frame[list("dcba")], 3)
+    expected = silva.Explainer(forest, means.data[:, ::-1], background_weight=means.weights).shap_values(X[:5])
+    np.testing.assert_array_equal(silva.Explainer(forest, means).shap_values(X[:5]), expected)
 
 
 def test_arguments_of_the_class_above_trees(X, model):

@@ -163,8 +163,8 @@ def test_files_are_named(tmp_path, case):
 
 def test_arguments_of_load_are_not_the_files_fault(tmp_path):
     path = explainer_file(tmp_path / "explainer.silva", lambda _: None)
-    with pytest.raises(ValueError, match=r"^device is 'gpu'"):
-        silva.Explainer.load(path, device="gpu")
+    with pytest.raises(ValueError, match=r"^device is 'tpu'"):
+        silva.Explainer.load(path, device="tpu")
     with pytest.raises(ValueError, match=r"^n_jobs is 0"):
         silva.Explainer.load(path, n_jobs=0)
 

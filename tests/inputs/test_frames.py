@@ -61,8 +61,25 @@ class TestFrames:
             as_rows(frame({"a": [1, 2], "b": [1, 2], "d": [1, 2]}), named())
         with pytest.raises(ValueError, match=r"X lacks 'c'; pass exactly the columns of forest.feature_names"):
             as_rows(frame({"a": [1, 2], "b": [1, 2]}), named())
-        with pytest.raises(ValueError, match=r"X has 'd'"):
+        with pytest.raises(ValueError, match=r"X has 'd', .* or ignore_extra=True where the call has it"):
             as_rows(frame({"a": [1, 2], "b": [1, 2], "c": [1, 2], "d": [1, 2]}), named())
+
+    def test_columns_beyond_the_features_are_ignored_on_request(self, frame):
+        exact, forest = frame({"c": [3.0], "a": [1.0], "b": [2.0]}), named()
+        wide = frame({"c": [3.0], "note": ["text"], "a": [1.0], "b": [2.0], "y": [0.0]})
+        assert forest.predict(wide, ignore_extra=True) == forest.predict(exact)
+        explainer = silva.Explainer(forest)
+        for call in (explainer.shap_values, explainer.shap_interaction_values):
+            np.testing.assert_array_equal(call(wide, ignore_extra=True), call(exact))
+        found, expected = explainer(wide, ignore_extra=True), explainer(exact)
+        np.testing.assert_array_equal(found.values, expected.values)
+        np.testing.assert_array_equal(found.data, expected.data)
+        assert found.feature_names == ["a", "b", "c"]
+        lacking = frame({"a": [1.0], "b": [2.0], "y": [0.0]})
+        with pytest.raises(ValueError, match=r"X lacks 'c' and has 'y'"):
+            forest.predict(lacking, ignore_extra=True)
+        with pytest.raises(ValueError, match=r"X has 5 columns"):
+            forest.predict(wide, by_position=True, ignore_extra=True)
 
     def test_long_lists_of_names_are_cut(self, frame):
         forest = stump(20, feature_names=tuple(f"x{i}" for i in range(20)))

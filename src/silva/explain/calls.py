@@ -24,7 +24,7 @@ from silva.explain.shap_arguments import call_arguments, taking_one_row
 from silva.explain.sparse import in_used_columns, sparse_values, values_of_sparse
 from silva.explain.strongest import PairSearch
 from silva.explain.walked import walked_part
-from silva.inputs import arranged, as_rows, refuse_transform
+from silva.inputs import arranged, as_rows, refuse_transform, without_extra
 from silva.inputs.sparse import is_sparse
 from silva.parallel import cached_property
 
@@ -87,6 +87,7 @@ class ExplainerCalls:
         *,
         out: Array | None = None,
         by_position: bool = False,
+        ignore_extra: bool = False,
         check_additivity: bool = False,
         sparse_output: bool = False,
         standard_errors: bool = False,
@@ -108,6 +109,8 @@ class ExplainerCalls:
             larger than memory.
         by_position : bool
             Match the columns of a frame by position and ignore their names.
+        ignore_extra : bool
+            Ignore columns of a frame that the forest was not trained on, which are an error otherwise.
         check_additivity : bool
             Also predict the rows, and check that each row's values and `expected_value` add up to its margin, within
             the error of a value (Notes of `Explainer`) for each feature of each tree.
@@ -144,6 +147,7 @@ class ExplainerCalls:
         CostWarning
             If exact values of a response are going to take more than 20 seconds.
         """
+        X = without_extra(X, self.game.forest) if ignore_extra and not by_position else X
         limit, approximate = call_arguments(shap_arguments, self.game.forest.n_trees)
         if limit is not None:
             how: Any = {"by_position": by_position, "check_additivity": check_additivity, "approximate": approximate}
@@ -266,6 +270,7 @@ class ExplainerCalls:
         features: Sequence[int | str] | None = None,
         out: Array | None = None,
         by_position: bool = False,
+        ignore_extra: bool = False,
         top: int | None = None,
         overall: bool = False,
         **shap_arguments: Any,
@@ -281,7 +286,7 @@ class ExplainerCalls:
             Indices or names of the m features whose interactions with all others are returned; default all.
         out : ndarray, optional
             Array for the result, as in `shap_values`.
-        by_position : bool
+        by_position, ignore_extra : bool
             As in `shap_values`.
         top : int, optional
             Return only so many pairs of each row, the strongest, without holding the matrices in memory.
@@ -317,6 +322,7 @@ class ExplainerCalls:
         thread. With `top`, matrices are computed 64 MB at a time, twice with `overall`; rows of host frames are then
         explained on the CPU.
         """
+        X = without_extra(X, self.game.forest) if ignore_extra and not by_position else X
         limit, approximate = call_arguments(shap_arguments, self.game.forest.n_trees)
         if approximate:
             raise NotImplementedError("approximate=True has values only; leave it out for exact interaction values")
@@ -417,6 +423,7 @@ class ExplainerCalls:
         interactions: bool = False,
         *,
         by_position: bool = False,
+        ignore_extra: bool = False,
         check_additivity: bool = False,
         **shap_arguments: Any,
     ) -> Any:
@@ -429,7 +436,7 @@ class ExplainerCalls:
             As in `shap_values`.
         interactions : bool
             Compute interaction values instead of values.
-        by_position, check_additivity : bool
+        by_position, ignore_extra, check_additivity : bool
             As in `shap_values`.
         **shap_arguments
             As in `shap_values`.
@@ -442,6 +449,7 @@ class ExplainerCalls:
             estimates, their standard errors as error_std. If shap is not installed, a dataclass with the same fields.
             For a single row, there is no row axis.
         """
+        X = without_extra(X, self.game.forest) if ignore_extra and not by_position else X
         limit, approximate = call_arguments(shap_arguments, self.game.forest.n_trees)
         if limit is not None:
             how: Any = shap_arguments | {"tree_limit": None, "by_position": by_position}

@@ -47,9 +47,10 @@ class Explainer(ExplainerCalls):
     model : object or path
         A Forest, or any model that `silva.load` reads.
     background : array-like or frame of shape (m, F), optional
-        Rows whose values replace unknown features (interventional values). Their number does not affect the cost of a
-        row, except for exact values of responses (`rule`). None: path-dependent values, which weight the two sides of a
-        split by the training rows that took them. On GPUs, a background requires tables for every tree.
+        Rows whose values replace unknown features (interventional values), or a result of `shap.kmeans`. Their number
+        does not affect the cost of a row, except for exact values of responses (`rule`). None: path-dependent values,
+        which weight the two sides of a split by the training rows that took them. On GPUs, a background requires tables
+        for every tree.
     algorithm : {"auto", "tables", "quadrature", "paths"}
         "tables" keeps finished values of small subtrees, so that a row costs about as much as its prediction.
         "quadrature" walks every tree for every row. "auto" uses tables where they pay off, otherwise the walk; the

@@ -52,7 +52,8 @@ def set_up(
     """
     forest, algorithm = load(model).ensemble, settings.algorithm
     refuse_explainer(model)
-    forest, background, output = translated(background, settings.output, shap_arguments, forest)
+    given = background, weight, settings.output, shap_arguments
+    forest, background, weight, output = translated(*given, forest)
     if settings.rule == "exact" and is_margin(output, forest):
         output = "margin"
     check_background(weight, background is not None, algorithm, output)

@@ -11,6 +11,8 @@ import numpy as np
 
 from silva.device import on_host
 from silva.forest import Forest
+from silva.inputs.categories import Numbers
+from silva.inputs.frames import Frame
 from silva.inputs.matching import as_trained, listed
 from silva.wording import nearest_text
 
@@ -42,9 +44,9 @@ CALL_NAMES = {"approximate", "tree_limit", "from_call"}
 
 
 def translated(
-    background: Any, output: Any, given: dict[str, Any], forest: TreeEnsemble
-) -> tuple[TreeEnsemble, Any, Any]:
-    """Find the forest, background and output that arguments of shap's names ask for.
+    background: Any, weight: Any, output: Any, given: dict[str, Any], forest: TreeEnsemble
+) -> tuple[TreeEnsemble, Any, Any, Any]:
+    """Find the forest, background, its weights and output that arguments of shap's names ask for.
 
     Path-dependent values with rows take the covers from these, as shap does.
 
@@ -67,33 +69,33 @@ def translated(
         )
     _refuse_link(given.get("link"))
     named = (background, given.get("data"), given.get("masker"))
-    rows = [_rows(rows) for rows in named if rows is not None]
+    rows = [rows for rows in named if rows is not None]
     if len(rows) > 1:
         raise TypeError("background, data and masker are names of the same rows; pass one of them")
     wanted = _output(given.get("model_output", "raw"), forest)
     chosen = output if wanted == "margin" else wanted
     perturbation = _checked_perturbation(given.get("feature_perturbation", "auto"), bool(rows))
-    if rows and perturbation == "tree_path_dependent":
-        return Forest(forest).with_covers(rows[0]).ensemble, None, chosen
-    return forest, rows[0] if rows else None, chosen
+    if not rows:
+        return forest, None, weight, chosen
+    background, own_weight = _rows(rows[0])
+    if perturbation == "tree_path_dependent":
+        if own_weight is not None:
+            raise NotImplementedError("covers are counts of rows without weights; pass all rows instead of shap.kmeans")
+        return Forest(forest).with_covers(background).ensemble, None, weight, chosen
+    if own_weight is not None and weight is not None:
+        raise TypeError("the background rows of shap.kmeans have weights already; leave out background_weight")
+    return forest, background, weight if own_weight is None else own_weight, chosen
 
 
-def _rows(given: Any) -> Any:
-    """Rows of shap's maskers, which hold them; others are rows themselves.
-
-    Raises
-    ------
-    TypeError
-        For rows with weights, as `shap.kmeans` makes them.
-    """
+def _rows(given: Any) -> tuple[Any, Any]:
+    """Rows and their weights: of shap's maskers, and of `shap.kmeans`; others are rows themselves, without weights."""
     if not type(given).__module__.startswith("shap."):
-        return given
-    if hasattr(given, "weights"):
-        raise TypeError(
-            f"background is a shap.{type(given).__name__}, rows with weights; pass background=rows.data, "
-            "background_weight=rows.weights, or all rows: their number costs nothing"
-        )
-    return given.data
+        return given, None
+    if not hasattr(given, "weights"):
+        return given.data, None
+    rows = np.asarray(given.data)
+    names = tuple(map(str, given.group_names))
+    return Frame(names, len(rows), lambda i: Numbers(rows[:, i]), rows), given.weights
 
 
 def own_algorithm(algorithm: Any) -> Any:

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from silva import escapes
+from silva.facts import column_names
 from silva.inputs.arrays import checked_array, to_array, to_floats
 from silva.inputs.categories import array_to_rows, columns_to_rows
 from silva.inputs.frames import to_frame
-from silva.inputs.matching import check_width, column_order
+from silva.inputs.matching import as_trained, check_width, column_order, refuse_repeated
 from silva.inputs.sparse import is_sparse, made_dense
 from silva.inputs.statistics import rows_of_statistics
 from silva.target_statistics import TargetStatistics
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from silva.ensemble import TreeEnsemble
     from silva.typing import Array, Rows
 
-__all__ = ["arranged", "as_rows", "name_by_position", "refuse_transform"]
+__all__ = ["arranged", "as_rows", "name_by_position", "refuse_transform", "without_extra"]
 
 
 def as_rows(X: Rows, forest: TreeEnsemble) -> Array:
@@ -81,9 +82,39 @@ def arranged(X: Rows, forest: TreeEnsemble, by_position: bool, keeps_sparse: boo
     if forest.transform is not None:
         rows = forest.transform(X)
         return rows if keeps_sparse or not is_sparse(rows) else made_dense(rows, forest)
-    if isinstance(xgboost := sys.modules.get("xgboost"), ModuleType) and type(X) is xgboost.DMatrix:  # unquantised
+    if _is_dmatrix(X):
         return _of_dmatrix(X, forest, by_position)
     return name_by_position(X, forest) if by_position else X
+
+
+def without_extra(X: Rows, forest: TreeEnsemble) -> Any:
+    """Leave out the columns of a frame that the forest was not trained on; others than frames stay as they are.
+
+    Raises
+    ------
+    ValueError
+        If names repeat.
+    """
+    has_names = forest.feature_names is not None or forest.transform is not None
+    if not has_names or _is_dmatrix(X) or (frame := to_frame(X)) is None:
+        return X
+    wanted = set(column_names(forest))
+    kept = [i for i, name in enumerate(as_trained(frame.names, forest)) if name in wanted]
+    if len(kept) < len(wanted) or len(kept) == len(frame.names):
+        return X  # it has all columns of the forest and no others, or lacks some, which is said later
+    refuse_repeated([frame.names[i] for i in kept])
+    if hasattr(X, "iloc"):
+        return X.iloc[:, kept]
+    if hasattr(X, "select"):  # polars, pyarrow
+        return X.select([frame.names[i] for i in kept])
+    block = None if frame.block is None else frame.block[:, kept]
+    names = tuple(frame.names[i] for i in kept)
+    return dataclasses.replace(frame, names=names, column=lambda i: frame.column(kept[i]), block=block)
+
+
+def _is_dmatrix(X: object) -> bool:
+    """Whether `X` is an xgboost.DMatrix that is not quantised."""
+    return isinstance(xgboost := sys.modules.get("xgboost"), ModuleType) and type(X) is xgboost.DMatrix
 
 
 def _of_dmatrix(X: Any, forest: TreeEnsemble, by_position: bool) -> Array:

@@ -79,7 +79,8 @@ def _mismatch(lacking: Sequence[str], extra: Sequence[str], what: str) -> str:
         parts.append(f"lacks {listed(lacking)}")
     if extra:
         parts.append(f"has {listed(extra)}, which the forest was not trained on")
-    return f"{what} {' and '.join(parts)}; pass exactly the columns of forest.feature_names"
+    advice = "" if lacking or what != "X" else ", or ignore_extra=True where the call has it"
+    return f"{what} {' and '.join(parts)}; pass exactly the columns of forest.feature_names{advice}"
 
 
 def listed(names: Iterable[str]) -> str:
