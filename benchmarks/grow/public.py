@@ -134,13 +134,13 @@ def divided(name: str, table: pd.DataFrame, target: str, dropped: str, dtype: An
     X = table.drop(columns=[target, *dropped.split(), "rownames"], errors="ignore")
     X = X.loc[:, X.nunique() > 1]
     for column in X:
-        X[column] = _plain(X[column])
+        X[column] = plain(X[column])
     order = np.random.default_rng([zlib.crc32(name.encode()), seed]).permutation(len(y))[:MOST_ROWS]
     train, test = np.split(order, [round(len(order) * 2 / 3)])
     return Split(name, X.iloc[train], y[train], X.iloc[test], y[test])
 
 
-def _plain(column: pd.Series) -> pd.Series:
+def plain(column: pd.Series) -> pd.Series:
     """Numbers as float64, anything else as text, missing values kept."""
     import pandas as pd
 
