@@ -14,6 +14,8 @@ from silva.evaluate.tuning import tune
 from silva.facts import as_html, forest_facts, output_names
 from silva.inputs import arranged, as_rows, refuse_transform, without_extra
 from silva.inputs.encoder import RowEncoder
+from silva.inputs.frames import frame_maker
+from silva.mapping.columns import plain, prediction_columns
 from silva.mapping.predictions import PredictionMapper
 from silva.storage import save_forest
 from silva.writers.onnx import save_onnx
@@ -129,6 +131,7 @@ class Forest:
         n_jobs: int | None = None,
         by_position: bool = False,
         ignore_extra: bool = False,
+        as_frame: bool = False,
     ) -> Any:
         """Predict rows as the source library does.
 
@@ -157,12 +160,15 @@ class Forest:
             Match the columns of a frame by position and ignore their names.
         ignore_extra : bool
             Ignore columns of a frame that the forest was not trained on, which are an error otherwise.
+        as_frame : bool
+            Return a frame of the library of X (pandas, polars, pyarrow), with the index of X.
 
         Returns
         -------
         ndarray
             (n,) for one output, (n, n_outputs) for several, in the source's dtype. Leaf ids are int32, (n, n_trees) or
-            the source's shape. Probabilities of several classification outputs are a list with one array each.
+            the source's shape. Probabilities of several classification outputs are a list with one array each. With
+            `as_frame`, a frame with a column ``prediction``, or ``<output>_<name>`` for each of several outputs.
 
         Raises
         ------
@@ -170,7 +176,8 @@ class Forest:
             If X does not fit the forest, a tree is too large for "by_node", or the model is a regression and has no
             probabilities.
         TypeError
-            If a column holds no numbers, or categories of another type than in training.
+            If a column holds no numbers, or categories of another type than in training; for `as_frame`, if X is not a
+            frame.
         DeviceError
             If `device` or X requires a GPU that cannot be used.
         NotImplementedError
@@ -182,8 +189,13 @@ class Forest:
         the order of the trees, whatever the schedule. O(n × n_trees × depth).
         """
         X = without_extra(X, self.ensemble) if ignore_extra and not by_position else X
-        X = arranged(X, self.ensemble, by_position, keeps_sparse=True)
-        return evaluator_of(self.ensemble).predict(X, output, algorithm, device, n_jobs)
+        make_frame = frame_maker(X) if as_frame else None
+        rows = arranged(X, self.ensemble, by_position, keeps_sparse=True)
+        found = evaluator_of(self.ensemble).predict(rows, output, algorithm, device, n_jobs)
+        if make_frame is None:
+            return found
+        columns = prediction_columns(found, output, self.ensemble)
+        return make_frame({name: plain(column) for name, column in columns.items()})
 
     def predictor(
         self,

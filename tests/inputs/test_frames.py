@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import decimal
 
 import numpy as np
@@ -13,6 +14,7 @@ import pytest
 import silva
 from silva.inputs import as_rows
 from tests.inputs.forests import HUGE, NAN, named, stump
+from tests.strategies import Options, random_forest
 
 
 class TestFrames:
@@ -80,6 +82,50 @@ class TestFrames:
             forest.predict(lacking, ignore_extra=True)
         with pytest.raises(ValueError, match=r"X has 5 columns"):
             forest.predict(wide, by_position=True, ignore_extra=True)
+
+    def test_results_are_frames_on_request(self, frame):
+        forest, X = named(), frame({"c": [3.0, 5.0], "a": [1.0, 0.0], "b": [2.0, 9.0]})
+        explainer = silva.Explainer(forest)
+        for found, names, expected in (
+            (forest.predict(X, as_frame=True), ["prediction"], forest.predict(X)[:, None]),
+            (forest.predict(X, "leaf", as_frame=True), ["leaf_0"], forest.predict(X, "leaf").reshape(2, 1)),
+            (explainer.shap_values(X, as_frame=True), ["a", "b", "c"], explainer.shap_values(X)),
+        ):
+            assert type(found) is type(X)
+            table = pa.table(found)
+            assert table.column_names == names
+            np.testing.assert_array_equal(np.column_stack([column.to_numpy() for column in table.columns]), expected)
+        values, errors = explainer.shap_values(X, as_frame=True, standard_errors=True)
+        assert type(values) is type(errors) is type(X)
+        with pytest.raises(ValueError, match="leave out sparse_output and out"):
+            explainer.shap_values(X, as_frame=True, sparse_output=True)
+
+    def test_frames_keep_the_index_and_name_outputs(self):
+        rng = np.random.default_rng(0)
+        X = pd.DataFrame(rng.normal(size=(6, 3)), columns=list("abc"), index=list("uvwxyz"))
+        forest = dataclasses.replace(
+            random_forest(0, Options(n_trees=3, n_features=3, n_outputs=2)),
+            classes=(np.array(["no", "yes"]),),
+            prediction="argmax",
+            link="softmax",
+        )
+        explainer = silva.Explainer(forest)
+        found = explainer.shap_values(X, as_frame=True)
+        assert found.index.equals(X.index)
+        assert list(found) == ["a_no", "a_yes", "b_no", "b_yes", "c_no", "c_yes"]
+        np.testing.assert_array_equal(found, explainer.shap_values(X).reshape(6, 6))
+        row = explainer.shap_values(X.iloc[2], as_frame=True)
+        assert row.equals(found.iloc[2])
+        labels = silva.Forest(forest).predict(X, as_frame=True)
+        assert labels["prediction"].tolist() == silva.Forest(forest).predict(X).tolist()
+        shares = silva.Forest(forest).predict(X, "probability", as_frame=True)
+        assert list(shares) == ["probability_no", "probability_yes"]
+        assert shares.index.equals(X.index)
+
+    def test_arrays_have_no_frames(self):
+        for call in (named().predict, silva.Explainer(named()).shap_values):
+            with pytest.raises(TypeError, match=r"a frame like X, which is a numpy.ndarray; pass a frame of pandas"):
+                call(np.zeros((2, 3)), as_frame=True)
 
     def test_long_lists_of_names_are_cut(self, frame):
         forest = stump(20, feature_names=tuple(f"x{i}" for i in range(20)))

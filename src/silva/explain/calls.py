@@ -16,7 +16,7 @@ from silva.explain.background import mean_margin
 from silva.explain.checks import places_of, refuse_linear_leaves
 from silva.explain.coalitions import CoalitionExplainer
 from silva.explain.engines import Engines, require_cpu
-from silva.explain.explanation import base_values_of, make_explanation
+from silva.explain.explanation import base_values_of, make_explanation, shown_names
 from silva.explain.game import Game
 from silva.explain.players import sets_of
 from silva.explain.row import make_row
@@ -24,8 +24,11 @@ from silva.explain.shap_arguments import call_arguments, taking_one_row
 from silva.explain.sparse import in_used_columns, sparse_values, values_of_sparse
 from silva.explain.strongest import PairSearch
 from silva.explain.walked import walked_part
+from silva.facts import output_names
 from silva.inputs import arranged, as_rows, refuse_transform, without_extra
+from silva.inputs.frames import frame_maker
 from silva.inputs.sparse import is_sparse
+from silva.mapping.columns import check_unique
 from silva.parallel import cached_property
 
 if TYPE_CHECKING:
@@ -91,6 +94,7 @@ class ExplainerCalls:
         check_additivity: bool = False,
         sparse_output: bool = False,
         standard_errors: bool = False,
+        as_frame: bool = False,
         **shap_arguments: Any,
     ) -> Any:
         """Compute SHAP values.
@@ -119,6 +123,9 @@ class ExplainerCalls:
         standard_errors : bool
             Return values and their standard errors. These are 0, except for values of responses that are estimated
             since the row differs from background rows on more than 20 features.
+        as_frame : bool
+            Return a frame of the library of X (pandas, polars, pyarrow), with the index of X and a column for each
+            feature; for k > 1 outputs, columns ``<feature>_<output>``.
         **shap_arguments
             `tree_limit`: explain the first trees only, without linear leaves. `approximate`: shap's approximation
             (Saabas), without a background; it is not what Shapley values are, and rarely faster than these.
@@ -127,7 +134,8 @@ class ExplainerCalls:
         -------
         ndarray of shape (n, F), or (n, F, k) for k > 1 outputs, of `dtype`; F is the number of `players`
             Values in the unit of the output. A row's values and `expected_value` add up to its margin, probability or
-            loss (with the expected value of its label). With `standard_errors`, a pair of such arrays.
+            loss (with the expected value of its label). With `standard_errors`, a pair of such arrays; with `as_frame`,
+            frames in place of arrays.
 
         Raises
         ------
@@ -152,7 +160,16 @@ class ExplainerCalls:
         if limit is not None:
             how: Any = {"by_position": by_position, "check_additivity": check_additivity, "approximate": approximate}
             how |= {"sparse_output": sparse_output, "standard_errors": standard_errors}
-            return self._of_first_trees(limit).shap_values(X, y, out=out, **how)
+            return self._of_first_trees(limit).shap_values(X, y, out=out, as_frame=as_frame, **how)
+        if as_frame:
+            if sparse_output or out is not None:
+                raise ValueError("as_frame=True returns a new frame; leave out sparse_output and out")
+            make_frame, names = frame_maker(X), self._column_names(X)
+            how = {"by_position": by_position, "check_additivity": check_additivity, "approximate": approximate}
+            found = self.shap_values(X, y, standard_errors=standard_errors, **how)
+            parts = [on_host(one).reshape(len(one), -1).T for one in (found if standard_errors else [found])]
+            frames = tuple(make_frame(dict(zip(names, map(np.ascontiguousarray, part), strict=True))) for part in parts)
+            return frames if standard_errors else frames[0]
         if sparse_output and out is not None:
             raise ValueError("out holds dense values; pass either out or sparse_output=True")
         if standard_errors and approximate:
@@ -177,6 +194,15 @@ class ExplainerCalls:
         if check_additivity:
             check_sums(self.game.forest, self.settings.dtype, self._engines.cpu.expected_value, rows, values)
         return sparse_values(on_host(values), self.n_outputs) if sparse_output else values
+
+    def _column_names(self, X: Rows) -> list[str]:
+        """Name the columns of values by features, and by outputs where there are several."""
+        names = shown_names(self.game, self.settings, X)
+        if self.n_outputs > 1:
+            outputs = self.settings.output_names or output_names(self.game.forest, self.n_outputs)
+            names = [f"{name}_{output}" for name in names for output in outputs]
+        check_unique(names)
+        return names
 
     def _values_and_errors(self, X: Rows, y: ArrayLike | None, out: Array | None, by_position: bool) -> Any:
         """Values, and their standard errors: of what is not estimated 0."""

@@ -151,7 +151,7 @@ def make_explanation(
     if is_sparse(X):
         X = made_dense(X.get() if is_on_gpu(X) else X, forest)
     data = players.data(own_values(on_host(X), forest), forest, source)
-    names = list(settings.feature_names or (players.groups and players.names) or names_of(X, forest))
+    names = shown_names(game, settings, X)
     outputs = list(settings.output_names or output_names(forest, n_outputs))
     named = outputs if len(outputs) > 1 else None
     if importlib.util.find_spec("shap") is None:
@@ -160,6 +160,11 @@ def make_explanation(
 
     names_of_axes = {"feature_names": names, "output_names": named}
     return shap.Explanation(values=values, base_values=base_values, data=data, error_std=errors, **names_of_axes)
+
+
+def shown_names(game: Game, settings: Settings, X: object) -> list[str]:
+    """Names that the user gave, else those of groups, else those of features."""
+    return list(settings.feature_names or (game.players.groups and game.players.names) or names_of(X, game.forest))
 
 
 def base_values_of(

@@ -196,6 +196,8 @@ def taking_one_row(method: Method) -> Method:
         found = method(self, _as_table(X, self.game.forest, kwargs.get("by_position")), labels, *args, **kwargs)
         if kwargs.get("sparse_output"):
             return found
+        if kwargs.get("as_frame"):
+            return tuple(one.iloc[0] for one in found) if isinstance(found, tuple) else found.iloc[0]
         if not isinstance(found, tuple):
             return found[0]
         pairs, values = found

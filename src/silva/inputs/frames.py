@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -12,7 +13,6 @@ from silva.inputs.arrays import refuse_no_rows, type_name
 from silva.inputs.categories import Coded, Column, Numbers, object_column
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from types import ModuleType
 
     from polars import Series as PolarsSeries
@@ -55,6 +55,23 @@ def to_frame(X: object) -> Frame | None:
         if module is not None and (frame := convert(X, module)) is not None:
             return frame
     return _foreign_frame(X)
+
+
+def frame_maker(X: Any) -> Callable[[Mapping[str, Any]], Any]:
+    """Make the function that makes a frame of columns: of the library of `X`, with its index if it has one.
+
+    Raises
+    ------
+    TypeError
+        If `X` is no frame of pandas, polars or pyarrow.
+    """
+    for library, maker in _MAKERS.items():
+        module = sys.modules.get(library)
+        if module is not None and (make := maker(X, module)) is not None:
+            return make
+    raise TypeError(
+        f"as_frame=True makes a frame like X, which is a {type_name(X)}; pass a frame of pandas, polars or pyarrow"
+    )
 
 
 def _refuse_series(X: Any) -> None:
@@ -215,6 +232,34 @@ _LIBRARIES: dict[str, Callable[[Any, Any], Frame | None]] = {
     "pandas": _pandas_frame,
     "polars": _polars_frame,
     "pyarrow": _arrow_frame,
+}
+
+
+# --- and back ---
+
+Make = Callable[[Mapping[str, Any]], Any]
+
+
+def _make_pandas(X: Any, pandas: ModuleType) -> Make | None:
+    if not isinstance(X, pandas.DataFrame):
+        return None
+    return lambda columns: pandas.DataFrame(dict(columns), index=X.index)
+
+
+def _make_polars(X: Any, polars: ModuleType) -> Make | None:
+    return (lambda columns: polars.DataFrame(dict(columns))) if isinstance(X, polars.DataFrame) else None
+
+
+def _make_arrow(X: Any, pyarrow: ModuleType) -> Make | None:
+    if not isinstance(X, pyarrow.Table | pyarrow.RecordBatch):
+        return None
+    return lambda columns: type(X).from_arrays([pyarrow.array(one) for one in columns.values()], names=list(columns))
+
+
+_MAKERS: dict[str, Callable[[Any, Any], Make | None]] = {
+    "pandas": _make_pandas,
+    "polars": _make_polars,
+    "pyarrow": _make_arrow,
 }
 
 
