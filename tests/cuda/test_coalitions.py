@@ -10,7 +10,7 @@ import pytest
 
 import silva
 import silva.explain.cuda.coalitions
-from silva.explain import coalitions
+from silva.explain.responses import coalitions
 from tests.strategies import Options, full_forest, random_forest, random_rows
 
 pytestmark = pytest.mark.usefixtures("gpu")

@@ -15,9 +15,9 @@ from silva.explain.cuda.kernels import leaves_variant, walk_variant
 from silva.explain.cuda.leaf_games import background_variant, count_variant, groups_variant
 from silva.explain.cuda.leaf_tapes import LeafTape
 from silva.explain.cuda.paths import paths_variant
+from silva.explain.cuda.quadrature import small_variant
 from silva.explain.cuda.responses import weigh_variant
-from silva.explain.cuda.small_forests import small_variant
-from silva.explain.cuda.table_blocks import (
+from silva.explain.cuda.table_launches import (
     FEW_QUADS,
     MOST_QUADS,
     NARROW_THREADS,

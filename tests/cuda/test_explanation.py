@@ -13,7 +13,6 @@ import silva.cuda.buffers
 import silva.cuda.rows
 import silva.explain.cuda.explainer
 import silva.explain.cuda.quadrature
-import silva.explain.cuda.small_forests
 import silva.explain.cuda.tapes
 from silva import Explainer
 from silva.device import DeviceError, import_cupy
@@ -63,7 +62,7 @@ def test_trees_in_parts_of_several_buckets(monkeypatch, kind):
     monkeypatch.setattr(silva.explain.cuda.tapes, "FEWEST_CHUNK_SPLITS", 3)
     monkeypatch.setattr(silva.explain.cuda.tapes, "FEWEST_PAIR_SPLITS", 3)
     monkeypatch.setattr(silva.explain.cuda.tapes, "SMALL_BUCKET", 0)
-    monkeypatch.setattr(silva.explain.cuda.small_forests, "TINY_SPLITS", 0)
+    monkeypatch.setattr(silva.explain.cuda.quadrature, "TINY_SPLITS", 0)
     forest = random_forest(5, OPTIONS)
     explainer = check(forest, random_rows(6, forest, 40), kind)
     job = plan_of(explainer, "cuda").job("values" if kind == "values" else "pairs")
@@ -79,7 +78,7 @@ def test_calls_like_earlier_ones(monkeypatch, kind, algorithm, n_small, kept_sha
     """The launches of one call answer rows like its own, whose results stay; no others."""
     import cupy
 
-    for module in (silva.explain.cuda.tapes, silva.explain.cuda.small_forests):
+    for module in (silva.explain.cuda.tapes, silva.explain.cuda.quadrature):
         monkeypatch.setattr(module, "TINY_SPLITS", n_small)
     monkeypatch.setattr(silva.explain.cuda.tapes, "SMALL_BUCKET", 0)
     monkeypatch.setattr(silva.cuda.buffers, "KEPT_SHARE", kept_share)
@@ -109,7 +108,7 @@ def test_chunks_of_wide_forests_are_cut_until_their_sums_fit_shared_memory(monke
     monkeypatch.setattr(silva.explain.cuda.tapes, "TINY_SPLITS", 0)
     monkeypatch.setattr(silva.explain.cuda.tapes, "NARROW_SLOTS", most)
     monkeypatch.setattr(silva.explain.cuda.tapes, "NARROWEST_SPLITS", 5)
-    monkeypatch.setattr(silva.explain.cuda.small_forests, "TINY_SPLITS", 0)
+    monkeypatch.setattr(silva.explain.cuda.quadrature, "TINY_SPLITS", 0)
     forest = full_forest(5, n_trees=6, depth=6, n_features=40)
     X = np.random.default_rng(6).normal(size=(40, forest.n_features))
     explainer = Explainer(forest, device="cuda", algorithm="quadrature")
@@ -124,7 +123,7 @@ def test_chunks_of_wide_forests_are_cut_until_their_sums_fit_shared_memory(monke
 def test_many_chunks_are_added_in_eighths(monkeypatch):
     monkeypatch.setattr(silva.explain.cuda.tapes, "TINY_SPLITS", 0)
     monkeypatch.setattr(silva.explain.cuda.tapes, "FEWEST_CHUNK_SPLITS", 1)
-    monkeypatch.setattr(silva.explain.cuda.small_forests, "TINY_SPLITS", 0)
+    monkeypatch.setattr(silva.explain.cuda.quadrature, "TINY_SPLITS", 0)
     forest = full_forest(1, n_trees=80, depth=3, n_features=3)
     check(forest, np.random.default_rng(2).normal(size=(33, 3)), "values")
 
@@ -133,7 +132,7 @@ def test_one_launch_and_several_give_the_same_bits(monkeypatch):
     forest = random_forest(7, OPTIONS)
     X = random_rows(8, forest, 70)
     found = Explainer(forest, device="cuda").shap_values(X)
-    monkeypatch.setattr(silva.explain.cuda.small_forests, "TINY_SPLITS", 0)
+    monkeypatch.setattr(silva.explain.cuda.quadrature, "TINY_SPLITS", 0)
     np.testing.assert_array_equal(Explainer(forest, device="cuda").shap_values(X), found)
 
 
@@ -141,7 +140,7 @@ def test_one_launch_and_several_give_the_same_bits(monkeypatch):
 @pytest.mark.parametrize("n_features", [3, 12, 200])
 def test_rows_of_any_width_most_of_them_zeros(monkeypatch, n_features, is_small):
     if not is_small:
-        monkeypatch.setattr(silva.explain.cuda.small_forests, "TINY_SPLITS", 0)
+        monkeypatch.setattr(silva.explain.cuda.quadrature, "TINY_SPLITS", 0)
         monkeypatch.setattr(silva.explain.cuda.quadrature, "SUM_BLOCKS", 1)
     forest = full_forest(11, n_trees=6, depth=3, n_features=n_features)
     explainer = check(forest, np.random.default_rng(12).normal(size=(37, n_features)), "values")

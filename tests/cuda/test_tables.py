@@ -13,8 +13,7 @@ import silva.cuda.rows
 import silva.explain.cuda.table_launches
 import silva.explain.cuda.tables
 from silva import Explainer
-from silva.explain.cuda.table_blocks import choose_block
-from silva.explain.cuda.table_launches import TableJob
+from silva.explain.cuda.table_launches import TableJob, choose_block
 from silva.explain.cuda.tables import TablePlan, build_groups
 from silva.plans import plan_of
 from tests.conftest import examples

@@ -16,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import silva
-from silva.explain import coalition_sums, coalitions, response_costs
-from silva.explain.permutations import EstimateWarning
+from silva.explain.responses import coalitions, pair_sums
+from silva.explain.responses.permutations import EstimateWarning
 from tests.example_forests import with_models
 from tests.oracles import coalitions as oracle
 from tests.oracles import evaluate, interventional
@@ -206,7 +206,7 @@ def test_results_that_are_larger_than_memory_go_to_out_in_parts(monkeypatch, tmp
     np.testing.assert_allclose(out, whole, rtol=0, atol=1e-15)
 
 
-@pytest.mark.parametrize(("module", "name"), [(coalitions, "MASK_BYTES"), (coalition_sums, "COALITIONS_TOGETHER")])
+@pytest.mark.parametrize(("module", "name"), [(coalitions, "MASK_BYTES"), (pair_sums, "COALITIONS_TOGETHER")])
 def test_memory_is_bounded_by_parts(module, name, monkeypatch):
     forest = dataclasses.replace(full_forest(1, n_trees=20, depth=6, n_features=7), link="logistic")
     X = np.random.default_rng(1).normal(size=(60, 7))
@@ -399,11 +399,11 @@ def test_long_calls_say_what_they_cost(monkeypatch):
     X = np.random.default_rng(1).normal(size=(300, 4))
     explainer = explainer_of(forest, X[100:], "probability")
     expected = explainer.shap_values(X[:100])
-    monkeypatch.setattr(response_costs, "WARNED_SECONDS", 0)
+    monkeypatch.setattr(coalitions, "WARNED_SECONDS", 0)
     expected_message = r"100 rows against 199 background rows are those of 19,900 pairs, about \d+ s here; 100 back"
-    with pytest.warns(response_costs.CostWarning, match=expected_message) as said:
+    with pytest.warns(coalitions.CostWarning, match=expected_message) as said:
         found = explainer.shap_values(X[:100])
     np.testing.assert_array_equal(found, expected)
     assert "rule='rescale' takes about what the margin's values take" in str(said[0].message)
-    with pytest.warns(response_costs.CostWarning, match="halves the time$"):
+    with pytest.warns(coalitions.CostWarning, match="halves the time$"):
         explainer_of(forest, X[100:], "decision").shap_values(X[:100])

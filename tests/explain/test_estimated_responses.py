@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import silva
-from silva.explain import coalitions
-from silva.explain.permutations import EstimateWarning
+from silva.explain.responses import coalitions
+from silva.explain.responses.permutations import EstimateWarning
 from tests.example_forests import with_models
 from tests.strategies import Options, full_forest, random_forest
 

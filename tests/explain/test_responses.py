@@ -13,7 +13,7 @@ import scipy.sparse
 
 import silva
 import silva.device
-from silva.explain import responses
+from silva.explain.responses import rescaling
 from silva.plans import plan_of
 from tests.example_forests import with_models
 from tests.oracles import evaluate, interventional, linear_shapley
@@ -102,7 +102,7 @@ def test_parts_that_are_filled_one_after_the_other_have_the_same_bits(monkeypatc
     forest = classifier()
     X, background, _ = rows_of(forest, n_rows=30)
     kept = Explainer(forest, background, output="probability")
-    monkeypatch.setattr(responses, "KEPT", 1)
+    monkeypatch.setattr(rescaling, "KEPT", 1)
     filled = Explainer(forest, background, output="probability", table_bytes=2**24)
     assert not plan_of(filled).kept
     assert filled.algorithm_ == "tables"
@@ -120,7 +120,7 @@ def test_sums_of_some_rows_at_a_time(monkeypatch):
     explainer = Explainer(forest, background, output="log_loss")
     y = np.arange(30) % 2
     expected, pairs = explainer.shap_values(X, y=y), explainer.shap_interaction_values(X, y=y)
-    monkeypatch.setattr(responses, "SUM_BYTES", 7 * 8 * 6)
+    monkeypatch.setattr(rescaling, "SUM_BYTES", 7 * 8 * 6)
     out = np.empty((30, 6), np.float32)
     assert explainer.shap_values(X, y=y, out=out) is out
     np.testing.assert_array_equal(out, expected)
@@ -177,9 +177,9 @@ def test_same_bits_for_any_order_and_share(tmp_path):
     np.testing.assert_allclose(silva.Explainer.load(tmp_path / "explainer.silva").shap_values(X), expected, atol=1e-9)
 
 
-@pytest.mark.parametrize("ratio", [responses.ratio_of_logistic, responses.ratio_of_softplus])
+@pytest.mark.parametrize("ratio", [rescaling.ratio_of_logistic, rescaling.ratio_of_softplus])
 def test_ratios_of_near_and_far_margins(ratio):
-    response = interventional.sigmoid if ratio is responses.ratio_of_logistic else lambda m: np.logaddexp(0, m)
+    response = interventional.sigmoid if ratio is rescaling.ratio_of_logistic else lambda m: np.logaddexp(0, m)
     a = np.array([0.3, -4.0, 30.0, 2.0])[:, None]
     c = a + np.array([-7.0, -0.5, 1e-2, 3.0])
     np.testing.assert_allclose(ratio(a, c), (response(a) - response(c)) / (a - c), rtol=1e-9, atol=1e-13)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 
 from silva import Explainer, load
-from silva.explain import condensed
+from silva.explain import background
 from silva.inputs import as_rows
 from tests.example_forests import assert_same
 from tests.fuzz.formats import join_silva, split_silva
@@ -48,10 +48,10 @@ def test_hundreds_of_rows_give_the_same_bits(tmp_path, output):
 @given(example=forests_and_rows())
 def test_stand_ins_go_where_the_values_go(example):
     forest, X = example
-    rows, routed = condensed.settled(as_rows(X, forest), forest), evaluate.routed_values(forest, X)
+    rows, routed = background.settled(as_rows(X, forest), forest), evaluate.routed_values(forest, X)
     for node in np.flatnonzero(forest.ensemble.feature >= 0):
         feature = forest.ensemble.feature[node]
-        found = evaluate.goes_left(forest, node, condensed.stand_ins(forest, feature, rows[:, feature]))
+        found = evaluate.goes_left(forest, node, background.stand_ins(forest, feature, rows[:, feature]))
         np.testing.assert_array_equal(found, evaluate.goes_left(forest, node, routed[:, feature]))
 
 

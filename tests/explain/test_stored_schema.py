@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import silva
-from silva.explain.stored_schema import validate_stored
+from silva.explain.stored import validate_stored
 from silva.storage import Attachment, load_attachment
 from tests.example_forests import with_models
 from tests.fuzz.formats import join_silva, split_silva

@@ -14,16 +14,16 @@ from silva.explain.additivity import check_sums
 from silva.explain.approximate import approximate_values
 from silva.explain.background import mean_margin
 from silva.explain.checks import places_of, refuse_linear_leaves
-from silva.explain.coalitions import CoalitionExplainer
 from silva.explain.engines import Engines, require_cpu
 from silva.explain.explanation import base_values_of, make_explanation, shown_names
 from silva.explain.game import Game
 from silva.explain.players import sets_of
+from silva.explain.responses.coalitions import CoalitionExplainer
 from silva.explain.row import make_row
 from silva.explain.shap_arguments import call_arguments, taking_one_row
 from silva.explain.sparse import in_used_columns, sparse_values, values_of_sparse
 from silva.explain.strongest import PairSearch
-from silva.explain.walked import walked_part
+from silva.explain.walks import walked_part
 from silva.facts import output_names
 from silva.inputs import arranged, as_rows, refuse_transform, without_extra
 from silva.inputs.frames import frame_maker

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from silva.device import DeviceError, array_gpu, count_rows, gpus_worthwhile, parse_device
-from silva.explain.coalitions import CoalitionExplainer
 from silva.explain.cpu import CpuExplainer
-from silva.explain.labels import labels_of
-from silva.explain.responses import ResponseExplainer
+from silva.explain.responses.coalitions import CoalitionExplainer
+from silva.explain.responses.labels import labels_of
+from silva.explain.responses.rescaling import ResponseExplainer
 from silva.inputs import as_rows
 from silva.inputs.placed import PlacedRows
 from silva.parallel import cached_property, n_threads

@@ -10,7 +10,7 @@ import numpy as np
 
 from silva.device import on_host
 from silva.escapes import shown
-from silva.explain.labels import checked_labels
+from silva.explain.responses.labels import checked_labels
 from silva.facts import as_html, feature_names, output_names
 from silva.inputs import arranged
 from silva.inputs.matching import as_trained

@@ -17,9 +17,9 @@ from silva.inputs.placed import PlacedRows
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from silva.explain.coalitions import CoalitionExplainer
     from silva.explain.cpu import CpuExplainer
-    from silva.explain.responses import ResponseExplainer
+    from silva.explain.responses.coalitions import CoalitionExplainer
+    from silva.explain.responses.rescaling import ResponseExplainer
     from silva.typing import Array
 
     Engine: TypeAlias = CpuExplainer | ResponseExplainer | CoalitionExplainer

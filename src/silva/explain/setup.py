@@ -15,9 +15,9 @@ from silva.explain.checks import (
     refuse_negative_covers,
     refuse_unknown_means,
 )
-from silva.explain.coalition_responses import is_margin, n_results
 from silva.explain.game import Game
 from silva.explain.players import make_players
+from silva.explain.responses.response import is_margin, n_results
 from silva.explain.shap_arguments import checked_outputs, translated
 from silva.explain.stored import refuse_explainer
 from silva.loading import load

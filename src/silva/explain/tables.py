@@ -10,8 +10,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from silva import _core
-from silva.explain.walked import walked_part
-from silva.explain.walks import walk_of
+from silva.explain.walks import walk_of, walked_part
 from silva.parallel import n_threads
 from silva.progress import announcing
 

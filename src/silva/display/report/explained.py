@@ -11,12 +11,12 @@ import numpy as np
 from silva.explain.additivity import tolerance
 from silva.explain.background import placed_background
 from silva.explain.checks import check_range, refuse_negative_covers
-from silva.explain.coalition_responses import is_margin
-from silva.explain.coalitions import CoalitionExplainer
 from silva.explain.cpu import CpuExplainer
 from silva.explain.game import Game, Settings
-from silva.explain.permutations import EstimateWarning
 from silva.explain.players import by_column, make_players
+from silva.explain.responses.coalitions import CoalitionExplainer
+from silva.explain.responses.permutations import EstimateWarning
+from silva.explain.responses.response import is_margin
 from silva.inputs.placed import PlacedRows
 
 if TYPE_CHECKING:

@@ -14,16 +14,16 @@ from silva.cuda.launches import NOWHERE, PreparedLaunch
 from silva.cuda.limits import gpu_limits
 from silva.cuda.uploads import PerGpu
 from silva.device import import_cupy, on_host
-from silva.explain.coalition_responses import LOG_LOSS, SOFTMAX_LOSS
 from silva.explain.cuda.job import Job, diagonal_launch, padded_rows
+from silva.explain.responses.response import LOG_LOSS, SOFTMAX_LOSS
 from silva.parallel import cached_property
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
     from silva.cuda.compiler import Variant
-    from silva.explain.coalitions import CoalitionExplainer
     from silva.explain.game import Settings
+    from silva.explain.responses.coalitions import CoalitionExplainer
     from silva.typing import Array, Doubles, Explained, GpuArray, Int32s
 
 MASK_THREADS, MASK_ROWS = 128, 8

@@ -10,12 +10,12 @@ from silva.cuda.kept_calls import Calls, may_be_kept
 from silva.cuda.rows import as_cupy, check_gpu_rows, like, map_rows
 from silva.cuda.streams import stream_of
 from silva.device import DeviceError, array_gpu, find_gpus, import_cupy
-from silva.explain.coalitions import CoalitionExplainer
 from silva.explain.cuda.coalitions import CoalitionJob, CoalitionJobs
 from silva.explain.cuda.margin_jobs import MarginJobs
 from silva.explain.cuda.responses import ResponseJob, ResponseJobs, with_labels
 from silva.explain.cuda.table_launches import TableJob
-from silva.explain.responses import ResponseExplainer
+from silva.explain.responses.coalitions import CoalitionExplainer
+from silva.explain.responses.rescaling import ResponseExplainer
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from silva.cuda.compiler import Variant
     from silva.explain.cuda.table_launches import TableJob
     from silva.explain.game import Game, Settings
-    from silva.explain.responses import Parts
+    from silva.explain.responses.rescaling import Parts
     from silva.typing import Array, Explained, GpuArray, Int32s
 
 THREADS, MOST_PARTS = 128, 49

@@ -8,10 +8,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import ModuleType
+
     from numpy.typing import NDArray
 
+    from silva.explain.cuda.leaf_tapes import LeafTape
+    from silva.explain.cuda.tapes import Tape
     from silva.typing import Int64s
-
 
 MOST_COMPLETE = 2**16
 """Interactions of a row up to which numbers without an accumulator are entries too. More would take memory: their
@@ -69,3 +73,17 @@ def _group(target: Int64s, known: Int64s) -> tuple[Int64s, Int64s]:
     first = int(np.searchsorted(ordered, 0))
     starts = np.searchsorted(ordered[first:], np.append(known, np.iinfo(np.int64).max))
     return order[first:].astype(np.int64), starts.astype(np.int64)
+
+
+class OnGpu:
+    """Tapes and targets in the memory of one GPU."""
+
+    def __init__(
+        self, cupy: ModuleType, tapes: Sequence[Tape | LeafTape], targets: Targets, chosen: NDArray[np.intp]
+    ) -> None:
+        self.tapes = [tape.upload(cupy) for tape in tapes]
+        self.host_starts, self.slot_starts = targets.slot_starts, cupy.asarray(targets.slot_starts)
+        self.slots = cupy.asarray(targets.slots)
+        self.target = cupy.asarray(targets.target)
+        self.mirror = cupy.asarray(targets.mirror)
+        self.chosen = cupy.asarray(chosen.astype(np.int32))

@@ -1,4 +1,4 @@
-// Bindings of coalitions: silva.explain.coalitions calls these.
+// Bindings of coalitions: silva.explain.responses.coalitions calls these.
 #include "common/bindings.h"
 
 #include "common/instruction_set.h"

@@ -1,5 +1,5 @@
-// Values of a response (silva/explain/responses.py): a block takes a row, whose margin is a mean and the sum of its
-// values, and adds up those against differently weighted background rows, each r(a, t) times.
+// Values of a response (silva/explain/responses/rescaling.py): a block takes a row, whose margin is a mean and the sum
+// of its values, and adds up those against differently weighted background rows, each r(a, t) times.
 //
 // Macros: REAL, LOSS (of the log-loss: the last part is the margin's, which counts less where the label is 1).
 namespace silva {

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from silva.explain.coalition_responses import Response
-    from silva.explain.coalition_sums import Against, MaskedRows
+    from silva.explain.responses.pair_sums import Against, MaskedRows
+    from silva.explain.responses.response import Response
     from silva.typing import Array, Doubles, Int32s, Int64s
 
 SEED = 20261123

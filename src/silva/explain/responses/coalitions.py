@@ -9,29 +9,74 @@ them by its formula (native/explain/coalitions/cube.h). The values are the mean 
 from __future__ import annotations
 
 import contextlib
+import time
 import warnings
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from silva import _core
-from silva.explain.background import Background, margins_of, mean
-from silva.explain.coalition_responses import has_rescale_rule, make_response
-from silva.explain.coalition_sums import NO_NUMBERS, Against, Asked, MaskedRows, PairSums
-from silva.explain.condensed import merged, settled, stand_ins
+from silva.explain.background import Background, margins_of, mean, merged, settled, stand_ins
 from silva.explain.cpu import checked_result
-from silva.explain.permutations import EstimateWarning, Pairs, estimate
-from silva.explain.response_costs import PROBED, could_be_long, seconds_of, warn_of_cost
+from silva.explain.responses.pair_sums import NO_NUMBERS, Against, Asked, MaskedRows, PairSums
+from silva.explain.responses.permutations import EstimateWarning, Pairs, estimate
+from silva.explain.responses.response import has_rescale_rule, make_response
 from silva.parallel import cached_property, n_threads
 from silva.progress import counting_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from silva.ensemble import TreeEnsemble
     from silva.explain.game import Game, Settings
     from silva.inputs.placed import PlacedRows
     from silva.typing import Array, Doubles, Int32s, Int64s
+
+WARNED_SECONDS = 20.0
+"""Estimated time of calls that say before they start what they cost."""
+
+FEW_ROWS = 100
+"""Background rows that explanations commonly have."""
+
+PROBED, LONG_PAIRS = 12, 1000
+"""Rows, and background rows, whose pairs are explained first where a call has more pairs than the second number and
+could take long: a pair takes at most"""
+
+PAIR_SECONDS, COALITION_SECONDS = 1e-5, 5e-8
+"""seconds, and so many for each coalition and output."""
+
+
+class CostWarning(UserWarning):
+    """A call is going to take long."""
+
+
+def could_be_long(n_pairs: int, n_players: int, n_outputs: int) -> bool:
+    """Whether so many pairs of rows, which differ on up to so many players, might take `WARNED_SECONDS`."""
+    of_pair = PAIR_SECONDS + (n_outputs * COALITION_SECONDS) * 2**n_players
+    return n_pairs > LONG_PAIRS and n_pairs * of_pair > WARNED_SECONDS
+
+
+def seconds_of(probe: Callable[[], object], n_threads: int) -> float:
+    """Time of processors, since other work of the machine does not count; threads beyond the cores are no help."""
+    start = time.process_time()
+    probe()
+    return (time.process_time() - start) / min(n_threads, int(_core.max_threads()))
+
+
+def warn_of_cost(seconds: float, n_rows: int, n_background: int, may_rescale: bool) -> None:
+    """Say what a call costs and what would cost less, if it is long."""
+    if seconds < WARNED_SECONDS:
+        return
+    m, few = n_background, FEW_ROWS
+    fewer = "" if m <= few else f" {few} background rows take about {seconds * few / m:.0f} s;"
+    rescaled = "; rule='rescale' takes about what the margin's values take" if may_rescale else ""
+    warnings.warn(
+        f"exact values of {n_rows:,} rows against {m:,} background rows are those of {n_rows * m:,} pairs, about "
+        f"{seconds:.0f} s here;{fewer} with groups, each feature less on which rows differ halves the time{rescaled}",
+        CostWarning,
+        stacklevel=3,
+    )
+
 
 MOST = 20
 """Features on which two rows may differ for their values to be exact: a million coalitions."""

@@ -13,8 +13,8 @@ from silva.inputs.matching import listed
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from silva.explain.coalition_responses import Response
     from silva.explain.game import Game
+    from silva.explain.responses.response import Response
     from silva.typing import Doubles, Int32s, Int64s
 
 COALITIONS_TOGETHER = 2**21

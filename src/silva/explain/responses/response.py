@@ -9,7 +9,7 @@ import numpy as np
 
 from silva.escapes import shown
 from silva.evaluate.links import LINKS, PROBABILITY_LINKS, labels, responses
-from silva.explain.labels import count_classes
+from silva.explain.responses.labels import count_classes
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1,0 +1,1 @@
+"""Exact values of probabilities, losses and other responses of the margins."""
