@@ -92,11 +92,7 @@ def test_forests_that_average_probabilities(X):
     ("arguments", "error", "message"),
     [
         ({"approximate": True}, NotImplementedError, "approximate=True"),
-        (
-            {"model_output": "predict_proba"},
-            NotImplementedError,
-            "model_output='predict_proba' is not computed for two",
-        ),
+        ({"model_output": "predict_proba"}, ValueError, "output='probability' needs background rows"),
         ({"model_output": "probability"}, ValueError, "output='probability' needs background rows"),
         ({"model_output": [1]}, NotImplementedError, r"model_output=\[1\] is not computed; expected 'raw', 'prob"),
         ({"feature_perturbation": np.zeros(2)}, ValueError, "feature_perturbation is array"),

@@ -160,13 +160,24 @@ def test_sparse_rows_become_explanations(X):
             np.testing.assert_allclose(total, fitted.predict(kind(some)), atol=1e-5)
 
 
-def test_predict_proba_has_an_output_a_class(X):
-    y = np.digitize(X["a"], [-1, 1])
+@pytest.mark.parametrize("bounds", [[0], [-1, 1]])
+def test_predict_proba_has_an_output_a_class(X, bounds):
+    y = np.digitize(X["a"], bounds)
     average = ensemble.RandomForestClassifier(5, max_depth=4, random_state=0).fit(X, y)
     boosted = ensemble.HistGradientBoostingClassifier(max_iter=3).fit(X, y)
-    for fitted, rule in ((average, "rescale"), (boosted, "exact")):
-        explainer = silva.TreeExplainer(fitted, X[:20], model_output="predict_proba", rule=rule)
-        total = explainer.shap_values(X).sum(axis=1) + explainer.expected_value
+    for fitted in (average, boosted):
+        explainer = silva.TreeExplainer(fitted, X[:20], model_output="predict_proba")
+        values = explainer.shap_values(X)
+        total = values.sum(axis=1) + explainer.expected_value
         np.testing.assert_allclose(total, fitted.predict_proba(X), atol=1e-6)
-    with pytest.raises(NotImplementedError, match="need one output with a logistic link"):
-        silva.TreeExplainer(boosted, X[:20], model_output="predict_proba")
+        sums = explainer.shap_interaction_values(X[:5]).sum(axis=2)
+        np.testing.assert_allclose(sums, values[:5], atol=1e-6)
+    with pytest.raises(NotImplementedError, match="rule='exact'"):
+        silva.TreeExplainer(boosted, X[:20], model_output="predict_proba", rule="rescale")
+
+
+def test_predict_proba_of_two_classes_is_exact(X):
+    fitted = ensemble.GradientBoostingClassifier(n_estimators=5, random_state=0).fit(X, X["a"] > 0)
+    both = silva.TreeExplainer(fitted, X[:20], model_output="predict_proba").shap_values(X)
+    second = silva.Explainer(fitted, X[:20], output="probability").shap_values(X)
+    np.testing.assert_allclose(both, np.stack([-second, second], axis=2), atol=1e-7)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import sys
 import warnings
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import numpy as np
 
 from silva.device import on_host
+from silva.explain.responses.response import has_rescale_rule, slope_of_link
 from silva.forest import Forest
 from silva.inputs.categories import Numbers
 from silva.inputs.frames import Frame
@@ -28,6 +30,7 @@ OUTPUTS: dict[str, str] = {
     "margin": "margin",
     "probability": "probability",
     "log_loss": "log_loss",
+    "predict_proba": "probability",
 }
 PERTURBATIONS = ("auto", "interventional", "tree_path_dependent")
 NAMES = (
@@ -72,7 +75,10 @@ def translated(
     rows = [rows for rows in named if rows is not None]
     if len(rows) > 1:
         raise TypeError("background, data and masker are names of the same rows; pass one of them")
-    wanted = _output(given.get("model_output", "raw"), forest)
+    model_output = given.get("model_output", "raw")
+    wanted = _output(model_output, forest)
+    if isinstance(model_output, str) and model_output == "predict_proba":
+        forest = _of_both_classes(forest)
     chosen = output if wanted == "margin" else wanted
     perturbation = _checked_perturbation(given.get("feature_perturbation", "auto"), bool(rows))
     if not rows:
@@ -113,19 +119,26 @@ def checked_outputs(names: Any, n_outputs: int) -> list[str] | None:
 
 
 def _output(model_output: Any, forest: TreeEnsemble) -> str:
-    if isinstance(model_output, str) and model_output == "predict_proba":
-        if forest.n_outputs == 1:
-            raise NotImplementedError(
-                "model_output='predict_proba' is not computed for two classes of one margin; pass 'probability': the "
-                "values of the second class, which are those of the first with the other sign"
-            )
-        model_output = "probability"
     if not isinstance(model_output, str) or model_output not in OUTPUTS:
         raise NotImplementedError(
             f"model_output={model_output!r} is not computed; expected 'raw', 'probability' or 'log_loss'"
         )
-    is_margin = model_output == "probability" and returns_probabilities(forest)
-    return "margin" if is_margin else OUTPUTS[model_output]
+    output = OUTPUTS[model_output]
+    return "margin" if output == "probability" and returns_probabilities(forest) else output
+
+
+def _of_both_classes(forest: TreeEnsemble) -> TreeEnsemble:
+    """Let one margin with a logistic link be the second of two margins, the first 0: the softmax is the same."""
+    if not has_rescale_rule("probability", forest):
+        return forest
+    return dataclasses.replace(
+        forest,
+        tree_output=np.ones_like(forest.tree_output),
+        base_score=np.append(0.0, forest.base_score),
+        link="softmax",
+        link_scale=slope_of_link(forest),
+        prediction="argmax",
+    )
 
 
 def returns_probabilities(forest: TreeEnsemble) -> bool:

@@ -164,8 +164,8 @@ class TreeExplainer(Explainer):
     data : array-like or frame of shape (m, F), optional
         Background rows; their number does not affect the cost of a row. Frames here and in calls that have none of the
         features' names are taken by position, with a warning.
-    model_output : {"raw", "probability", "log_loss"}
-        "raw" is the margin.
+    model_output : {"raw", "probability", "log_loss", "predict_proba"}
+        "raw" is the margin. "predict_proba" has an output for each class.
     feature_perturbation : {"auto", "interventional", "tree_path_dependent"}
         "auto" is interventional with `data`, otherwise path-dependent. "tree_path_dependent" with `data` computes the
         covers of the nodes from these rows, as `Forest.with_covers` does.
@@ -177,7 +177,7 @@ class TreeExplainer(Explainer):
         As in shap, which does not use them; a link other than the identity is refused.
     **settings
         Other arguments of `Explainer`: algorithm, device, dtype, n_jobs, table_bytes, background_weight, rule. The
-        default rule is shap's, "rescale".
+        default rule is shap's, "rescale", which has no values for several classes: "exact" for "predict_proba".
 
     Raises
     ------
@@ -224,7 +224,7 @@ class TreeExplainer(Explainer):
             approximate=approximate,
             link=link,
             linearize_link=linearize_link,
-            **{"rule": "rescale"} | settings,
+            **{"rule": "exact" if _is_predict_proba(model_output) else "rescale"} | settings,
         )
 
     @property
@@ -260,6 +260,10 @@ class TreeExplainer(Explainer):
                 f"values and expected_value add up to the model's outputs within {worst:.3g} only; pass the rows, and "
                 "the unit of outputs, that the values are of"
             )
+
+
+def _is_predict_proba(model_output: Any) -> bool:
+    return isinstance(model_output, str) and model_output == "predict_proba"
 
 
 def _in_units_of_shap(forest: Forest) -> Forest:
