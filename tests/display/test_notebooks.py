@@ -106,6 +106,10 @@ def test_messages_say_what_to_pass(people):
     with pytest.raises(ValueError, match=r"y holds text \(yes\), expected numbers; use silva.ModelTreeClassifier"):
         silva.ModelTreeRegressor(**FAST).fit(np.zeros((2, 1)), ["yes", "no"])
     model = silva.ModelTreeRegressor(**FAST).fit(X, y.astype(float))
-    for rows in (X.iloc[:2].to_dict("records"), X.iloc[0].to_dict()):
-        with pytest.raises(TypeError, match=r"X holds dictionaries, expected rows; pass pandas.DataFrame\("):
+    given = {
+        "holds .*DataFrame\\(X\\)": X.iloc[:2].to_dict("records"),
+        "is .*DataFrame\\(\\[X\\]\\)": X.iloc[0].to_dict(),
+    }
+    for message, rows in given.items():
+        with pytest.raises(TypeError, match=message):
             model.predict(rows)

@@ -194,16 +194,26 @@ def _shape_message(array: Array) -> str:
         if array.dtype.kind == "O" and array.item() is None:
             return f"X is None, {expected}; pass rows"
         if isinstance(array.item(), dict):
-            return f"X is a dict, {expected}; pass pandas.DataFrame([X]) if it is one row by the names of its features"
+            return records_message(array.item())
         if array.dtype.kind == "O":
             return f"X is a {type_name(array.item())}, {expected}; pass an array, a frame or a list of rows"
         return f"X is a single value, {expected}; pass [[value]] for one row of one feature"
+    if array.ndim == 1 and len(array) and isinstance(array[0], dict):
+        return records_message(array)
     if array.ndim == 1:
         return (
             f"X is one-dimensional with {len(array)} values, {expected}; "
             "pass X.reshape(1, -1) ([X] for a list) if it is one row, X.reshape(-1, 1) if it is one feature"
         )
     return f"X is {array.ndim}-dimensional (shape {array.shape}), {expected}; reshape it to X.reshape(len(X), -1)"
+
+
+def records_message(X: Any) -> str:
+    """Say how a frame is made of a dictionary, a row or columns, or of a list of them."""
+    is_row = isinstance(X, dict) and all(isinstance(value, str) or np.ndim(value) == 0 for value in X.values())
+    what = "is a dict" if isinstance(X, dict) else "holds dictionaries"
+    frame = "pandas.DataFrame([X])" if is_row else "pandas.DataFrame(X)"
+    return f"X {what}, expected a two-dimensional array (rows, features); pass {frame}"
 
 
 def _refuse_sparse(X: object) -> None:

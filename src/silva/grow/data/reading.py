@@ -15,6 +15,7 @@ from sklearn.utils.validation import (
 
 from silva.device import array_gpu, on_host
 from silva.grow.data import columns as grow_columns
+from silva.inputs.arrays import records_message
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -86,8 +87,7 @@ def _is_number(text: str) -> bool:
 def _refuse_records(X: Any) -> None:
     """Raise TypeError for rows that are dictionaries."""
     if isinstance(X, dict) or (isinstance(X, list | tuple) and len(X) and isinstance(X[0], dict)):
-        rows = "[X]" if isinstance(X, dict) else "X"
-        raise TypeError(f"X holds dictionaries, expected rows; pass pandas.DataFrame({rows}), or an array of numbers")
+        raise TypeError(records_message(X))
 
 
 def check_labels(y: object) -> None:
