@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import numpy as np
 
 from silva.device import on_host
-from silva.explain.responses.response import has_rescale_rule, slope_of_link
+from silva.explain.responses.response import has_rescale_rule, returns_probabilities, slope_of_link
 from silva.forest import Forest
 from silva.inputs.categories import Numbers
 from silva.inputs.frames import Frame
@@ -139,11 +139,6 @@ def _of_both_classes(forest: TreeEnsemble) -> TreeEnsemble:
         link_scale=slope_of_link(forest),
         prediction="argmax",
     )
-
-
-def returns_probabilities(forest: TreeEnsemble) -> bool:
-    """Whether margins are the probabilities of classes, as those of scikit-learn's random forests."""
-    return forest.link == "identity" and bool(forest.classes) and forest.prediction == "argmax"
 
 
 def _checked_perturbation(perturbation: Any, has_rows: bool) -> str:

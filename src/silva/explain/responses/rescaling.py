@@ -21,8 +21,7 @@ from silva.evaluate.links import expit
 from silva.explain.additivity import margin_bounds
 from silva.explain.background import Background, margins_of, mean, merged
 from silva.explain.cpu import CpuExplainer, checked_result
-from silva.explain.responses.response import has_rescale_rule, slope_of_link
-from silva.explain.shap_arguments import returns_probabilities
+from silva.explain.responses.response import has_rescale_rule, returns_probabilities, slope_of_link
 from silva.explain.tables import TABLE_BYTES
 
 if TYPE_CHECKING:

@@ -97,6 +97,11 @@ def has_rescale_rule(output: Any, forest: TreeEnsemble) -> bool:
     return output in ("probability", "log_loss") and forest.n_outputs == 1 and forest.link in SLOPES
 
 
+def returns_probabilities(forest: TreeEnsemble) -> bool:
+    """Whether margins are the probabilities of classes, as those of scikit-learn's random forests."""
+    return forest.link == "identity" and bool(forest.classes) and forest.prediction == "argmax"
+
+
 def slope_of_link(forest: TreeEnsemble) -> float:
     """Return what a margin is multiplied with in the logistic function."""
     return SLOPES[forest.link] or forest.link_scale
