@@ -14,6 +14,7 @@ _PUBLIC = {
     "TreeExplainer": "silva.explain",
     "TreeSearch": "silva.grow",
     "compare": "silva.populations",
+    "distill": "silva.distillation",
     "effects": "silva.inspection",
     "export_c": "silva.display.code",
     "export_excel": "silva.display.code",

@@ -3,6 +3,7 @@ from silva.display.plot import plot_history, plot_over_time
 from silva.display.report import report
 from silva.display.text import export_text
 from silva.display.tree_plot import plot_tree
+from silva.distillation import distill
 from silva.explain import Explainer, Summary, TreeExplainer, patch_shap
 from silva.forest import Forest
 from silva.grow import ModelTreeClassifier, ModelTreeEnsembleRegressor, ModelTreeRegressor, TreeSearch
@@ -24,6 +25,7 @@ __all__ = [
     "TreeSearch",
     "__version__",
     "compare",
+    "distill",
     "effects",
     "export_c",
     "export_excel",

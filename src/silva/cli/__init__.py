@@ -1,4 +1,4 @@
-"""The command line: `silva grow | predict | explain | neighbors | report | compare | bench | info | demo`.
+"""The command line: `silva grow | predict | explain | neighbors | report | compare | distill | bench | info | demo`.
 
 This module imports nothing that Python has not imported already, so that an interrupt ends in a sentence from here on.
 """

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import get_args
 
 from silva import __version__
-from silva.cli import bench, commands, compare, demo, grow, neighbors, plot, report
+from silva.cli import bench, commands, compare, demo, distill, grow, neighbors, plot, report
 from silva.cli.parser import Parser
 from silva.cli.tables.formats import FORMATS
 from silva.cli.values import (
@@ -82,6 +82,7 @@ def make_parser() -> Parser:
     neighbors.add_parser(subparsers, _add_files)
     report.add_parser(subparsers, _add_model, DATA)
     compare.add_parser(subparsers, _add_model, DATA)
+    distill.add_parser(subparsers, _add_model, DATA)
     plot.add_parser(subparsers, _add_model, DATA)
 
     measure = _command(subparsers, "bench", "measure the algorithms on a model and its data", BENCH)

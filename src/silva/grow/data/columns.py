@@ -147,16 +147,23 @@ def categorical_columns(
     ValueError
         If X has no rows, a named column does not exist, or a column of text is not named.
     """
-    frame = to_frame(X)
-    columns = _columns(frame) if frame is not None else _array_columns(_values(X))
-    named = _named(categorical_features, frame, len(columns))
-    names = frame.names if frame is not None else range(len(columns))
+    names, columns = read_columns(X)
+    named = named_columns(categorical_features, names)
     read = [
         _read(column, name, i in named if named is not None else None, y, weight)
         for i, (column, name) in enumerate(zip(columns, names, strict=True))
     ]
     values = np.column_stack([values for values, _, _ in read])
     return TrainingColumns(values, tuple(table for _, table, _ in read), tuple(order for _, _, order in read))
+
+
+def read_columns(X: object) -> tuple[Sequence[str | int], list[Coded | Numbers]]:
+    """Names, or positions, and columns of a frame or an array."""
+    frame = to_frame(X)
+    if frame is not None:
+        return frame.names, _columns(frame)
+    columns = _array_columns(_values(X))
+    return range(len(columns)), columns
 
 
 def _columns(frame: Frame) -> list[Coded | Numbers]:
@@ -177,20 +184,18 @@ def _array_columns(values: Array) -> list[Coded | Numbers]:
     return [Numbers(column) for column in values.T]
 
 
-def _named(categorical_features: Sequence[int | str] | None, frame: Frame | None, n_features: int) -> set[int] | None:
+def named_columns(categorical_features: Sequence[int | str] | None, names: Sequence[str | int]) -> set[int] | None:
     """Positions of the named columns."""
     if categorical_features is None:
         return None
-    names = list(frame.names) if frame is not None else []
-    positions = set()
+    known, positions = [name for name in names if isinstance(name, str)], set()
     for feature in categorical_features:
-        known = feature in names if isinstance(feature, str) else 0 <= feature < n_features
-        if not known:
+        if not (feature in known if isinstance(feature, str) else 0 <= feature < len(names)):
             raise ValueError(
                 f"categorical_features names {feature!r}, expected columns of X: "
-                f"{', '.join(names) if isinstance(feature, str) else f'0 to {n_features - 1}'}"
+                f"{', '.join(known) if isinstance(feature, str) else f'0 to {len(names) - 1}'}"
             )
-        positions.add(names.index(feature) if isinstance(feature, str) else int(feature))
+        positions.add(known.index(feature) if isinstance(feature, str) else int(feature))
     return positions
 
 
@@ -199,7 +204,7 @@ def _read(
 ) -> tuple[Doubles, Array | None, Int64s | None]:
     """Read a column's values, categories and their order; `categorical` None asks the column itself."""
     if isinstance(column, Numbers) and not categorical:
-        return _numbers(column), None, None
+        return as_floats(column), None, None
     if categorical is False:
         raise ValueError(f"column {name!r} of X holds text; name it in categorical_features or convert it to numbers")
     codes, table = _codes(column)
@@ -207,7 +212,8 @@ def _read(
     return np.where(codes < 0, np.nan, order[codes] if len(order) else np.nan), table, order
 
 
-def _numbers(column: Numbers) -> Doubles:
+def as_floats(column: Numbers) -> Doubles:
+    """Numbers of a column, NaN where there is none."""
     values = column.values
     if values.dtype.kind == "O":
         values = np.array([np.nan if value is None else value for value in values])
@@ -222,7 +228,7 @@ def _codes(column: Coded | Numbers) -> tuple[Int64s, Array]:
         names = [column.values[code] for code in used if code >= 0]
         mixed = len({isinstance(name, str) for name in names}) > 1
         return codes - int(len(used) > 0 and used[0] < 0), np.array(names, object if mixed else None)
-    values = _numbers(column)
+    values = as_floats(column)
     present = ~np.isnan(values)
     table, codes = np.unique(values[present], return_inverse=True)
     result = np.full(len(values), -1, np.int64)

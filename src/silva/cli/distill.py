@@ -1,0 +1,75 @@
+"""`silva distill`: a readable tree in place of a model."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from typing import TYPE_CHECKING
+
+from silva.cli.values import REPLACED, add_dialect, forest_file, names, positive, rows_source
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from silva.cli.parser import Parser
+
+DESCRIPTION = """Grow a tree of at most --max-leaves leaves that answers as MODEL does, on the rows of DATA and on rows
+drawn between them. Prints how faithful trees of increasing size are on rows that they have not seen, and the largest
+tree.
+
+Example: silva distill model.json houses.csv -o tree.silva --max-leaves 8"""
+
+
+def add_parser(
+    subparsers: argparse._SubParsersAction[Parser], add_model: Callable[[argparse.ArgumentParser], None], data: str
+) -> None:
+    """Add the command to those of the command line."""
+    parser = subparsers.add_parser(
+        "distill",
+        help="grow a readable tree that answers as a model does",
+        description=DESCRIPTION,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_model(parser)
+    parser.add_argument("data", type=rows_source, metavar="DATA", help=data)
+    parser.add_argument(
+        "-o", dest="out", type=forest_file, required=True, metavar="OUT", help=f".silva file to write{REPLACED}"
+    )
+    parser.add_argument("--max-leaves", type=positive, default=16, metavar="N", help="default: 16")
+    parser.add_argument("--drawn", type=positive, metavar="N", help="rows to draw between those of DATA (default: all)")
+    parser.add_argument("--rows", type=positive, metavar="N", help="rows to read (default: all)")
+    parser.add_argument("--inputs", type=names, metavar="A,B,...", help="columns that are the features, in their order")
+    parser.add_argument(
+        "--time-limit", type=float, default=60, metavar="SECONDS", help="of all searches; inf for none (default: 60)"
+    )
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="default: 0")
+    parser.add_argument("--n-jobs", type=positive, metavar="N", help="threads (default: all cores)")
+    add_dialect(parser)
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Run `silva distill`."""
+    import silva
+    from silva.cli.commands import read_features
+    from silva.cli.tables.sources import inputs
+    from silva.files import check_output
+
+    check_output(options.out, (options.model, *inputs(options.data)))
+    forest = silva.load(options.model, format=options.format)
+    rows = read_features(options.data, options, forest.ensemble, options.rows or sys.maxsize)
+    largest = options.max_leaves
+    found = silva.distill(
+        forest,
+        rows,
+        sizes=[*(2**power for power in range(1, (largest - 1).bit_length())), largest],
+        n_drawn=options.drawn,
+        time_limit=None if math.isinf(options.time_limit) else options.time_limit,
+        random_state=options.seed,
+        n_jobs=options.n_jobs,
+    )
+    found.model.forest_.save(options.out)
+    print(found)
+    for number in range(found.model.forest_.n_trees):
+        print(f"\n{silva.export_text(found.model, tree=number)}")
