@@ -66,7 +66,7 @@ class Summary:
         self.magnitudes += magnitude.sum(axis=0, dtype=np.float64)
         for k in range(values.shape[2]):
             self.leads[:, k] += np.bincount(magnitude[:, :, k].argmax(axis=1), minlength=len(self.names))
-        place = _places(values, magnitude, self.scale)
+        place = _places(values, self.scale)
         n_bins, n_cells = 2 * HALF + 1, self.total.size
         place = place.reshape(len(values), n_cells) + np.arange(n_cells, dtype=np.int32) * n_bins
         self.sketch += np.bincount(place.ravel(), minlength=n_cells * n_bins).reshape(self.sketch.shape)
@@ -244,12 +244,13 @@ class Summary:
         return state | {"places": places.tolist(), "counts": self.sketch.ravel()[places].tolist()}
 
 
-def _places(values: Array, magnitude: Array, scale: float) -> Any:
+def _places(values: Array, scale: float) -> Any:
     """Bins of numbers: signs, and 32 steps within each power of 2; what is 2^-30 of the scale counts as 0."""
-    bits = magnitude.astype(np.float32).view(np.int32) >> 18
+    bits = values.astype(np.float32).view(np.int32)
     top = int(np.float32(scale).view(np.int32)) >> 18
-    step = np.clip(bits - (top - HALF), 0, HALF)
-    return HALF + np.where(values < 0, -step, step)
+    step = np.clip((bits >> 18 & 0x1FFF) - (top - HALF), 0, HALF)
+    sign = bits >> 31  # -1 of negative numbers: their step is negated without a branch
+    return HALF + (step ^ sign) - sign
 
 
 def _middles(scale: float) -> Doubles:
