@@ -399,6 +399,8 @@ class GrowSettings:
     penalty: float
     split_weight: float
     levels: list[int]
+    max_terms: int
+    term: list[int]
     rows_per_parameter: float
     crossover: float
     mutation: float

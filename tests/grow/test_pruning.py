@@ -20,7 +20,7 @@ def growing_noise(seed, n_rows=600):
 
 def leaf_of(X, y, prices, limits=(-np.inf, np.inf)):
     design = Design.of(X, y, np.ones(len(y)), np.arange(X.shape[1]), 1.0)
-    return pruning._leaf(design, prices, limits)
+    return pruning._leaf(design, np.arange(X.shape[1]), prices, limits)
 
 
 def cost_by_rows(X, y, price):

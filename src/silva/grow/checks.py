@@ -67,6 +67,7 @@ def check_parameters(estimator: Any) -> None:
     for name, choices in CHOICES.items():
         check_choice(estimator, name, choices)
     check_time_limit(estimator.time_limit)
+    _check_terms(estimator.max_terms_per_leaf)
     if not isinstance(estimator.search, TreeSearch | None):
         raise TypeError(f"search is {estimator.search!r}, expected a silva.TreeSearch or None")
     search = search_of(estimator)
@@ -110,6 +111,15 @@ def _check_device(device: str, algorithm: str) -> None:
     kind, _ = parse_device(device)
     if kind == "all" and algorithm == "qr":
         raise NotImplementedError("algorithm='qr' uses one GPU, as the paper does; pass device='cuda' or 'cuda:1'")
+
+
+def _check_terms(most: Any) -> None:
+    if most is None:
+        return
+    if not isinstance(most, Integral) or isinstance(most, bool):
+        raise TypeError(f"max_terms_per_leaf is {most!r}, expected an integer or None")
+    if most < 0:
+        raise ValueError(f"max_terms_per_leaf is {most}, expected at least 0 terms or None")
 
 
 def _check_chunks(chunks: Any) -> None:

@@ -67,6 +67,9 @@ class ModelTreeClassifier(ClassifierMixin, TreeEstimator):  # type: ignore[misc]
     min_samples_leaf : int, default=5
     rows_per_parameter : float, default=5.0
         Smallest number of rows in a leaf for each coefficient of its model, including the intercept.
+    max_terms_per_leaf : int or None, default=None
+        Largest number of terms of a leaf's equation, in which all categories of a feature are one term; None is no
+        limit.
     penalty : float, default=1.0
         Factor of BIC's price of a parameter.
     rounds : int, default=2
@@ -110,7 +113,8 @@ class ModelTreeClassifier(ClassifierMixin, TreeEstimator):  # type: ignore[misc]
     -----
     The size of a tree and the ridge of its leaves minimise a sum: the deviance of rows that are left out of their
     leaf's fit, to first order, plus 2 ln n per split (more for a set of many categories), plus 2 ln p for each split
-    and term chosen among p columns. A single leaf with all columns is among the candidates.
+    and term chosen among p columns. A single leaf with all columns, or as many as `max_terms_per_leaf` allows, is among
+    the candidates.
 
     Examples
     --------
@@ -133,6 +137,7 @@ class ModelTreeClassifier(ClassifierMixin, TreeEstimator):  # type: ignore[misc]
         max_depth: int = 18,
         min_samples_leaf: int = 5,
         rows_per_parameter: float = 5.0,
+        max_terms_per_leaf: int | None = None,
         penalty: float = 1.0,
         rounds: int = 2,
         generations: int = 10_000,
@@ -150,6 +155,7 @@ class ModelTreeClassifier(ClassifierMixin, TreeEstimator):  # type: ignore[misc]
         self.max_depth = max_depth
         self.min_samples_leaf = min_samples_leaf
         self.rows_per_parameter = rows_per_parameter
+        self.max_terms_per_leaf = max_terms_per_leaf
         self.penalty = penalty
         self.rounds = rounds
         self.generations = generations

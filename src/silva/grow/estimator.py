@@ -94,6 +94,9 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
     rows_per_parameter : float, default=5.0
         Smallest number of rows in a leaf for each coefficient of its model, including the intercept. With 1, a leaf has
         at least two more rows than its model has features.
+    max_terms_per_leaf : int or None, default=None
+        Largest number of terms of a leaf's equation, in which all categories of a feature are one term; None is no
+        limit. Blended equations (`smoothing`) and ``algorithm="qr"`` without pruning have more.
     penalty : float, default=1.0
         Factor of BIC's price of a parameter.
     fitness : {"bic", "weighted"}, default="bic"
@@ -216,6 +219,7 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
         max_depth: int = 18,
         min_samples_leaf: int = 5,
         rows_per_parameter: float = 5.0,
+        max_terms_per_leaf: int | None = None,
         penalty: float = 1.0,
         fitness: Fitness = "bic",
         loss: Loss = "squared",
@@ -244,6 +248,7 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
         self.max_depth = max_depth
         self.min_samples_leaf = min_samples_leaf
         self.rows_per_parameter = rows_per_parameter
+        self.max_terms_per_leaf = max_terms_per_leaf
         self.penalty = penalty
         self.fitness = fitness
         self.loss = loss

@@ -14,8 +14,8 @@ from silva.evaluate.links import expit
 from silva.grow.logistic import LogisticRows, fit_logistic_leaf
 from silva.grow.search.growing import grow
 from silva.grow.tree.assembly import assembled
-from silva.grow.tree.pruning import Prices, levels_of_splits
-from silva.grow.tree.refit import rows_by_node
+from silva.grow.tree.pruning import Prices, levels_of_splits, strongest
+from silva.grow.tree.refit import Design, rows_by_node
 from silva.grow.tree_search import search_of
 
 if TYPE_CHECKING:
@@ -130,7 +130,10 @@ def best_tree(
         model.time_limit = None if seconds is None else max(seconds, 1e-3)
         growth = grow(model, columns, target, spread, given)
         searched = time.perf_counter()
-        found = [_candidate(growth, y, weight, model), _candidate(_as_leaf(growth), y, weight, model)]
+        found = [
+            _candidate(growth, y, weight, model),
+            _candidate(_as_leaf(growth, model.max_terms_per_leaf), y, weight, model),
+        ]
         best = min([*found, *([best] if best else [])], key=lambda candidate: candidate.cost)
         shares.end(searched)
         p = np.clip(expit(best.margin), CERTAIN, 1 - CERTAIN)
@@ -141,13 +144,18 @@ def best_tree(
     return best
 
 
-def _as_leaf(growth: Growth) -> Growth:
-    """Put the same rows below no split, with all columns."""
+def _as_leaf(growth: Growth, max_terms: int | None) -> Growth:
+    """Put the same rows below no split, with all columns or the strongest terms."""
     tree = growth.result.best
     n_columns = len(tree["model"]) // len(tree["feature"])
     usable = (growth.rows.column >= 0).astype(np.uint8)
     most = max(0, int(len(growth.order) / 5) - 1)
     model = usable if usable.sum() <= most else tree["model"].reshape(-1, n_columns).max(axis=0)
+    if max_terms is not None:
+        data = growth.columns.X, growth.target, growth.rows.weight
+        design = Design.of(*data, np.flatnonzero(model), growth.rows.target.scale or 1.0)
+        model = np.zeros_like(model)
+        model[strongest(design, growth.columns.sources, max_terms)] = 1
     leaf = {
         "feature": np.array([-1], np.int32),
         "threshold": np.zeros(1, np.int32),

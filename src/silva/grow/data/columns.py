@@ -117,6 +117,11 @@ class TrainingColumns:
         return np.array([*(table is not None for table in self.categories), *(False for _ in self.derived)], bool)
 
     @property
+    def sources(self) -> Int64s:
+        """Which feature each column of X is of: columns of one feature make one term."""
+        return np.array([*range(self.n_features), *(column.source for column in self.derived)], np.int64)
+
+    @property
     def is_testable(self) -> Bools:
         """Which columns of X splits may test."""
         return np.array([*(True for _ in self.categories), *(column.is_testable for column in self.derived)], bool)

@@ -111,7 +111,8 @@ def grow(model: Any, columns: TrainingColumns, target: Doubles, weight: Doubles,
     if (source := rows.source) is not None:
         columns, target, order = columns.taken(source), gathered(target, source), gathered(order, source)
     if is_pruned(model):
-        prices = Prices(model.penalty, search_of(model).test_weight, len(order) / copies, copies)
+        price = model.penalty, search_of(model).test_weight
+        prices = Prices(*price, len(order) / copies, copies, model.max_terms_per_leaf)
         limits = (-np.inf, np.inf) if model.clip == "none" else target_range(target)
         result.best = pruned(result.best, rows, columns, target, prices, limits)
     return Growth(result, rows, columns, target, order)

@@ -55,6 +55,8 @@ def engine_numbers(
         "levels": [0 if table is None else len(table) for table in columns.categories] if any_sets else [],
         "min_samples_leaf": -(-model.min_samples_leaf * copies // 1),
         "rows_per_parameter": model.rows_per_parameter * copies,
+        "max_terms": -1 if model.max_terms_per_leaf is None else model.max_terms_per_leaf,
+        "term": columns.sources.tolist(),
         "max_leaves": model.max_leaves,
         "max_depth": model.max_depth,
         "seed": seed,

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from silva.grow.data.columns import TrainingColumns
     from silva.grow.data.rows import TrainingRows
-    from silva.typing import Bools, Doubles, Int32s
+    from silva.typing import Bools, Doubles, Int32s, Int64s
 
 DECIDED = 1 - 1e-6
 """Leverage from which on nothing else tells what a row's prediction would be without it."""
@@ -45,12 +45,15 @@ class Prices:
         Copies left out.
     copies : float
         Of each row, on average: they share their noise, and leave together.
+    max_terms : int, optional
+        Most terms of a leaf.
     """
 
     penalty: float
     test_weight: float
     n_rows: float
     copies: float = 1.0
+    max_terms: int | None = None
 
     @property
     def parameter(self) -> float:
@@ -110,7 +113,7 @@ def pruned(
             sse[v] = sse[below[0]] + sse[below[1]]
             cost[v] = cost[below[0]] + cost[below[1]] + prices.split(levels[v]) * sse[v] / rows.weight[at].sum()
         design = Design.of(columns.X[at], y[at], rows.weight[at], np.flatnonzero(candidates), rows.target.scale or 1.0)
-        leaf = _leaf(design, prices, limits)
+        leaf = _leaf(design, columns.sources, prices, limits)
         used[v] = candidates
         if attribute < 0 or leaf.cost <= cost[v]:
             feature[v], cost[v], sse[v] = -1, leaf.cost, leaf.sse
@@ -146,17 +149,16 @@ def without_small_leaves(tree: dict[str, Any], rows: TrainingRows, least: int) -
     return _reached(tree, int(place[0]) if place[0] >= 0 else fullest)
 
 
-def _leaf(design: Design, prices: Prices, limits: tuple[float, float] = (-np.inf, np.inf)) -> _Leaf:
-    """Backward elimination of the terms whose absence lowers the cost."""
+def _leaf(design: Design, sources: Int64s, prices: Prices, limits: tuple[float, float]) -> _Leaf:
+    """Backward elimination of the terms whose absence lowers the cost, and of the least ones beyond the limit."""
     low, high = ((limit - design.centre) / design.scale for limit in limits)
     while True:
-        triangle = design.triangle()
-        kept = independent(triangle[:, :-1], len(design.y))
-        q, r = np.linalg.qr(triangle[:, kept])
-        inverse = np.linalg.inv(r)
-        solution, bread = inverse @ (q.T @ triangle[:, -1]), inverse @ inverse.T
+        kept, inverse, solution = _solved(design)
+        bread = inverse @ inverse.T
         sse, level, meat = _noise(design, kept, inverse, solution, prices.copies, (low, high))
         stays = _worth(bread, solution, meat, prices.parameter)
+        if stays.all():
+            stays = _within(sources[design.features[kept]], bread, solution, prices.max_terms)
         if stays.all():
             cost = sse + prices.parameter * (level + float(np.sum(bread * meat)))
             return _Leaf(cost, sse, design.features[kept])
@@ -198,6 +200,46 @@ def _worth(bread: Doubles, solution: Doubles, meat: Doubles, price: float) -> Bo
         stays[worst] = False
         share = bread[:, worst] / bread[worst, worst]
         solution, bread = solution - share * solution[worst], bread - np.outer(share, bread[worst])
+    return stays
+
+
+def strongest(design: Design, sources: Int64s, max_terms: int) -> NDArray[np.intp]:
+    """Columns of as many terms: backward elimination from a regression of all, by their squares alone."""
+    while True:
+        kept, inverse, solution = _solved(design)
+        stays = _within(sources[design.features[kept]], inverse @ inverse.T, solution, max_terms)
+        if stays.all():
+            return design.features[kept]
+        design = design.with_columns(kept[stays])
+
+
+def _solved(design: Design) -> tuple[NDArray[np.intp], Doubles, Doubles]:
+    """Independent columns of a regression, the inverse of their triangle, and their coefficients."""
+    triangle = design.triangle()
+    kept = independent(triangle[:, :-1], len(design.y))
+    q, r = np.linalg.qr(triangle[:, kept])
+    inverse = np.linalg.inv(r)
+    return kept, inverse, inverse @ (q.T @ triangle[:, -1])
+
+
+def _within(sources: Int64s, bread: Doubles, solution: Doubles, max_terms: int | None) -> Bools:
+    """Which columns stay if one term leaves a regression of too many: the one whose absence costs least.
+
+    Parameters
+    ----------
+    sources : int64, (n_columns,)
+        Term of each column.
+    bread : float64, (n_columns, n_columns)
+        Inverse of the columns' sums of products.
+    solution : float64, (n_columns,)
+    max_terms : int or None
+    """
+    terms = np.unique(sources)
+    if max_terms is None or len(terms) <= max_terms:
+        return np.ones(len(sources), bool)
+    members = [np.flatnonzero(sources == term) for term in terms]
+    rises = [solution[of] @ np.linalg.solve(bread[np.ix_(of, of)], solution[of]) for of in members]
+    stays: Bools = sources != terms[np.argmin(rises)]
     return stays
 
 

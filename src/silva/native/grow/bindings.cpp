@@ -246,6 +246,8 @@ static void bind_settings(nb::module_& module) {
   bind_field<&S::limits, &GrowLimits::max_leaves>(bound, "max_leaves");
   bind_field<&S::limits, &GrowLimits::max_depth>(bound, "max_depth");
   bind_field<&S::limits, &GrowLimits::rows_per_parameter>(bound, "rows_per_parameter");
+  bind_field<&S::limits, &GrowLimits::max_terms>(bound, "max_terms");
+  bind_field<&S::limits, &GrowLimits::term>(bound, "term");
   bind_field<&S::search, &G::seed>(bound, "seed"), bind_field<&S::search, &G::population>(bound, "population");
   bind_field<&S::search, &G::crossover>(bound, "crossover"), bind_field<&S::search, &G::mutation>(bound, "mutation");
   bind_field<&S::search, &G::polish_interval>(bound, "polish_interval");

@@ -8,6 +8,7 @@
 #include "grow/search/fitness.h"
 #include "grow/search/gram_cache.h"
 #include "grow/search/leaf_solver.h"
+#include "grow/search/model_selection.h"
 #include "grow/sums/row_source.h"
 
 namespace silva {
@@ -74,6 +75,12 @@ class Evaluator {
     const double value = solver_.residual(box, stats, model, s);
     layer.add_residual(stats, hash, value);
     return value;
+  }
+
+  // The best model of a leaf on the path of backward elimination from `start`.
+  FeatureSet select_model(const LeafStats& stats, const FeatureSet& start, double price, Scratch& s) const {
+    return silva::select_model(data_, limits_, solver_.imputed(stats.gram, s), stats.n_rows, start, price,
+                               tasks_.buffers());
   }
 
   LeafStats* stats_of(const Box& box, StatsLayer& layer, Scratch& s) const {
@@ -330,6 +337,7 @@ class Evaluator {
     unknown.clear();
     for (size_t v = 0; v < tree.nodes.size(); ++v) {
       GrowNode& node = tree.nodes[v];
+      if (node.is_leaf() && !limits_.has_room(node.model)) node.model = select_model(*s.stats[v], node.model, 0, s);
       const double* known = node.is_leaf() ? layer.find_residual(*s.stats[v], node.model.hash()) : nullptr;
       node.error = known ? *known : 0;
       if (node.is_leaf() && !known) unknown.push_back(int(v));

@@ -46,7 +46,7 @@ class LeafChanges {
  private:
   FeatureSet thinned(const GrowTree& tree, const LeafStats& stats, const FeatureSet& start,
                      const OperatorContext& c) const {
-    return select_model(e_, stats, start, e_.fitness().price(tree.error), c.scratch);
+    return e_.select_model(stats, start, e_.fitness().price(tree.error), c.scratch);
   }
 
   void find(const GrowTree& tree, const Box& box, LeafChange& split) {

@@ -84,7 +84,7 @@ class Polish {
     std::vector<const LeafStats*> stats;
     for (const int v : leaves) stats.push_back(e_.stats_of(boxes[v], c_.layer, c_.scratch));
     e_.tasks().fork(int(leaves.size()), c_.scratch, [&](int i, Scratch& s) {
-      tree.nodes[leaves[i]].model = select_model(e_, *stats[i], all_features(data()), price(), s);
+      tree.nodes[leaves[i]].model = e_.select_model(*stats[i], all_features(data()), price(), s);
     });
     return evaluate_and_accept(std::move(tree));
   }

@@ -2,7 +2,11 @@
 #pragma once
 #include <vector>
 
-#include "grow/search/evaluator.h"
+#include "grow/data/buffers.h"
+#include "grow/data/columns.h"
+#include "grow/data/limits.h"
+#include "grow/sums/kernels.h"
+#include "grow/sums/tolerances.h"
 
 namespace silva {
 
@@ -37,6 +41,25 @@ class Elimination {
       if (best < 0 || rise < least) best = i, least = rise;
     }
     return {best, least};
+  }
+
+  // What the removal of several features raises the residual by: their part of beta' C beta, C inverted on it.
+  double rise(const std::vector<int>& features) const {
+    const int n = int(features.size());
+    std::vector<double> factor(n * n), half(n);
+    double total = 0;
+    for (int i = 0; i < n; ++i) {
+      half[i] = beta(features[i]);
+      for (int j = 0; j <= i; ++j) {
+        double sum = -line(features[j])[features[i]];
+        for (int k = 0; k < j; ++k) sum -= factor[i * n + k] * factor[j * n + k];
+        factor[i * n + j] = i == j ? std::sqrt(std::max(sum, 1e-300)) : sum / factor[j * n + j];
+        if (j < i) half[i] -= factor[i * n + j] * half[j];
+      }
+      half[i] /= factor[i * n + i];
+      total += half[i] * half[i];
+    }
+    return total;
   }
 
   void remove(int k) {
@@ -87,25 +110,42 @@ inline bool is_constant(const double* gram, int column, int width) {
   return raw - sum * sum / gram[0] <= kConstant * raw;
 }
 
+// The features of the term whose removal raises the residual least.
+inline std::vector<int> cheapest_term(const Elimination& path, const std::vector<int32_t>& features,
+                                      const std::vector<int>& term) {
+  std::vector<std::vector<int>> members(term.size());
+  for (int i = 0; i < int(features.size()); ++i)
+    if (path.kept(i)) members[term[features[i]]].push_back(i);
+  std::erase_if(members, [](const auto& one) { return one.empty(); });
+  return *std::min_element(members.begin(), members.end(),
+                           [&](const auto& a, const auto& b) { return path.rise(a) < path.rise(b); });
+}
+
 // The best model on the path of backward elimination from `start`: least error plus `price` per feature, with no more
-// features than the leaf's rows allow.
-inline FeatureSet select_model(const Evaluator& evaluator, const LeafStats& stats, const FeatureSet& start,
-                               double price, Scratch& s) {
-  const GrowData& data = evaluator.data();
-  const int most = evaluator.limits().most_features(stats.n_rows);
-  const double* gram = evaluator.solver().imputed(stats.gram, s);
+// features than the leaf's rows allow, nor more terms than the limits do.
+inline FeatureSet select_model(const GrowData& data, const GrowLimits& limits, const double* gram, int64_t n_rows,
+                               const FeatureSet& start, double price, Buffers& buffers) {
+  const int most = limits.most_features(n_rows);
   std::vector<int32_t> features, columns;
   for (int a = 0; a < data.n_features; ++a)
     if (data.column[a] >= 0 && start.has(a) && !is_constant(gram, data.column[a], data.width))
       features.push_back(a), columns.push_back(data.column[a]);
-  Elimination path(grow_kernels(), gram, data.width, columns, evaluator.tasks().buffers());
+  Elimination path(grow_kernels(), gram, data.width, columns, buffers);
   FeatureSet model(data.n_features);
   for (size_t i = 0; i < columns.size(); ++i) model.set(features[i], path.kept(int(i)));
+  const auto remove = [&](int i) {
+    path.remove(i);
+    model.set(features[i], false);
+  };
   for (;;) {
     const auto [worst, rise] = path.cheapest();
-    if (worst < 0 || (rise >= price && model.count() <= most)) return model;
-    path.remove(worst);
-    model.set(features[worst], false);
+    if (worst >= 0 && (rise < price || model.count() > most)) {
+      remove(worst);
+    } else if (!limits.has_room(model)) {
+      for (const int i : cheapest_term(path, features, limits.term)) remove(i);
+    } else {
+      return model;
+    }
   }
 }
 

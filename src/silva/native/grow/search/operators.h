@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "grow/search/model_selection.h"
+#include "grow/search/evaluator.h"
 
 namespace silva {
 
@@ -208,7 +208,7 @@ inline GrowTree change_model(const OperatorContext& c, const GrowTree& tree, int
       const Box box = c.scratch.boxes[v];
       const LeafStats& stats = *c.evaluator.stats_of(box, c.layer, c.scratch);
       const double price = c.evaluator.fitness().price(tree.error);
-      model = select_model(c.evaluator, stats, allowed, price, c.scratch);
+      model = c.evaluator.select_model(stats, allowed, price, c.scratch);
     }
   }
   return child;

@@ -64,7 +64,7 @@ inline void prune_back(const OperatorContext& c, GrowTree& tree, int top, double
     const LeafStats& stats = *e.stats_of(boxes[v], c.layer, c.scratch);
     const FeatureSet widest = models_below(tree, v);
     if (e.residual(boxes[v], stats, widest, c.layer, c.scratch) + leaf_price > cost[v]) continue;
-    const FeatureSet model = select_model(e, stats, widest, price, c.scratch);
+    const FeatureSet model = e.select_model(stats, widest, price, c.scratch);
     const double as_leaf = e.residual(boxes[v], stats, model, c.layer, c.scratch) + price * model.count() + leaf_price;
     if (as_leaf > cost[v]) continue;
     cost[v] = as_leaf;
