@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import signal
 from collections import Counter
@@ -71,3 +72,10 @@ def device(request: pytest.FixtureRequest) -> str:
     if request.param == "cuda" and (reason := _why_no_gpu()):
         pytest.skip(reason)
     return request.param
+
+
+@pytest.fixture
+def without_shap(monkeypatch):
+    """No shap to be found, so that calls of explainers return silva's own Explanation."""
+    find = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *of: None if name == "shap" else find(name, *of))

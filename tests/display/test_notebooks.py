@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 
 import silva
-from silva.outline import MOST_LEAVES, tree_html
+from silva.escapes import markup
+from silva.outline import MOST_LEAVES, estimator_html, tree_html
+from silva.wording import number_text
 from tests.strategies import full_forest
 
-pytest.importorskip("sklearn")
+sklearn = pytest.importorskip("sklearn")
 pandas = pytest.importorskip("pandas")
 
 HOSTILE = "</summary><script>alert(1)</script>"
@@ -50,17 +52,54 @@ def test_fitted_trees_show_their_tree(people):
     model = silva.ModelTreeRegressor(**FAST, max_leaves=4)
     assert "leaf 0" not in shown(model)
     text = shown(model.fit(X, y.astype(float)))
-    assert text == model._repr_html_()
+    assert "sk-container-id" in text
+    assert text.endswith(estimator_html(model))
+    assert model._repr_html_().endswith(estimator_html(model))
+    assert HOSTILE not in text
+    text = estimator_html(model)
     assert len(re.findall(r"leaf \d+: <code>", text)) == model.n_leaves_
     assert Balanced(text).seen <= {"div", "strong", "details", "summary", "small", "code"}
     assert "&lt;script&gt;" in text
     assert f"{model.n_leaves_} leaves, training rmse" in text
 
 
+def test_trees_are_shown_where_diagrams_are(people):
+    X, y = people
+    model = silva.ModelTreeRegressor(**FAST, max_leaves=3).fit(X, y.astype(float))
+    with sklearn.config_context(display="text"):
+        assert "text/html" not in model._repr_mimebundle_()
+
+
+@pytest.mark.parametrize("has_shap", [True, False])
+def test_explanations_are_tables_with_bars(people, has_shap, request):
+    if has_shap:
+        pytest.importorskip("shap")
+    else:
+        request.getfixturevalue("without_shap")
+    X, y = people
+    model = silva.ModelTreeRegressor(**FAST, max_leaves=4).fit(X, y.astype(float))
+    explanation = silva.Explainer(model, X[:100])(X[:50])
+    for part, n_lines in ((explanation, 2), (explanation[3], 2), (explanation[:, "job"], 1), (explanation[3:4], 2)):
+        text = part._repr_html_()
+        assert Balanced(text).seen <= {"div", "strong", "small", "table", "tr", "th", "td", "span"}
+        assert text.count("linear-gradient") == n_lines
+    row = explanation[3]
+    text = row._repr_html_()
+    total = explanation.base_values[3] + row.values.sum()
+    assert f"base value {number_text(explanation.base_values[3], 4)}, sum {number_text(total, 4)}" in text
+    first = int(np.argmax(np.abs(row.values)))
+    assert text.index(markup(row.feature_names[first])) < text.index(markup(row.feature_names[1 - first]))
+    ends = {f"{50 + 50 * sign:.1f}%" for sign in np.sign(row.values[[first]])}
+    assert all(f" {end}" in text for end in ends)
+    pairs = silva.Explainer(model)(X[:50], interactions=True)
+    assert pairs._repr_html_().count("linear-gradient") == 2
+
+
 def test_classifiers_show_shares(people):
     X, y = people
     model = silva.ModelTreeClassifier(**FAST, max_leaves=4).fit(X, np.where(y, HOSTILE, "no"))
-    text = shown(model)
+    assert HOSTILE not in shown(model)
+    text = estimator_html(model)
     assert "Probability of <b>" in text
     assert Balanced(text).seen <= {"div", "strong", "details", "summary", "small", "code", "span", "b"}
     share = np.mean(np.where(y, HOSTILE, "no") == model.classes_[1])

@@ -10,8 +10,9 @@ import numpy as np
 
 from silva.device import on_host
 from silva.escapes import shown
+from silva.explain.explanation_html import explanation_html
 from silva.explain.responses.labels import checked_labels
-from silva.facts import as_html, feature_names, output_names
+from silva.facts import feature_names, output_names
 from silva.inputs import arranged
 from silva.inputs.matching import as_trained
 from silva.inputs.shown import own_values, source_values
@@ -100,12 +101,8 @@ class Explanation:
         return f"Explanation({rows}, {n_features} feature{'s' * (n_features != 1)}{outputs})"
 
     def _repr_html_(self) -> str:
-        """Features by their mean magnitude, for notebooks."""
-        values = self.values if "rows" in self._axes else self.values[None]
-        names = _listed(self.feature_names)
-        magnitude = np.abs(values).reshape(len(values), len(names), -1).sum(axis=(0, 2)) / max(len(values), 1)
-        strongest = np.argsort(-magnitude, kind="stable")[:20]
-        return as_html(repr(self), {names[i]: f"{magnitude[i]:.4g}" for i in strongest})
+        """Features by their effects on a row, or by their mean magnitudes, for notebooks."""
+        return explanation_html(repr(self), self)
 
 
 def _listed(names: list[str] | str | None) -> list[str]:
@@ -156,10 +153,10 @@ def make_explanation(
     named = outputs if len(outputs) > 1 else None
     if importlib.util.find_spec("shap") is None:
         return Explanation(values, base_values, data, names, named, errors)
-    import shap
+    from silva.explain.shown_explanation import Explanation as ShownExplanation
 
     names_of_axes = {"feature_names": names, "output_names": named}
-    return shap.Explanation(values=values, base_values=base_values, data=data, error_std=errors, **names_of_axes)
+    return ShownExplanation(values=values, base_values=base_values, data=data, error_std=errors, **names_of_axes)
 
 
 def shown_names(game: Game, settings: Settings, X: object) -> list[str]:

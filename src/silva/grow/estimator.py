@@ -47,13 +47,15 @@ class TreeEstimator(BaseEstimator):  # type: ignore[misc]
 
     @property
     def _repr_html_(self) -> Any:
-        """The tree in a notebook, once it is fitted; before, what scikit-learn shows."""
-        return (lambda: estimator_html(self)) if hasattr(self, "forest_") else super()._repr_html_
+        """scikit-learn's diagram in a notebook, and the tree once it is fitted."""
+        diagram = super()._repr_html_
+        return (lambda: diagram() + estimator_html(self)) if hasattr(self, "forest_") else diagram
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
-        if not hasattr(self, "forest_"):
-            return super()._repr_mimebundle_(**kwargs)  # type: ignore[no-any-return]
-        return {"text/plain": repr(self), "text/html": estimator_html(self)}
+        bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)
+        if hasattr(self, "forest_") and "text/html" in bundle:
+            bundle["text/html"] += estimator_html(self)
+        return bundle
 
 
 class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
