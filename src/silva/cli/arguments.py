@@ -2,31 +2,33 @@
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
 from silva import __version__
 from silva.cli import bench, commands, compare, demo, distill, grow, neighbors, plot, report
 from silva.cli.parser import Parser
 from silva.cli.tables.formats import FORMATS
 from silva.cli.values import (
+    DATA,
+    INPUTS,
     REPLACED,
+    add_command,
     add_device,
     add_dialect,
+    add_model,
+    add_reading,
+    add_threads,
     forest_file,
     names,
     positive,
     rows_source,
     table,
 )
-from silva.typing import FLOAT_TYPES, MODEL_FORMATS, OUTPUTS, ExplainRule
+from silva.typing import FLOAT_TYPES, OUTPUTS, ExplainRule
 
-MODEL = "model file: XGBoost .json or .ubj, LightGBM .txt, CatBoost .cbm or .json, .onnx, or .silva"
-DATA = (
-    "CSV (.csv, .csv.gz; with a header), Parquet (.parquet, .pq) or Arrow (.arrow, .feather) file, a directory or a "
-    "pattern of such files, or - for standard input; columns are matched by name, folders like year=2024 are columns"
-)
+if TYPE_CHECKING:
+    import argparse
 
 PREDICT = """Predict every row of DATA.
 
@@ -44,8 +46,6 @@ values as JSON, under the key "silva" of the schema metadata. Features without n
 of Explainer.save, its background, output and dtype apply, unless you pass --background.
 
 Example: silva explain model.json rows.parquet -o explanations.parquet"""
-
-INPUTS = "columns of DATA that hold the model's features, in the model's order (default: found by name)"
 
 BENCH = """Measure the algorithms on the rows of DATA.
 
@@ -67,7 +67,7 @@ def make_parser() -> Parser:
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     grow.add_parser(subparsers)
 
-    predict = _command(subparsers, "predict", "predict every row of a file", PREDICT)
+    predict = add_command(subparsers, "predict", commands.predict, "predict every row of a file", PREDICT)
     _add_files(predict)
     predict.add_argument(
         "--output",
@@ -75,39 +75,26 @@ def make_parser() -> Parser:
         default="prediction",
         help="what to predict (default: what the source library's predict returns)",
     )
-    predict.set_defaults(run=commands.predict)
-
-    _add_explain(_command(subparsers, "explain", "explain every row of a file by SHAP values", EXPLAIN))
+    _add_explain(subparsers)
 
     neighbors.add_parser(subparsers, _add_files)
-    report.add_parser(subparsers, _add_model, DATA)
-    compare.add_parser(subparsers, _add_model, DATA)
-    distill.add_parser(subparsers, _add_model, DATA)
-    plot.add_parser(subparsers, _add_model, DATA)
+    report.add_parser(subparsers)
+    compare.add_parser(subparsers)
+    distill.add_parser(subparsers)
+    plot.add_parser(subparsers)
+    _add_bench(subparsers)
+    add_model(add_command(subparsers, "info", commands.info, "print a summary of a model", INFO))
 
-    measure = _command(subparsers, "bench", "measure the algorithms on a model and its data", BENCH)
-    _add_measurement(measure)
-    measure.set_defaults(run=bench.bench)
-
-    info = _command(subparsers, "info", "print a summary of a model", INFO)
-    _add_model(info)
-    info.set_defaults(run=commands.info)
-
-    show = _command(subparsers, "demo", "grow a tree on California housing, predict and explain a forest", DEMO)
+    summary = "grow a tree on California housing, predict and explain a forest"
+    show = add_command(subparsers, "demo", demo.demo, summary, DEMO)
     show.add_argument("--out", type=Path, default=Path("silva-demo"), metavar="DIR", help="default: ./silva-demo")
-    show.add_argument("--n-jobs", type=positive, metavar="N", help="threads (default: all cores)")
-    show.set_defaults(run=demo.demo)
+    add_threads(show)
     return parser
 
 
-def _command(subparsers: argparse._SubParsersAction[Parser], name: str, summary: str, description: str) -> Parser:
-    return subparsers.add_parser(
-        name, help=summary, description=description, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-
-
-def _add_explain(explain: argparse.ArgumentParser) -> None:
-    """Arguments of `silva explain`."""
+def _add_explain(subparsers: argparse._SubParsersAction[Parser]) -> None:
+    summary = "explain every row of a file by SHAP values"
+    explain = add_command(subparsers, "explain", commands.explain, summary, EXPLAIN)
     _add_files(explain)
     explain.add_argument("--interactions", action="store_true", help="SHAP interaction values instead of values")
     explain.add_argument(
@@ -138,34 +125,24 @@ def _add_explain(explain: argparse.ArgumentParser) -> None:
         "values rescaled for each pair of rows, as in shap (rescale, for two classes)",
     )
     explain.add_argument("--dtype", choices=FLOAT_TYPES, default="float32", help="default: float32")
-    explain.set_defaults(run=commands.explain)
 
 
-def _add_model(command: argparse.ArgumentParser) -> None:
-    command.add_argument("model", type=Path, metavar="MODEL", help=MODEL)
-    command.add_argument(
-        "--format", choices=MODEL_FORMATS, help="format of MODEL (default: by its suffix, then its first bytes)"
-    )
-
-
-def _add_measurement(command: argparse.ArgumentParser) -> None:
-    """Arguments of `silva bench`."""
-    _add_model(command)
+def _add_bench(subparsers: argparse._SubParsersAction[Parser]) -> None:
+    command = add_command(subparsers, "bench", bench.bench, "measure the algorithms on a model and its data", BENCH)
+    add_model(command)
     command.add_argument("data", type=rows_source, metavar="DATA", help=DATA)
     command.add_argument(
         "-o", dest="out", type=forest_file, metavar="OUT", help=f".silva file for the tuned model{REPLACED}"
     )
     command.add_argument("--seconds", type=float, default=5.0, metavar="S", help="time to spend (default: 5)")
     add_device(command)
-    add_dialect(command)
-    command.add_argument("--rows", type=positive, default=100_000, metavar="N", help="rows to read (default: 100000)")
-    command.add_argument("--inputs", type=names, metavar="A,B,...", help=INPUTS)
-    command.add_argument("--n-jobs", type=positive, metavar="N", help="threads (default: all cores)")
+    add_reading(command, most_rows=100_000)
+    add_threads(command)
 
 
 def _add_files(command: argparse.ArgumentParser) -> None:
     """Arguments of the commands that read one table and write another."""
-    _add_model(command)
+    add_model(command)
     command.add_argument("data", type=rows_source, metavar="DATA", help=DATA)
     command.add_argument(
         "-o",
@@ -197,5 +174,5 @@ def _add_files(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--batch-rows", type=positive, metavar="N", help="rows in memory at a time (default: by the size of a row)"
     )
-    command.add_argument("--n-jobs", type=positive, metavar="N", help="threads (default: all cores)")
+    add_threads(command)
     add_device(command, "default: whichever is faster for each batch of rows")

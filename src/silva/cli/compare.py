@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from silva.cli.values import REPLACED, add_dialect, names, positive, rows_source
+from silva.cli.values import DATA, REPLACED, add_command, add_model, add_reading, add_threads, positive, rows_source
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    import argparse
 
     from silva.cli.parser import Parser
 
@@ -24,27 +23,23 @@ Examples:
   silva compare old.json rows.csv --other new.json -o change.json"""
 
 
-def add_parser(
-    subparsers: argparse._SubParsersAction[Parser], add_model: Callable[[argparse.ArgumentParser], None], data: str
-) -> None:
+def add_parser(subparsers: argparse._SubParsersAction[Parser]) -> None:
     """Add the command to those of the command line."""
-    parser = subparsers.add_parser(
+    parser = add_command(
+        subparsers,
         "compare",
-        help="show which features changed the mean prediction, between two files or two models",
-        description=DESCRIPTION,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        run,
+        "show which features changed the mean prediction, between two files or two models",
+        DESCRIPTION,
     )
     add_model(parser)
-    parser.add_argument("data", type=rows_source, metavar="A", help=data)
+    parser.add_argument("data", type=rows_source, metavar="A", help=DATA)
     parser.add_argument("other_data", type=rows_source, metavar="B", nargs="?", help="rows to compare with those of A")
     parser.add_argument("--other", type=Path, metavar="MODEL", help="model to compare with MODEL, on the rows of A")
     parser.add_argument("-o", dest="out", type=Path, metavar="OUT", help=f".json file with all figures{REPLACED}")
     parser.add_argument("--batches", type=positive, default=20, metavar="N", help="of the bootstrap (default: 20)")
-    parser.add_argument("--rows", type=positive, metavar="N", help="rows to read of each file (default: all)")
-    parser.add_argument("--inputs", type=names, metavar="A,B,...", help="columns that are the features, in their order")
-    parser.add_argument("--n-jobs", type=positive, metavar="N", help="threads (default: all cores)")
-    add_dialect(parser)
-    parser.set_defaults(run=run)
+    add_reading(parser)
+    add_threads(parser)
 
 
 def run(options: argparse.Namespace) -> None:

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-import argparse
 import math
 import sys
 from typing import TYPE_CHECKING
 
-from silva.cli.values import REPLACED, add_dialect, forest_file, names, positive, rows_source
+from silva.cli.values import (
+    DATA,
+    REPLACED,
+    add_command,
+    add_model,
+    add_reading,
+    add_threads,
+    forest_file,
+    positive,
+    rows_source,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    import argparse
 
     from silva.cli.parser import Parser
 
@@ -21,32 +30,22 @@ tree.
 Example: silva distill model.json houses.csv -o tree.silva --max-leaves 8"""
 
 
-def add_parser(
-    subparsers: argparse._SubParsersAction[Parser], add_model: Callable[[argparse.ArgumentParser], None], data: str
-) -> None:
+def add_parser(subparsers: argparse._SubParsersAction[Parser]) -> None:
     """Add the command to those of the command line."""
-    parser = subparsers.add_parser(
-        "distill",
-        help="grow a readable tree that answers as a model does",
-        description=DESCRIPTION,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = add_command(subparsers, "distill", run, "grow a readable tree that answers as a model does", DESCRIPTION)
     add_model(parser)
-    parser.add_argument("data", type=rows_source, metavar="DATA", help=data)
+    parser.add_argument("data", type=rows_source, metavar="DATA", help=DATA)
     parser.add_argument(
         "-o", dest="out", type=forest_file, required=True, metavar="OUT", help=f".silva file to write{REPLACED}"
     )
     parser.add_argument("--max-leaves", type=positive, default=16, metavar="N", help="default: 16")
     parser.add_argument("--drawn", type=positive, metavar="N", help="rows to draw between those of DATA (default: all)")
-    parser.add_argument("--rows", type=positive, metavar="N", help="rows to read (default: all)")
-    parser.add_argument("--inputs", type=names, metavar="A,B,...", help="columns that are the features, in their order")
     parser.add_argument(
         "--time-limit", type=float, default=60, metavar="SECONDS", help="of all searches; inf for none (default: 60)"
     )
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="default: 0")
-    parser.add_argument("--n-jobs", type=positive, metavar="N", help="threads (default: all cores)")
-    add_dialect(parser)
-    parser.set_defaults(run=run)
+    add_reading(parser)
+    add_threads(parser)
 
 
 def run(options: argparse.Namespace) -> None:

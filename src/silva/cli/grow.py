@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from silva.cli.tables.sources import inputs
-from silva.cli.values import REPLACED, add_device, add_dialect, dialect_of, forest_file, names
+from silva.cli.values import REPLACED, add_command, add_device, add_dialect, dialect_of, forest_file, names
 from silva.files import check_output
 from silva.grow.data.rows import STORAGES
 
 if TYPE_CHECKING:
+    import argparse
+
     from silva.cli.parser import Parser
     from silva.cli.tables.delimited import Dialect
 
@@ -28,12 +29,7 @@ Example: silva grow houses.csv --target price -o tree.silva --max-leaves 8"""
 
 def add_parser(subparsers: argparse._SubParsersAction[Parser]) -> None:
     """Add the command to those of the command line."""
-    parser = subparsers.add_parser(
-        "grow",
-        help="grow a model tree from a file",
-        description=DESCRIPTION,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = add_command(subparsers, "grow", run, "grow a model tree from a file", DESCRIPTION)
     parser.add_argument(
         "data",
         type=Path,
@@ -65,7 +61,6 @@ def add_parser(subparsers: argparse._SubParsersAction[Parser]) -> None:
         default=STORAGES[0],
         help="type of the rows during the search (default: float64; float32 needs half the memory)",
     )
-    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:

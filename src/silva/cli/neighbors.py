@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from silva.cli.values import REPLACED, forest_file, positive, rows_source, shares
+from silva.cli.values import REPLACED, add_command, forest_file, positive, rows_source, shares
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Callable
     from pathlib import Path
 
@@ -30,11 +30,12 @@ def add_parser(
     subparsers: argparse._SubParsersAction[Parser], add_files: Callable[[argparse.ArgumentParser], None]
 ) -> None:
     """Add the command to those of the command line."""
-    parser = subparsers.add_parser(
+    parser = add_command(
+        subparsers,
         "neighbors",
-        help="find similar training rows, quantiles and intervals for every row of a file",
-        description=DESCRIPTION,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        run,
+        "find similar training rows, quantiles and intervals for every row of a file",
+        DESCRIPTION,
     )
     add_files(parser)
     parser.add_argument(
@@ -59,7 +60,6 @@ def add_parser(
     parser.add_argument(
         "--no-check", action="store_true", help="accept other rows than those that MODEL was trained on"
     )
-    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from silva.cli.values import REPLACED, add_dialect, names, positive, rows_source
+from silva.cli.values import DATA, REPLACED, add_command, add_model, add_reading, file_of, positive, rows_source
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    import argparse
 
     from silva.cli.parser import Parser
 
@@ -20,41 +18,21 @@ With DATA the splits show the target over their feature: the column --target, or
 
 Example: silva plot tree.silva houses.csv --target price -o tree.svg"""
 
-SUFFIXES = (".svg", ".png", ".pdf")
+picture = file_of(".svg", ".png", ".pdf")
 
 
-def add_parser(
-    subparsers: argparse._SubParsersAction[Parser],
-    add_model: Callable[[argparse.ArgumentParser], None],
-    data: str,
-) -> None:
+def add_parser(subparsers: argparse._SubParsersAction[Parser]) -> None:
     """Add the command to those of the command line."""
-    parser = subparsers.add_parser(
-        "plot",
-        help="draw a tree of a model",
-        description=DESCRIPTION,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = add_command(subparsers, "plot", run, "draw a tree of a model", DESCRIPTION)
     add_model(parser)
-    parser.add_argument("data", type=rows_source, nargs="?", metavar="DATA", help=data)
+    parser.add_argument("data", type=rows_source, nargs="?", metavar="DATA", help=DATA)
     parser.add_argument(
         "-o", dest="out", type=picture, required=True, metavar="OUT", help=f".svg, .png or .pdf file to write{REPLACED}"
     )
     parser.add_argument("--tree", type=int, default=0, metavar="N", help="number of the tree (default: 0)")
     parser.add_argument("--target", metavar="COLUMN", help="column of DATA that the model predicts")
     parser.add_argument("--max-terms", type=positive, default=5, metavar="N", help="terms of a leaf (default: 5)")
-    parser.add_argument("--rows", type=positive, metavar="N", help="rows to read (default: all)")
-    parser.add_argument("--inputs", type=names, metavar="A,B,...", help="columns that are the features, in their order")
-    add_dialect(parser)
-    parser.set_defaults(run=run)
-
-
-def picture(text: str) -> Path:
-    """Check the suffix of a picture."""
-    path = Path(text)
-    if path.suffix.lower() not in SUFFIXES:
-        raise argparse.ArgumentTypeError(f"{text} has the suffix {path.suffix!r}, expected {', '.join(SUFFIXES)}")
-    return path
+    add_reading(parser)
 
 
 def run(options: argparse.Namespace) -> None:

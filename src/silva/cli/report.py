@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from silva.cli.values import REPLACED, add_dialect, names, positive, rows_source
+from silva.cli.values import DATA, REPLACED, add_command, add_model, add_reading, add_threads, file_of, rows_source
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    import argparse
 
     from silva.cli.parser import Parser
 
@@ -23,40 +21,27 @@ computation. At most 2,000 rows are in the file; --redact leaves all of them out
 Example: silva report model.json rows.csv --target price -o report.html"""
 
 
-def add_parser(
-    subparsers: argparse._SubParsersAction[Parser],
-    add_model: Callable[[argparse.ArgumentParser], None],
-    data: str,
-) -> None:
+def add_parser(subparsers: argparse._SubParsersAction[Parser]) -> None:
     """Add the command to those of the command line."""
-    parser = subparsers.add_parser(
-        "report",
-        help="write an HTML report of a model on the rows of a file",
-        description=DESCRIPTION,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    parser = add_command(
+        subparsers, "report", run, "write an HTML report of a model on the rows of a file", DESCRIPTION
     )
     add_model(parser)
-    parser.add_argument("data", type=rows_source, metavar="DATA", help=data)
+    parser.add_argument("data", type=rows_source, metavar="DATA", help=DATA)
     parser.add_argument(
-        "-o", dest="out", type=page, required=True, metavar="OUT", help=f".html file to write{REPLACED}"
+        "-o",
+        dest="out",
+        type=file_of(".html", ".htm"),
+        required=True,
+        metavar="OUT",
+        help=f".html file to write{REPLACED}",
     )
     parser.add_argument("--target", metavar="COLUMN", help="column of DATA that the model predicts, for its errors")
     parser.add_argument("--before", type=rows_source, metavar="ROWS", help="earlier rows: shows what changed since")
     parser.add_argument("--title", help="default: what the model is")
     parser.add_argument("--redact", action="store_true", help="leave all single rows out of the file")
-    parser.add_argument("--rows", type=positive, metavar="N", help="rows to read (default: all)")
-    parser.add_argument("--inputs", type=names, metavar="A,B,...", help="columns that are the features, in their order")
-    parser.add_argument("--n-jobs", type=positive, metavar="N", help="threads (default: all cores)")
-    add_dialect(parser)
-    parser.set_defaults(run=run)
-
-
-def page(text: str) -> Path:
-    """Check the suffix of a page."""
-    path = Path(text)
-    if path.suffix.lower() not in {".html", ".htm"}:
-        raise argparse.ArgumentTypeError(f"{text} has the suffix {path.suffix!r}, expected .html")
-    return path
+    add_reading(parser)
+    add_threads(parser)
 
 
 def run(options: argparse.Namespace) -> None:

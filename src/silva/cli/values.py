@@ -1,17 +1,30 @@
-"""Values of command line options, checked."""
+"""Options that commands share, and their values, checked."""
 
 from __future__ import annotations
 
 import argparse
 import csv
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from silva.cli.tables.delimited import Dialect
 from silva.cli.tables.formats import table_format
 from silva.cli.tables.sources import is_pattern
 from silva.device import parse_device
+from silva.typing import MODEL_FORMATS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from silva.cli.parser import Parser
 
 MOST_DIGITS = 9
+MODEL = "model file: XGBoost .json or .ubj, LightGBM .txt, CatBoost .cbm or .json, .onnx, or .silva"
+DATA = (
+    "CSV (.csv, .csv.gz; with a header), Parquet (.parquet, .pq) or Arrow (.arrow, .feather) file, a directory or a "
+    "pattern of such files, or - for standard input; columns are matched by name, folders like year=2024 are columns"
+)
+INPUTS = "columns that hold the model's features, in the model's order (default: found by name)"
 REPLACED = "; an existing file is replaced once the new one is complete, but an input never is"
 
 
@@ -48,6 +61,44 @@ def device_string(text: str) -> str:
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
     return text
+
+
+def add_command(
+    subparsers: argparse._SubParsersAction[Parser],
+    name: str,
+    run: Callable[[argparse.Namespace], None],
+    summary: str,
+    description: str,
+) -> Parser:
+    """Add a command, which `run` runs."""
+    command = subparsers.add_parser(
+        name, help=summary, description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    command.set_defaults(run=run)
+    return command
+
+
+def add_model(command: argparse.ArgumentParser) -> None:
+    """Add the model's file and its format."""
+    command.add_argument("model", type=Path, metavar="MODEL", help=MODEL)
+    command.add_argument(
+        "--format", choices=MODEL_FORMATS, help="format of MODEL (default: by its suffix, then its first bytes)"
+    )
+
+
+def add_reading(command: argparse.ArgumentParser, most_rows: int | None = None) -> None:
+    """Add how many rows and which columns of DATA are read, and how."""
+    default = "all" if most_rows is None else most_rows
+    command.add_argument(
+        "--rows", type=positive, default=most_rows, metavar="N", help=f"rows to read (default: {default})"
+    )
+    command.add_argument("--inputs", type=names, metavar="A,B,...", help=INPUTS)
+    add_dialect(command)
+
+
+def add_threads(command: argparse.ArgumentParser) -> None:
+    """Add --n-jobs."""
+    command.add_argument("--n-jobs", type=positive, metavar="N", help="threads (default: all cores)")
 
 
 def add_device(command: argparse.ArgumentParser, default: str = "default") -> None:
@@ -100,9 +151,16 @@ def dialect_of(options: argparse.Namespace) -> Dialect:
     return Dialect(options.delimiter, options.decimal)
 
 
-def forest_file(text: str) -> Path:
-    """Check the suffix of a forest to write."""
-    path = Path(text)
-    if path.suffix.lower() != ".silva":
-        raise argparse.ArgumentTypeError(f"{text} has the suffix {path.suffix!r}, expected .silva")
-    return path
+def file_of(*suffixes: str) -> Callable[[str], Path]:
+    """Make a check of the suffix of a file to write."""
+
+    def checked(text: str) -> Path:
+        path = Path(text)
+        if path.suffix.lower() not in suffixes:
+            raise argparse.ArgumentTypeError(f"{text} has the suffix {path.suffix!r}, expected {', '.join(suffixes)}")
+        return path
+
+    return checked
+
+
+forest_file = file_of(".silva")
