@@ -107,20 +107,22 @@ def leaf_values(forest: Forest, X: Any, reached: NDArray[np.int64]) -> NDArray[n
     trees = forest.ensemble
     if not len(trees.linear_offsets):
         return trees.leaf_value[reached]
-    rows, result = np.asarray(X, np.float64).tolist(), np.zeros((len(reached), 1))
-    for row, leaf in enumerate(reached.tolist()):
-        value, lacks_number = float(trees.leaf_value[leaf, 0]), False
+    rows, result = np.asarray(X, np.float64), np.zeros((len(reached), 1))
+    for leaf in np.unique(reached):
+        here = np.flatnonzero(reached == leaf)
+        value, lacks_number = np.full(len(here), trees.leaf_value[leaf, 0], np.float64), np.zeros(len(here), bool)
         for term in range(int(trees.linear_offsets[leaf]), int(trees.linear_offsets[leaf + 1])):
-            x, category = rows[row][trees.linear_feature[term]], int(trees.linear_category[term])
-            if category == -1:
-                lacks_number |= x != x
-                difference = 0.0 if x != x else x - trees.linear_mean[term]
-            else:
-                difference = float(x != x if category == -2 else x == category) - trees.linear_mean[term]
-            value += float(trees.linear_coefficient[term]) * difference
-        low, high = trees.leaf_range[leaf]
-        is_constant = lacks_number and len(trees.leaf_missing)
-        result[row] = trees.leaf_missing[leaf] if is_constant else min(max(value, low), high)
+            x, category = rows[here, trees.linear_feature[term]], int(trees.linear_category[term])
+            with np.errstate(over="ignore", invalid="ignore"):
+                if category == -1:
+                    lacks_number |= np.isnan(x)
+                    difference = np.where(np.isnan(x), 0.0, x - trees.linear_mean[term])
+                else:
+                    difference = (np.isnan(x) if category == -2 else x == category) - trees.linear_mean[term]
+                value += trees.linear_coefficient[term] * difference
+        value = np.minimum(np.maximum(value, trees.leaf_range[leaf, 0]), trees.leaf_range[leaf, 1])
+        is_constant = lacks_number & bool(len(trees.leaf_missing))
+        result[here, 0] = np.where(is_constant, trees.leaf_missing[leaf], value) if is_constant.any() else value
     return result
 
 
@@ -136,12 +138,13 @@ def term_sizes(forest: Forest, X: Any) -> NDArray[np.float64]:
     reached, rows = leaves(forest, X), np.abs(np.nan_to_num(np.asarray(X, np.float64)))
     result = np.zeros((len(reached), len(trees.base_score)))
     for tree in range(reached.shape[1]):
-        for row, leaf in enumerate(reached[:, tree].tolist()):
+        for leaf in np.unique(reached[:, tree]):
+            here = np.flatnonzero(reached[:, tree] == leaf)
             terms = slice(int(trees.linear_offsets[leaf]), int(trees.linear_offsets[leaf + 1]))
-            numbers = np.where(trees.linear_category[terms] == -1, rows[row, trees.linear_feature[terms]], 1.0)
-            size = np.abs(trees.linear_coefficient[terms]) @ (numbers + np.abs(trees.linear_mean[terms]))
-            weight = abs(float(trees.tree_weight[tree]))
-            result[row, trees.tree_output[tree]] += weight * (size + abs(float(trees.leaf_value[leaf, 0])))
+            numbers = rows[here][:, trees.linear_feature[terms]]
+            numbers = np.where(trees.linear_category[terms] == -1, numbers, 1.0) + np.abs(trees.linear_mean[terms])
+            size = numbers @ np.abs(trees.linear_coefficient[terms]) + abs(float(trees.leaf_value[leaf, 0]))
+            result[here, trees.tree_output[tree]] += abs(float(trees.tree_weight[tree])) * size
     return result
 
 
