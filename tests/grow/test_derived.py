@@ -128,3 +128,24 @@ def test_many_categories_of_noise_make_no_leaves():
     X = pd.DataFrame({"x": rng.normal(size=3000), "name": rng.integers(0, 200, 3000).astype(str)})
     y = X["x"] + rng.standard_normal(3000)
     assert silva.ModelTreeRegressor(**FAST).fit(X, y).n_leaves_ == 1
+
+
+@pytest.mark.parametrize("smoothing", [0, 15])
+def test_categories_that_the_path_excludes_have_no_term(smoothing):
+    """One city of many has rows of its own kind, so that it is split off."""
+    X, y = frame_of(3000)
+    is_alone = (X["city"] == X["city"].iloc[0]).to_numpy()
+    y = np.where(is_alone, 100 * X["x"], y)
+    settings = {"smoothing": smoothing, "n_jobs": 1, "n_iter_no_change": 20}
+    model = silva.ModelTreeRegressor(**settings).fit(X, y)
+    ensemble, city = model.forest_.ensemble, X.columns.get_loc("city")
+    comes_to = [set(model.apply(X.assign(city=name)).tolist()) for name in ensemble.categories[city]]
+    assert any(len(leaves) < model.n_leaves_ for leaves in comes_to)
+    named = {(leaf, int(category)) for leaf, feature, category in _terms(ensemble) if feature == city}
+    assert named == {(leaf, category) for leaf, category in named if leaf in comes_to[category]}
+    assert named
+
+
+def _terms(ensemble):
+    leaves = np.repeat(np.arange(ensemble.n_leaves), np.diff(ensemble.linear_offsets))
+    return zip(leaves.tolist(), ensemble.linear_feature.tolist(), ensemble.linear_category.tolist(), strict=True)

@@ -102,11 +102,12 @@ def assembled(
     **meaning
         Further fields of Forest.
     """
+    possible = _possible_categories(tree, rows, columns)
 
     def finished(v: int) -> LeafModel:
         X, weight = columns.X[reached[v]], rows.weight[reached[v]]
         model = dataclasses.replace(models[v], spreads=models[v].spreads_of(X, weight))
-        return in_features(_confined(model, limits[v], X), columns, X, weight)
+        return in_features(_confined(model, limits[v], X), columns, X, weight, possible[v])
 
     models = _by_leaf(finished, list(models), columns)
     nodes, sets = _node_arrays(tree, rows, columns, reached, models)
@@ -175,15 +176,11 @@ def _node_arrays(
     cover = side_by_side(lambda v: float(rows.weight[reached[v]].sum()), n_nodes, threads)
     sides[splits] = side_by_side(lambda k: default_left(tree, rows, splits[k], reached), len(splits), threads)
     for v in splits:
-        attribute = tree["feature"][v]
-        if attribute >= columns.n_features:
-            column = columns.derived[attribute - columns.n_features]
-            features[v], sides[v] = column.source, True
-            goes_left = np.arange(len(columns.order[column.source])) != column.category
-        elif columns.order[attribute] is None:
+        if (split := _split_of_categories(tree, rows, columns, v)) is None:
             continue
-        else:
-            goes_left = _goes_left(columns.order[attribute], rows.distinct(attribute), tree["threshold"][v])
+        if features[v] >= columns.n_features:
+            sides[v] = True
+        features[v], goes_left = split
         thresholds[v] = 0
         category_set[v] = len(sets)
         sets.append((goes_left, bool(sides[v])))
@@ -200,6 +197,35 @@ def _node_arrays(
         category_set=category_set if sets else None,
     )
     return nodes, sets
+
+
+def _split_of_categories(
+    tree: dict[str, Any], rows: TrainingRows, columns: TrainingColumns, v: int
+) -> tuple[int, Bools] | None:
+    """Feature of a split by a set, and which of its categories go left; None of another node."""
+    attribute = int(tree["feature"][v])
+    if attribute >= columns.n_features:
+        column = columns.derived[attribute - columns.n_features]
+        order = columns.order[column.source]
+        assert order is not None
+        return column.source, np.arange(len(order)) != column.category
+    order = columns.order[attribute] if attribute >= 0 else None
+    if order is None:
+        return None
+    return attribute, _goes_left(order, rows.distinct(attribute), tree["threshold"][v])
+
+
+def _possible_categories(tree: dict[str, Any], rows: TrainingRows, columns: TrainingColumns) -> list[dict[int, Bools]]:
+    """Find for each node the categories that may come to it, by the features that splits above it test."""
+    possible: list[dict[int, Bools]] = [{} for _ in tree["feature"]]
+    for v in np.flatnonzero(tree["feature"] >= 0).tolist():  # children stand behind their parents
+        above, split = possible[v], _split_of_categories(tree, rows, columns, v)
+        for child, is_left in ((tree["left"][v], True), (tree["right"][v], False)):
+            possible[child] = above
+            if split is not None:
+                feature, goes_left = split
+                possible[child] = {**above, feature: above.get(feature, True) & (goes_left == is_left)}
+    return possible
 
 
 def _goes_left(order: Int64s, values: Doubles, cut: int) -> Bools:

@@ -15,11 +15,15 @@ if TYPE_CHECKING:
 
     from silva.grow.data.columns import TrainingColumns
     from silva.grow.tree.refit import LeafModel
-    from silva.typing import Doubles
+    from silva.typing import Bools, Doubles
 
 
-def in_features(model: LeafModel, columns: TrainingColumns, X: Doubles, weight: Doubles) -> LeafModel:
+def in_features(
+    model: LeafModel, columns: TrainingColumns, X: Doubles, weight: Doubles, possible: dict[int, Bools]
+) -> LeafModel:
     """Write the terms of derived columns as terms of their features; a column of codes becomes a term a category.
+
+    Categories that no row of the leaf can have get no term; the leaf's value takes what theirs would be.
 
     Parameters
     ----------
@@ -28,11 +32,16 @@ def in_features(model: LeafModel, columns: TrainingColumns, X: Doubles, weight: 
     columns : TrainingColumns
     X, weight
         The leaf's rows.
+    possible : dict of bool arrays
+        By feature, which categories may come to the leaf; of other features all.
     """
     if not (model.features >= columns.n_features).any():
         return model
     terms = [term for k in range(len(model.features)) for term in _terms(model, k, columns, X, weight)]
-    table = np.array(sorted(terms, key=lambda term: term[:2]))
+    may_be = [category < 0 or feature not in possible or possible[feature][category] for feature, category, *_ in terms]
+    value = model.value - sum(term[2] * term[4] for term, stays in zip(terms, may_be, strict=True) if not stays)
+    terms = [term for term, stays in zip(terms, may_be, strict=True) if stays]
+    table = np.array(sorted(terms, key=lambda term: term[:2])).reshape(-1, 7)
     features, categories = table[:, :2].T.astype(np.int32)
     coefficients, errors, means, explained, spreads = np.ascontiguousarray(table[:, 2:].T)
     return dataclasses.replace(
@@ -44,7 +53,8 @@ def in_features(model: LeafModel, columns: TrainingColumns, X: Doubles, weight: 
         means=means,
         explained=explained,
         spreads=spreads,
-        intercept=float(model.value - coefficients @ means),
+        value=float(value),
+        intercept=float(value - coefficients @ means),
         intercept_error=model.intercept_error if len(terms) == len(model.features) else float("nan"),
     )
 
