@@ -6,13 +6,15 @@ A hash of the name decides the half of a set, once and for all: settings are cho
     python -m benchmarks.pool fit FOLDER today five='{"max_terms_per_leaf": 5}' LightGBM --jobs 16
     python -m benchmarks.pool table FOLDER today five LightGBM
 
-`fit` runs methods, which are parameters of silva's trees by a name of their own, on all splits that FOLDER's
-`results.json` lacks, and stops to begin new ones after `--seconds`. `--quick` is a subset for trials.
+`fit` runs methods, which are parameters of silva's trees (or constants: `"silva.grow.data.derived.MOST_LEVELS"`) by a
+name of their own, on all splits that FOLDER's `results.json` lacks, and begins no fit after `--seconds`. `--quick` is a
+subset for trials.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import os
 import time
@@ -207,7 +209,9 @@ def _silva(
 ) -> dict[str, Any]:
     import silva
 
-    settings = {"time_limit": None, "n_jobs": 1, "verbose": False, **settings}
+    _set_constants(settings)
+    own = {name: value for name, value in settings.items() if "." not in name}
+    settings = {"time_limit": None, "n_jobs": 1, "verbose": False, **own}
     if kind == "classes":
         model = silva.ModelTreeClassifier(**settings).fit(X, y)
         found = {"error": _error(kind, y_test, model.predict_proba(X_test), model.classes_)}
@@ -221,6 +225,20 @@ def _silva(
     terms = {(leaf, feature) for leaf, feature in zip(leaf.tolist(), ensemble.linear_feature.tolist(), strict=True)}
     most = max(np.bincount([leaf for leaf, _ in terms]), default=0) if terms else 0
     return {**found, "leaves": int(model.n_leaves_), "terms": len(terms), "most": int(most)}
+
+
+def _set_constants(settings: dict[str, Any]) -> None:
+    """Set constants of modules, named with their module, and those of earlier fits back."""
+    for name, value in {**_before, **settings}.items():
+        module, _, constant = name.rpartition(".")
+        if module:
+            place = importlib.import_module(module)
+            _before.setdefault(name, getattr(place, constant))
+            setattr(place, constant, value)
+
+
+_before: dict[str, Any] = {}
+"""Constants as they are in the source."""
 
 
 def _lightgbm(
@@ -288,9 +306,13 @@ def _key(one: dict[str, Any]) -> tuple[Any, ...]:
 
 def _chosen(folder: Path, options: argparse.Namespace) -> list[Path]:
     """Sets by the options, those of the most rows first, so that the last fits are brief."""
+    import pyarrow.parquet as pq
+
     paths = sorted(folder.glob("*.parquet"), key=lambda path: (-path.stat().st_size, path.stem))
     if options.half != "both":
         paths = [path for path in paths if is_tuning(path.stem) == (options.half == "tuning")]
+    if options.small:
+        paths = [path for path in paths if pq.read_metadata(path).num_rows <= QUICK_ROWS]
     if options.kind != "both":
         paths = [path for path in paths if _has_classes(path.stem) == (options.kind == "classes")]
     if options.quick:
@@ -389,6 +411,7 @@ def main() -> None:
     parser.add_argument("--half", choices=["both", "tuning", "reporting"], default="both")
     parser.add_argument("--kind", choices=["both", "regression", "classes"], default="both")
     parser.add_argument("--quick", action="store_true", help="a few sets of the tuning half")
+    parser.add_argument("--small", action="store_true", help=f"sets of up to {QUICK_ROWS} rows")
     parser.add_argument("--all", action="store_true", help="print a line for every set")
     options = parser.parse_args()
     if options.quick:
