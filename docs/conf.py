@@ -46,6 +46,7 @@ autosummary_context = {
         "Explainer": "",
         "ModelTreeRegressor": f"{_GROWN}, predict_interval",
         "ModelTreeClassifier": f"{_GROWN}, predict_proba, decision_function",
+        "ModelTreeEnsembleClassifier": "fit, predict, predict_proba, decision_function, feature_importances_",
         "ModelTreeEnsembleRegressor": "fit, predict, predict_interval, feature_importances_",
     }
 }

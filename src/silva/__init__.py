@@ -7,6 +7,7 @@ _PUBLIC = {
     "Forest": "silva.forest",
     "LeafEncoder": "silva.neighbors",
     "ModelTreeClassifier": "silva.grow",
+    "ModelTreeEnsembleClassifier": "silva.grow",
     "ModelTreeEnsembleRegressor": "silva.grow",
     "ModelTreeRegressor": "silva.grow",
     "Neighbors": "silva.neighbors",

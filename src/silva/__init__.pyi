@@ -6,7 +6,13 @@ from silva.display.tree_plot import plot_tree
 from silva.distillation import distill
 from silva.explain import Explainer, Summary, TreeExplainer, patch_shap
 from silva.forest import Forest
-from silva.grow import ModelTreeClassifier, ModelTreeEnsembleRegressor, ModelTreeRegressor, TreeSearch
+from silva.grow import (
+    ModelTreeClassifier,
+    ModelTreeEnsembleClassifier,
+    ModelTreeEnsembleRegressor,
+    ModelTreeRegressor,
+    TreeSearch,
+)
 from silva.inspection import effects, partial_dependence, permutation_importance
 from silva.loading import load
 from silva.neighbors import LeafEncoder, Neighbors
@@ -17,6 +23,7 @@ __all__ = [
     "Forest",
     "LeafEncoder",
     "ModelTreeClassifier",
+    "ModelTreeEnsembleClassifier",
     "ModelTreeEnsembleRegressor",
     "ModelTreeRegressor",
     "Neighbors",

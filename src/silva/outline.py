@@ -59,14 +59,19 @@ def tree_html(forest: TreeEnsemble, tree: int, summary: Any) -> str:
 
 
 def estimator_html(estimator: Any) -> str:
-    """Write a fitted tree: what it is, and its outline, for several classes that of the first."""
-    forest, summary = estimator.forest_.ensemble, estimator.leaf_summary_
-    error = "rmse" if "rmse" in summary else "log_loss"
+    """Write a fitted tree: what it is, and its outline, for several trees that of the first."""
+    forest, summary = estimator.forest_.ensemble, getattr(estimator, "leaf_summary_", None)
     many = f"{forest.n_trees} trees, " if forest.n_trees > 1 else ""
-    mean = float(summary["n_rows"] @ summary[error] ** 2 / summary["n_rows"].sum()) ** 0.5
-    if error == "log_loss":
-        mean = float(summary["n_rows"] @ summary[error] / summary["n_rows"].sum())
-    said = f"{many}{forest.n_leaves} leaves, training {error.replace('_', '-')} {mean:.4g}"
+    said = f"{many}{forest.n_leaves} leaves{'' if summary is None else _training_error(summary)}"
     first = "" if forest.n_trees == 1 else "<div><i>The first of the trees:</i></div>"
     head = f"<strong>{markup(type(estimator).__name__)}</strong> ({said})"
     return f"<div>{head}{first}{tree_html(forest, 0, summary)}</div>"
+
+
+def _training_error(summary: Any) -> str:
+    """Name the error over the training rows, after a comma."""
+    error = "rmse" if "rmse" in summary else "log_loss"
+    mean = float(summary["n_rows"] @ summary[error] ** 2 / summary["n_rows"].sum()) ** 0.5
+    if error == "log_loss":
+        mean = float(summary["n_rows"] @ summary[error] / summary["n_rows"].sum())
+    return f", training {error.replace('_', '-')} {mean:.4g}"

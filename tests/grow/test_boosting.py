@@ -41,15 +41,32 @@ def rmse(model, X, y):
     return float(np.sqrt(np.mean((model.predict(X) - y) ** 2)))
 
 
+def added_up(model, X, y, number):
+    """Predictions of one sequence from those of its trees; a whole tree at its beginning stands for the mean."""
+    trees = [tree for tree, own in zip(model.estimators_, model.sequence_, strict=True) if own == number]
+    whole = trees[0].max_leaves == 64
+    start = trees[0].predict(X) if whole else np.mean(y[model.samples_[number]])
+    return start + 0.3 * sum((tree.predict(X) for tree in trees[whole:]), np.zeros(len(X)))
+
+
 def test_predicts_the_mean_of_sums_of_small_steps(fitted, data):
     X, y = data
-    seen = [np.mean(y[rows]) for rows in fitted.samples_]
-    steps = np.column_stack([tree.predict(X) for tree in fitted.estimators_])
-    sums = [start + 0.3 * steps[:, fitted.sequence_ == number].sum(axis=1) for number, start in enumerate(seen)]
+    sums = [added_up(fitted, X, y, number) for number in range(2)]
     np.testing.assert_allclose(fitted.predict(X), np.mean(sums, axis=0), rtol=1e-12)
     assert fitted.forest_.n_trees == len(fitted.estimators_) == len(fitted.sequence_)
     assert fitted.n_leaves_ == sum(tree.n_leaves_ for tree in fitted.estimators_)
-    assert max(tree.n_leaves_ for tree in fitted.estimators_) <= 4
+    assert max(tree.n_leaves_ for tree in fitted.estimators_ if tree.max_leaves == 4) <= 4
+
+
+def test_an_exactly_linear_target_has_one_tree():
+    """Its steps would add noise; and a sum of tenths never reaches the whole."""
+    X = np.round(waves(300)[0], 1)  # no row lies beside the step
+    target = 3 * X[:, 0] - 2 * X[:, 1] + 5 * (X[:, 2] > 2.5)
+    model = boosted(X, target, learning_rate=0.1, max_trees=20)
+    alone = silva.ModelTreeRegressor(n_iter_no_change=20, n_jobs=1).fit(X, target)
+    assert rmse(model, X, target) <= rmse(alone, X, target) + 1e-9
+    assert len(model.estimators_) == 2
+    assert rmse(alone, X, target) < 1e-9
 
 
 def test_many_small_trees_follow_what_one_does_not():
@@ -65,16 +82,18 @@ def test_a_sequence_ends_where_rows_that_it_has_not_seen_are_predicted_best(monk
     stopped = boosted(X, y, n_estimators=1)
     monkeypatch.setattr(boosting, "PATIENCE", 10**6)
     kept = boosted(X, y, n_estimators=1)
-    assert 1 < len(kept.estimators_) < 30
+    assert 1 < len(kept.estimators_) < 31
     unseen = np.setdiff1d(np.arange(300), kept.samples_[0])
-    margin = np.full(len(unseen), y[kept.samples_[0]].mean())
-    errors = []
-    for tree in kept.estimators_:
+    assert kept.estimators_[0].max_leaves == 64  # a whole tree at the beginning
+    margin = kept.estimators_[0].predict(X[unseen])
+    errors = [np.sum((y[unseen] - margin) ** 2)]
+    for tree in kept.estimators_[1:]:
         margin += 0.3 * tree.predict(X[unseen])
         errors.append(np.sum((y[unseen] - margin) ** 2))
     assert np.argmin(errors) == len(errors) - 1
     assert len(stopped.estimators_) <= len(kept.estimators_)
-    np.testing.assert_array_equal(stopped.predict(X[:5]), kept.predict(X[:5]))
+    for tree, same in zip(stopped.estimators_, kept.estimators_, strict=False):
+        np.testing.assert_array_equal(tree.predict(X[:5]), same.predict(X[:5]))
 
 
 def test_noise_makes_few_trees():
@@ -122,9 +141,8 @@ def test_categories_and_missing_values(data, tmp_path):
     assert rmse(model, frame, target) < 0.5 * target.std()
     model.forest_.save(tmp_path / "forest.silva")
     np.testing.assert_array_equal(silva.load(tmp_path / "forest.silva").predict(frame), model.predict(frame))
-    steps = np.column_stack([tree.predict(frame) for tree in model.estimators_])
-    starts = model.forest_.ensemble.base_score[0]
-    np.testing.assert_allclose(model.predict(frame), starts + 0.15 * steps.sum(axis=1), rtol=1e-10)
+    sums = [added_up(model, frame, target, number) for number in range(2)]
+    np.testing.assert_allclose(model.predict(frame), np.mean(sums, axis=0), rtol=1e-10)
 
 
 @pytest.mark.parametrize("coverage", [0.5, 0.9])
@@ -152,7 +170,7 @@ def test_copies_of_a_row_that_a_sequence_sees_do_not_judge_it(monkeypatch, data)
         judged.append((columns.X[seen], columns.X[unseen]))
         return original(course, columns, target, weight, seen, unseen, given)
 
-    monkeypatch.setattr("silva.grow.ensemble.boosted", spy)
+    monkeypatch.setattr("silva.grow.ensemble_base.boosted", spy)
     boosted(X, y, 1.0 + (np.arange(90) % 2), max_trees=2)
     for seen, unseen in judged:
         assert len(unseen) > 0

@@ -12,14 +12,23 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from silva.grow.classifier import ModelTreeClassifier
     from silva.grow.ensemble import ModelTreeEnsembleRegressor
+    from silva.grow.ensemble_classifier import ModelTreeEnsembleClassifier
     from silva.grow.estimator import ModelTreeRegressor
     from silva.grow.search.engine import Progress
     from silva.grow.tree_search import TreeSearch
 
-__all__ = ["ModelTreeClassifier", "ModelTreeEnsembleRegressor", "ModelTreeRegressor", "Progress", "TreeSearch"]
+__all__ = [
+    "ModelTreeClassifier",
+    "ModelTreeEnsembleClassifier",
+    "ModelTreeEnsembleRegressor",
+    "ModelTreeRegressor",
+    "Progress",
+    "TreeSearch",
+]
 
 LAZY = {
     "ModelTreeClassifier": "silva.grow.classifier",
+    "ModelTreeEnsembleClassifier": "silva.grow.ensemble_classifier",
     "ModelTreeEnsembleRegressor": "silva.grow.ensemble",
     "ModelTreeRegressor": "silva.grow.estimator",
     "Progress": "silva.grow.search.engine",

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils import assert_all_finite, check_random_state
+from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
+    from silva.grow.data.columns import TrainingColumns
     from silva.grow.likelihood import Candidate
     from silva.grow.table import Table
     from silva.grow.tree_search import TreeSearch
@@ -75,6 +78,9 @@ class ModelTreeClassifier(ClassifierMixin, TreeEstimator):  # type: ignore[misc]
     rounds : int, default=2
         Number of searches per class: the first by least squares of 0 and 1, the others by working responses of the best
         tree so far.
+    class_weight : dict, "balanced" or None, default=None
+        Factors of the weights of rows by class; ``balanced`` gives all classes the same weight in total. Probabilities
+        are then those of the weighted classes, not of the shares in the data.
     generations : int, default=10000
         Largest number of generations of a search.
     n_iter_no_change : int or "auto", default="auto"
@@ -140,6 +146,7 @@ class ModelTreeClassifier(ClassifierMixin, TreeEstimator):  # type: ignore[misc]
         max_terms_per_leaf: int | None = None,
         penalty: float = 1.0,
         rounds: int = 2,
+        class_weight: dict[Any, float] | Literal["balanced"] | None = None,
         generations: int = 10_000,
         n_iter_no_change: int | Literal["auto"] = "auto",
         search: TreeSearch | None = None,
@@ -158,6 +165,7 @@ class ModelTreeClassifier(ClassifierMixin, TreeEstimator):  # type: ignore[misc]
         self.max_terms_per_leaf = max_terms_per_leaf
         self.penalty = penalty
         self.rounds = rounds
+        self.class_weight = class_weight
         self.generations = generations
         self.n_iter_no_change = n_iter_no_change
         self.search = search
@@ -192,28 +200,16 @@ class ModelTreeClassifier(ClassifierMixin, TreeEstimator):  # type: ignore[misc]
         searching = self._searching()
         home = array_gpu(X)
         X, y, sample_weight = (on_host(array) for array in (X, y, sample_weight))
-        self.classes_, codes = self._classes(y)
-        columns, target, weight = training_data(self, X, codes, sample_weight)
+        self.classes_, codes = classes_of(self, y)
+        columns, target, weight = training_data(self, X, codes, class_weights(self.class_weight, y, sample_weight))
         order, weight, _ = in_order(columns.X, target, weight)
-        columns, target = columns.taken(order), target[order]
-        seeds = check_random_state(self.random_state)
-        n_trees = 1 if len(self.classes_) == 2 else len(self.classes_)
-        shares = Shares(self.time_limit, n_trees * self.rounds, started)
         with (
             keeping_interrupts() as interrupts,
             one_blas_thread(),
             watching((), self.verbose) as callbacks,
         ):
-            found = []
-            for tree in range(n_trees):
-                own = (target == (1 if n_trees == 1 else tree)).astype(np.float64)
-                seed = seeds.randint(2**31 - 1)
-                given = Circumstances(seed, home=home, callbacks=callbacks, interrupts=interrupts)
-                rounds = self.rounds if 0 < own.sum() < len(own) else 1
-                found.append(best_tree(searching, columns.ordered_by(own, weight), own, weight, given, rounds, shares))
-                shares.n_left = (n_trees - tree - 1) * self.rounds
-            self._keep(_side_by_side(found, target, weight), weight)
-            self.interrupted_ = interrupts.have_come or any(one.growth.result.interrupted for one in found)
+            given = Circumstances(0, started, home, callbacks=callbacks, interrupts=interrupts)
+            self._grow(searching, columns.taken(order), target[order], weight, given)
         return self
 
     def predict(self, X: Rows) -> Array:
@@ -258,23 +254,39 @@ class ModelTreeClassifier(ClassifierMixin, TreeEstimator):  # type: ignore[misc]
     def _searching(self) -> ModelTreeRegressor:
         """Check the parameters, and return what searches are made with."""
         check_ranges(self, ROUNDS)
-        names = set(self.get_params(deep=False)) - {"rounds"}
+        names = set(self.get_params(deep=False)) - {"rounds", "class_weight"}
         model = ModelTreeRegressor(**{name: getattr(self, name) for name in names}, noise="uniform")
         check_parameters(model)
         return model
 
-    def _classes(self, y: Any) -> tuple[Array, Doubles]:
-        """Class labels, and the place of each row's among them."""
-        if y is None:
-            raise ValueError("This ModelTreeClassifier estimator requires y to be passed, but the target y is None")
-        labels = column_or_1d(y, warn=True)
-        assert_all_finite(labels, input_name="y")
-        check_classification_targets(labels)
-        classes, codes = np.unique(labels, return_inverse=True)
-        return classes, codes.astype(np.float64)
+    def _grow(
+        self,
+        searching: ModelTreeRegressor,
+        columns: TrainingColumns,
+        target: Doubles,
+        weight: Doubles,
+        given: Circumstances,
+        reader: Any = None,
+    ) -> None:
+        """Grow the trees on rows whose `target` is a place in `classes_`; `reader` is the estimator that read them."""
+        seeds = check_random_state(self.random_state)
+        n_trees = 1 if len(self.classes_) == 2 else len(self.classes_)
+        shares = Shares(self.time_limit, n_trees * self.rounds, given.started)
+        found = []
+        for tree in range(n_trees):
+            own = (target == (1 if n_trees == 1 else tree)).astype(np.float64)
+            circumstances = replace(given, seed=seeds.randint(2**31 - 1), started=time.perf_counter())
+            rounds, ordered = self.rounds if 0 < own.sum() < len(own) else 1, columns.ordered_by(own, weight)
+            found.append(best_tree(searching, ordered, own, weight, circumstances, rounds, shares))
+            shares.n_left = (n_trees - tree - 1) * self.rounds
+        self._keep(_side_by_side(found, target, weight), weight, self if reader is None else reader)
+        self.interrupted_ = given.interrupts.have_come or any(one.growth.result.interrupted for one in found)
 
-    def _keep(self, found: list[Candidate], weight: Doubles) -> None:
+    def _keep(self, found: list[Candidate], weight: Doubles, reader: Any) -> None:
         """Set the fitted attributes."""
+        for name in ("n_features_in_", "feature_names_in_"):
+            if hasattr(reader, name):
+                setattr(self, name, getattr(reader, name))
         names = getattr(self, "feature_names_in_", None)
         meaning = {
             "feature_names": None if names is None else tuple(str(name) for name in names),
@@ -288,10 +300,7 @@ class ModelTreeClassifier(ClassifierMixin, TreeEstimator):  # type: ignore[misc]
                 np.arange(len(grown)),
                 np.ones(len(grown)),
                 base_score=np.zeros(len(grown)),
-                link="logistic" if len(self.classes_) == 2 else "softmax",
-                prediction="argmax",
-                classes=(self.classes_,),
-                is_estimator=True,
+                **meaning_of(self.classes_),
             )
         )
         self.leaves_, self.leaf_summary_ = leaf_table(grown, self.forest_.ensemble)
@@ -299,7 +308,35 @@ class ModelTreeClassifier(ClassifierMixin, TreeEstimator):  # type: ignore[misc]
         self.leaf_summary_["share"] = np.array([model.share for tree in grown for model in tree.models])
         self.ridges_ = np.array([one.ridge for one in found])
         self.n_leaves_ = self.forest_.n_leaves
-        self._importances: Doubles = np.mean([feature_importances(tree, 1.0)[0] for tree in grown], axis=0)
+        importances = [feature_importances(tree, 1.0) for tree in grown]
+        self._importances: Doubles = np.mean([shares for shares, _ in importances], axis=0)
+        self._explained = float(np.sqrt(np.mean([explained**2 for _, explained in importances])))
+
+
+def classes_of(estimator: Any, y: Any) -> tuple[Array, Doubles]:
+    """Class labels, and the place of each row's among them."""
+    if y is None:
+        name = type(estimator).__name__
+        raise ValueError(f"This {name} estimator requires y to be passed, but the target y is None")
+    labels = column_or_1d(y, warn=True)
+    assert_all_finite(labels, input_name="y")
+    check_classification_targets(labels)
+    classes, codes = np.unique(labels, return_inverse=True)
+    return classes, codes.astype(np.float64)
+
+
+def class_weights(class_weight: Any, y: Any, sample_weight: Any) -> Any:
+    """Weights of rows, those of their classes included."""
+    if class_weight is None:
+        return sample_weight
+    of_classes = compute_sample_weight(class_weight, y)
+    return of_classes if sample_weight is None else np.asarray(sample_weight, np.float64) * of_classes
+
+
+def meaning_of(classes: Array) -> dict[str, Any]:
+    """Fields of a forest of log-odds of these classes."""
+    link = "logistic" if len(classes) == 2 else "softmax"
+    return {"link": link, "prediction": "argmax", "classes": (classes,), "is_estimator": True}
 
 
 def _side_by_side(found: list[Candidate], target: Doubles, weight: Doubles) -> list[Candidate]:

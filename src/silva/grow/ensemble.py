@@ -1,66 +1,47 @@
-"""Several model trees in one forest."""
+"""Several model trees in one forest: regression."""
 
 from __future__ import annotations
 
-import time
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from sklearn.base import RegressorMixin, clone
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from silva.device import array_gpu, on_host, parse_device
-from silva.forest import Forest
-from silva.grow.boosting import Course, TreeSequence, boosted
-from silva.grow.checks import ENSEMBLE_RANGES, check_choice, check_parameters, check_ranges, check_time_limit
+from silva.device import array_gpu, on_host
+from silva.grow.boosting import TreeSequence
 from silva.grow.data.reading import routed, training_data
 from silva.grow.data.repeats import in_order, repetitions
-from silva.grow.estimator import ModelTreeRegressor, TreeEstimator
-from silva.grow.merging import merged
+from silva.grow.ensemble_base import BOOSTED, TreeEnsembleEstimator
+from silva.grow.estimator import ModelTreeRegressor
+from silva.grow.losses import SquaredLoss
 from silva.grow.search.blas import one_blas_thread
 from silva.grow.search.fitting import fit_tree
-from silva.grow.search.growing import Circumstances
 from silva.grow.search.interrupts import keeping_interrupts
 from silva.grow.tree.intervals import MOST_LEFT_OUT, around, of_all_trees, quadratic_mean, usable_errors
-from silva.parallel import n_threads
 
-MEMBERS: dict[str, dict[str, Any]] = {
-    "mean": {"penalty": 0.5, "smoothing": "auto"},
-    "boosting": {
-        "penalty": 0.1, "max_leaves": 8, "noise": "uniform", "clip": "leaf",
-        "population_size": 16, "generations": 20,
-    },
-}  # fmt: skip
+MEMBERS: dict[str, dict[str, Any]] = {"mean": {"penalty": 0.5, "smoothing": "auto"}, "boosting": BOOSTED}
 """What the trees of an ensemble are grown with by default."""
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+WHOLE = {"penalty": 1.0, "max_leaves": 64, "noise": "any", "clip": "target"}
+"""What differs in a tree that a boosted sequence begins with."""
 
+if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from silva.grow.data.columns import TrainingColumns
-    from silva.grow.search.interrupts import Interrupts
-    from silva.typing import Doubles, Int32s, Int64s, Rows
+    from silva.grow.losses import SequenceLoss
+    from silva.grow.search.growing import Circumstances
+    from silva.typing import Doubles, Int32s, Rows
 
 
-@dataclass(frozen=True, eq=False)
-class _Draw:
-    """Seed of a sequence, rows that it is grown on, and those that it does not see."""
-
-    seed: int
-    seen: Int32s
-    unseen: Int32s
-
-
-class ModelTreeEnsembleRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
+class ModelTreeEnsembleRegressor(RegressorMixin, TreeEnsembleEstimator):  # type: ignore[misc]
     """Several model trees in one forest: the mean of large trees, or sums of small ones.
 
     ``method="mean"`` grows each tree on a part of the rows with another seed. ``method="boosting"`` grows a sequence of
     small trees on each part. Each tree fits what the previous ones leave of y (Friedman 2001), until the rows that the
-    sequence has not seen are predicted no better. The forest is the mean of the sequences.
+    sequence has not seen are predicted no better. If one larger tree predicts these rows better, the sequence begins
+    with it, and may end with it. The forest is the mean of the sequences.
 
     Parameters
     ----------
@@ -90,8 +71,8 @@ class ModelTreeEnsembleRegressor(RegressorMixin, TreeEstimator):  # type: ignore
     Attributes
     ----------
     forest_ : Forest
-        The trees, each with the weight 1 / n_estimators (times `learning_rate`). It can be predicted, saved and
-        explained like any forest.
+        The trees, each with the weight 1 / n_estimators (times `learning_rate`, except for a tree that a sequence
+        begins with). It can be predicted, saved and explained like any forest.
     estimators_ : list of ModelTreeRegressor
         The trees, each fitted on its rows, with equations, tables and history. Boosted trees predict what was left of
         y.
@@ -169,18 +150,19 @@ class ModelTreeEnsembleRegressor(RegressorMixin, TreeEstimator):  # type: ignore
         DeviceError
             If a GPU is required and cannot be used, or fails.
         """
-        member = self._member()
+        member = self._member().set_params(callbacks=None)
         home = array_gpu(X)
         X, y, sample_weight = (on_host(array) for array in (X, y, sample_weight))
         columns, target, weight = training_data(self, X, y, sample_weight)
         order, weight, copies = in_order(columns.X, target, weight)
         columns, target = columns.taken(order), target[order]
-        draws = self._samples(repetitions(columns.X, target) if copies > 1 else np.arange(len(order)))
+        rows = repetitions(columns.X, target) if copies > 1 else np.arange(len(order))
+        draws = self._samples(rows, np.zeros(len(order), np.int64))
         with keeping_interrupts() as interrupts, one_blas_thread():
             sequences = self._grown(member, (columns, target, weight), draws, home, interrupts)
             self.interrupted_ = interrupts.have_come
         self.samples_ = [order[draw.seen] for draw in draws]
-        self._keep(sequences)
+        self._join(sequences)
         self._scores = self._out_of_bag(sequences, columns.as_rows(), target, [draw.unseen for draw in draws])
         return self
 
@@ -218,20 +200,25 @@ class ModelTreeEnsembleRegressor(RegressorMixin, TreeEstimator):  # type: ignore
         errors = quadratic_mean(self._errors(np.asarray(on_host(self.apply(X)))))
         return around(np.asarray(on_host(self.predict(X))), errors, self._scores, coverage)
 
-    def _keep(self, sequences: list[TreeSequence]) -> None:
-        """Set the trees and their forest."""
-        self.estimators_ = [tree for sequence in sequences for tree in sequence.trees]
-        self.sequence_ = np.repeat(np.arange(len(sequences)), [len(sequence.trees) for sequence in sequences])
-        n_trees, share = len(self.estimators_), 1 / len(sequences)
-        self.forest_ = Forest(
-            merged(
-                [tree.forest_.ensemble for tree in self.estimators_],
-                np.zeros(n_trees, int),
-                np.array([share * sequences[number].rate for number in self.sequence_]),
-                base_score=np.array([np.mean([sequence.start for sequence in sequences])]),
-            )
-        )
-        self.n_leaves_ = self.forest_.n_leaves
+    def _members(self) -> dict[str, ModelTreeRegressor]:
+        return {method: ModelTreeRegressor(**parameters) for method, parameters in MEMBERS.items()}
+
+    def _loss(self, target: Doubles) -> SequenceLoss:
+        return SquaredLoss.of(target)
+
+    def _alone(
+        self,
+        member: ModelTreeRegressor,
+        columns: TrainingColumns,
+        target: Doubles,
+        weight: Doubles,
+        given: Circumstances,
+    ) -> TreeSequence:
+        member._keep(fit_tree(member, columns, target, weight, given), self)
+        return TreeSequence(np.zeros(1), member)
+
+    def _whole(self, member: ModelTreeRegressor, seconds: float | None, *data: Any) -> TreeSequence:
+        return self._alone(clone(member).set_params(**WHOLE, time_limit=seconds), *data)
 
     def _errors(self, leaves: Int32s) -> Doubles:
         """Errors of the leaves that rows reach: the root mean square over the trees of each sequence."""
@@ -253,7 +240,7 @@ class ModelTreeEnsembleRegressor(RegressorMixin, TreeEstimator):  # type: ignore
         at = np.flatnonzero(chosen.any(axis=1))
         at = at[:: -(-len(at) // MOST_LEFT_OUT) or 1]
         chosen, rows = chosen[at], rows[at]
-        predictions = np.column_stack([sequence.predict(rows, self.n_jobs) for sequence in sequences])
+        predictions = np.column_stack([sequence.margins(rows, self.n_jobs) for sequence in sequences])
         errors = self._errors(self.forest_.predict(rows, "leaf", device="cpu", n_jobs=self.n_jobs))
         n_unseen = np.maximum(chosen.sum(axis=1), 1)
         middle = (predictions * chosen).sum(axis=1) / n_unseen
@@ -261,89 +248,3 @@ class ModelTreeEnsembleRegressor(RegressorMixin, TreeEstimator):  # type: ignore
         apart = (predictions - middle[:, None]) / width[:, None]
         scores: Doubles = np.sort(of_all_trees(np.abs(target[at] - middle) / width, apart, chosen))
         return scores
-
-    def apply(self, X: Rows) -> Int32s:
-        """Index of the leaf that each row reaches in each tree: int32, (n_rows, n_trees)."""
-        leaves: Int32s = routed(self, X, "leaf")
-        return leaves
-
-    @property
-    def feature_importances_(self) -> Doubles:
-        """Mean of the importances of the trees: float64, (n_features,); boosted ones by the squares they explain."""
-        check_is_fitted(self)
-        shares = np.array([tree.feature_importances_ for tree in self.estimators_])
-        squares = np.ones(len(shares))
-        if self.method == "boosting":
-            explained = np.array([tree._explained for tree in self.estimators_])
-            squares = (explained / (explained.max() or 1.0)) ** 2
-        importances: Doubles = squares @ shares / (squares.sum() or 1.0)
-        return importances
-
-    @property
-    def categorical_features(self) -> Sequence[int | str] | None:
-        """Those of `estimator`."""
-        return None if self.estimator is None else self.estimator.categorical_features
-
-    @property
-    def device(self) -> str:
-        """That of `estimator`."""
-        return "auto" if self.estimator is None else self.estimator.device
-
-    def _member(self) -> ModelTreeRegressor:
-        """Check the parameters, and return what a tree is grown with."""
-        if self.estimator is not None and not isinstance(self.estimator, ModelTreeRegressor):
-            raise TypeError(f"estimator is a {type(self.estimator).__name__}, expected a ModelTreeRegressor or None")
-        check_ranges(self, ENSEMBLE_RANGES)
-        check_time_limit(self.time_limit)
-        check_choice(self, "method", MEMBERS)
-        member = ModelTreeRegressor(**MEMBERS[self.method]) if self.estimator is None else clone(self.estimator)
-        check_parameters(member)
-        return member
-
-    def _samples(self, row: Int64s) -> list[_Draw]:
-        """Draw the rows of each sequence; copies of a `row` that it sees are not among those that it has not seen."""
-        random = check_random_state(self.random_state)
-        n_rows, draws = len(row), []
-        for _ in range(self.n_estimators):
-            seed = int(random.randint(2**31 - 1))
-            seen = np.sort(random.permutation(n_rows)[: max(1, round(self.max_samples * n_rows))]).astype(np.int32)
-            draws.append(_Draw(seed, seen, np.flatnonzero(~np.isin(row, row[seen])).astype(np.int32)))
-        return draws
-
-    def _grown(
-        self,
-        member: ModelTreeRegressor,
-        data: tuple[TrainingColumns, Doubles, Doubles],
-        draws: list[_Draw],
-        home: int | None,
-        interrupts: Interrupts,
-    ) -> list[TreeSequence]:
-        """Grow the sequences, as many beside each other as there are threads."""
-        began, n_together = time.perf_counter(), min(n_threads(self.n_jobs), len(draws))
-        if parse_device(member.device)[0] in {"cuda", "all"} or home is not None:
-            n_together = 1
-        member.set_params(n_jobs=self.n_jobs if n_together == 1 else 1, callbacks=None, verbose=False)
-
-        def fitted(number: int) -> TreeSequence:
-            draw = draws[number]
-            seconds = self._share(time.perf_counter() - began, len(draws) - number, n_together)
-            given = Circumstances(draw.seed, home=home, callbacks=[lambda _: interrupts.have_come])
-            if self.method == "boosting":
-                course = Course(member, self.learning_rate, self.max_trees, seconds, interrupts, self)
-                return boosted(course, *data, draw.seen, draw.unseen, given)
-            columns, target, weight = data
-            tree: ModelTreeRegressor = clone(member).set_params(random_state=draw.seed, time_limit=seconds)
-            seen = columns.taken(draw.seen), target[draw.seen], weight[draw.seen]
-            tree._keep(fit_tree(tree, *seen, given), self)
-            return TreeSequence([tree])
-
-        if n_together == 1:
-            return [fitted(number) for number in range(len(draws))]
-        with ThreadPoolExecutor(n_together) as pool:
-            return list(pool.map(fitted, range(len(draws))))
-
-    def _share(self, elapsed: float, n_left: int, n_together: int) -> float | None:
-        """Seconds for one of the trees that are left."""
-        if self.time_limit is None:
-            return None
-        return max((self.time_limit - elapsed) * min(1.0, n_together / n_left), 1e-3)

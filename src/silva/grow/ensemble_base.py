@@ -1,0 +1,206 @@
+"""What ensembles of model trees of both kinds do: draw rows, grow on each draw, join the forests."""
+
+from __future__ import annotations
+
+import time
+from abc import abstractmethod
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from silva.device import parse_device
+from silva.forest import Forest
+from silva.grow.boosting import Course, TreeSequence, boosted
+from silva.grow.checks import ENSEMBLE_RANGES, check_choice, check_parameters, check_ranges, check_time_limit
+from silva.grow.data.reading import routed
+from silva.grow.estimator import ModelTreeRegressor, TreeEstimator
+from silva.grow.merging import merged
+from silva.grow.search.growing import Circumstances
+from silva.parallel import n_threads
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from silva.grow.data.columns import TrainingColumns
+    from silva.grow.losses import SequenceLoss
+    from silva.grow.search.interrupts import Interrupts
+    from silva.typing import Doubles, Int32s, Int64s, Rows
+
+BOOSTED: dict[str, Any] = {
+    "penalty": 0.1, "max_leaves": 8, "noise": "uniform", "clip": "leaf",
+    "population_size": 16, "generations": 20,
+}  # fmt: skip
+"""What the trees of a sequence are grown with by default."""
+
+Data = tuple["TrainingColumns", "Doubles", "Doubles"]
+"""Columns, target and weights of rows."""
+
+
+@dataclass(frozen=True, eq=False)
+class Draw:
+    """Seed of a sequence, rows that it is grown on, and those that it does not see."""
+
+    seed: int
+    seen: Int32s
+    unseen: Int32s
+
+
+class TreeEnsembleEstimator(TreeEstimator):
+    """Ensembles of model trees; their parameters are those of `ModelTreeEnsembleRegressor`."""
+
+    estimator: Any
+    n_estimators: int
+    max_samples: float
+    method: str
+    learning_rate: float
+    max_trees: int
+    time_limit: float | None
+    n_jobs: int | None
+    random_state: Any
+
+    @abstractmethod
+    def _members(self) -> dict[str, Any]:
+        """Return what the trees of each method are by default."""
+
+    @abstractmethod
+    def _loss(self, target: Doubles) -> SequenceLoss:
+        """Return what a sequence reduces."""
+
+    @abstractmethod
+    def _alone(
+        self, member: Any, columns: TrainingColumns, target: Doubles, weight: Doubles, given: Circumstances
+    ) -> TreeSequence:
+        """Grow one tree on rows, as its estimator does."""
+
+    @abstractmethod
+    def _whole(
+        self,
+        member: ModelTreeRegressor,
+        seconds: float | None,
+        columns: TrainingColumns,
+        target: Doubles,
+        weight: Doubles,
+        given: Circumstances,
+    ) -> TreeSequence:
+        """Grow a tree that a boosted sequence may begin with, by a brief search."""
+
+    def apply(self, X: Rows) -> Int32s:
+        """Index of the leaf that each row reaches in each tree: int32, (n_rows, n_trees)."""
+        leaves: Int32s = routed(self, X, "leaf")
+        return leaves
+
+    @property
+    def feature_importances_(self) -> Doubles:
+        """Mean of the importances of the trees: float64, (n_features,); boosted ones by the squares they explain."""
+        check_is_fitted(self)
+        shares = np.array([tree.feature_importances_ for tree in self.estimators_])
+        squares = np.ones(len(shares))
+        if self.method == "boosting":
+            explained = np.array([tree._explained for tree in self.estimators_])
+            squares = (explained / (explained.max() or 1.0)) ** 2
+        importances: Doubles = squares @ shares / (squares.sum() or 1.0)
+        return importances
+
+    @property
+    def categorical_features(self) -> Sequence[int | str] | None:
+        """Those of `estimator`."""
+        return None if self.estimator is None else self.estimator.categorical_features
+
+    @property
+    def device(self) -> str:
+        """That of `estimator`."""
+        return "auto" if self.estimator is None else self.estimator.device
+
+    def _member(self) -> Any:
+        """Check the parameters, and return what a tree is grown with."""
+        check_ranges(self, ENSEMBLE_RANGES)
+        check_time_limit(self.time_limit)
+        members = self._members()
+        check_choice(self, "method", members)
+        default = members[self.method]
+        if self.estimator is not None and not isinstance(self.estimator, type(default)):
+            given, expected = type(self.estimator).__name__, type(default).__name__
+            raise TypeError(f"estimator is a {given}, expected a {expected} or None")
+        member = default if self.estimator is None else clone(self.estimator)
+        if isinstance(member, ModelTreeRegressor):
+            check_parameters(member)
+        return member
+
+    def _samples(self, row: Int64s, group: Int64s) -> list[Draw]:
+        """Draw the rows of each sequence; copies of a `row` that it sees are not among those that it has not seen.
+
+        The same part of every `group` is drawn, at least one row.
+        """
+        random = check_random_state(self.random_state)
+        draws = []
+        for _ in range(self.n_estimators):
+            seed = int(random.randint(2**31 - 1))
+            shuffled = random.permutation(len(row))
+            parts = [shuffled[group[shuffled] == one] for one in np.unique(group)]
+            seen = np.concatenate([part[: max(1, round(self.max_samples * len(part)))] for part in parts])
+            seen = np.sort(seen).astype(np.int32)
+            draws.append(Draw(seed, seen, np.flatnonzero(~np.isin(row, row[seen])).astype(np.int32)))
+        return draws
+
+    def _grown(
+        self, member: Any, data: Data, draws: list[Draw], home: int | None, interrupts: Interrupts
+    ) -> list[TreeSequence]:
+        """Grow the sequences, as many beside each other as there are threads."""
+        began, n_together = time.perf_counter(), min(n_threads(self.n_jobs), len(draws))
+        if parse_device(member.device)[0] in {"cuda", "all"} or home is not None:
+            n_together = 1
+        member.set_params(n_jobs=self.n_jobs if n_together == 1 else 1, verbose=False)
+        columns, target, weight = data
+
+        def fitted(number: int) -> TreeSequence:
+            draw = draws[number]
+            seconds = self._share(time.perf_counter() - began, len(draws) - number, n_together)
+            given = Circumstances(draw.seed, home=home, callbacks=[lambda _: interrupts.have_come])
+            if self.method == "boosting":
+                loss = self._loss(target)
+                course = Course(
+                    member,
+                    loss,
+                    self.learning_rate,
+                    self.max_trees,
+                    seconds,
+                    interrupts,
+                    self,
+                    partial(self._whole, member),
+                )
+                return boosted(course, *data, draw.seen, draw.unseen, given)
+            tree = clone(member).set_params(random_state=draw.seed, time_limit=seconds)
+            return self._alone(tree, columns.taken(draw.seen), target[draw.seen], weight[draw.seen], given)
+
+        if n_together == 1:
+            return [fitted(number) for number in range(len(draws))]
+        with ThreadPoolExecutor(n_together) as pool:
+            return list(pool.map(fitted, range(len(draws))))
+
+    def _share(self, elapsed: float, n_left: int, n_together: int) -> float | None:
+        """Seconds for one of the trees that are left."""
+        if self.time_limit is None:
+            return None
+        return max((self.time_limit - elapsed) * min(1.0, n_together / n_left), 1e-3)
+
+    def _join(self, sequences: list[TreeSequence], **meaning: Any) -> None:
+        """Set the trees and their forest, the mean of the sequences; `meaning` are further fields of it."""
+        self.estimators_ = [tree for sequence in sequences for tree in sequence.estimators]
+        self.sequence_ = np.repeat(np.arange(len(sequences)), [len(sequence.estimators) for sequence in sequences])
+        share = 1 / len(sequences)
+        self.forest_ = Forest(
+            merged(
+                [tree.forest_.ensemble for tree in self.estimators_],
+                np.concatenate([sequence.outputs for sequence in sequences]),
+                share * np.concatenate([sequence.weights for sequence in sequences]),
+                base_score=np.mean([sequence.start for sequence in sequences], axis=0),
+                **meaning,
+            )
+        )
+        self.n_leaves_ = self.forest_.n_leaves

@@ -1,0 +1,237 @@
+"""ModelTreeEnsembleClassifier: means of trees of classes, and boosted sequences, one forest of log-odds."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+pytest.importorskip("sklearn")
+
+from sklearn.metrics import log_loss
+
+import silva
+from silva.grow import boosting
+from tests.grow.engines import interrupt_before
+
+TREE = silva.ModelTreeClassifier(n_iter_no_change=10, n_jobs=1)
+SMALL = silva.ModelTreeRegressor(max_leaves=4, generations=3, population_size=8, noise="uniform", clip="leaf")
+
+
+def mean(X, y, weight=None, **parameters):
+    defaults = {"n_estimators": 3, "n_jobs": 1}
+    return silva.ModelTreeEnsembleClassifier(TREE, **{**defaults, **parameters}).fit(X, y, weight)
+
+
+def boosted(X, y, weight=None, **parameters):
+    defaults = {"method": "boosting", "n_estimators": 2, "max_trees": 20, "learning_rate": 0.3, "n_jobs": 1}
+    return silva.ModelTreeEnsembleClassifier(SMALL, **{**defaults, **parameters}).fit(X, y, weight)
+
+
+FITS = {"mean": mean, "boosting": boosted}
+
+
+def two(n_rows, seed=0):
+    """Two classes, whose log-odds are smooth; and their probabilities."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-2, 2, (n_rows, 3))
+    p = 1 / (1 + np.exp(-3 * np.sin(2 * X[:, 0]) - X[:, 1]))
+    return X, np.where(rng.random(n_rows) < p, "yes", "no"), p
+
+
+def three(n_rows, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-2, 2, (n_rows, 3))
+    margins = np.column_stack([3 * np.sin(2 * X[:, 0]), 2 * X[:, 1], np.zeros(n_rows)])
+    return X, np.array(["a", "b", "c"])[np.argmax(margins + rng.gumbel(size=margins.shape), axis=1)]
+
+
+@pytest.fixture(scope="module", params=[(kind, classes) for kind in FITS for classes in (2, 3)], ids=str)
+def fitted(request):
+    kind, classes = request.param
+    X, y = two(400)[:2] if classes == 2 else three(400)
+    return FITS[kind](X, y), X, y
+
+
+def test_margins_are_means_of_sums_of_the_trees(fitted):
+    """Added up by hand, and turned into probabilities by the definitions."""
+    model, X, y = fitted
+    n_outputs = 1 if len(model.classes_) == 2 else 3
+    rate = 0.3 if model.method == "boosting" else 1.0
+    n_sequences = model.n_estimators
+    margins = np.zeros((len(X), n_outputs))
+    for number in range(n_sequences):
+        trees = [tree for tree, own in zip(model.estimators_, model.sequence_, strict=True) if own == number]
+        if model.method == "mean":
+            margins += trees[0].decision_function(X).reshape(len(X), -1) / n_sequences
+            continue
+        whole = isinstance(trees[0], silva.ModelTreeClassifier)
+        own = y[model.samples_[number]]
+        shares = np.array([np.mean(own == name) for name in model.classes_])
+        start = np.log(shares) if n_outputs == 3 else np.log(shares[1:] / shares[:1])
+        start = trees[0].decision_function(X).reshape(len(X), -1) if whole else start
+        steps = np.array([tree.predict(X) for tree in trees[whole:]])
+        steps = steps.reshape(-1, n_outputs, len(X)).sum(axis=0).T
+        margins += (start + rate * steps) / n_sequences
+    np.testing.assert_allclose(model.decision_function(X).reshape(len(X), -1), margins, rtol=1e-9, atol=1e-9)
+    both = np.column_stack([np.zeros(len(X)), margins]) if n_outputs == 1 else margins
+    p = np.exp(both) / np.exp(both).sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(model.predict_proba(X), p, rtol=1e-7, atol=1e-9)
+    np.testing.assert_array_equal(model.predict(X), model.classes_[np.argmax(model.predict_proba(X), axis=1)])
+
+
+def test_explanations_add_up(fitted):
+    model, X, _ = fitted
+    explainer = silva.Explainer(model, dtype="float64")
+    values = np.asarray(explainer.shap_values(X[:20]))
+    total = explainer.expected_value + values.sum(axis=1)
+    np.testing.assert_allclose(total, model.decision_function(X[:20]), rtol=1e-9, atol=1e-9)
+    assert model.feature_importances_.sum() == pytest.approx(1)
+
+
+def test_saved_and_written_like_other_forests(fitted, tmp_path):
+    model, X, _ = fitted
+    model.forest_.save(tmp_path / "forest.silva")
+    np.testing.assert_array_equal(silva.load(tmp_path / "forest.silva").predict(X), model.predict(X))
+    np.testing.assert_array_equal(silva.load(model).predict(X, "probability"), model.predict_proba(X))
+    assert "leaf 0" in silva.export_text(model)
+
+
+def test_a_mean_of_trees_has_less_log_loss_than_one():
+    X, y, _ = two(250)
+    new, labels, _ = two(3000, seed=1)
+    several = mean(X, y, n_estimators=8).predict_proba(new)
+    assert log_loss(labels, several) < log_loss(labels, TREE.fit(X, y).predict_proba(new)) - 0.02
+
+
+def test_many_small_trees_follow_what_one_does_not():
+    X, y, _ = two(1600)
+    new, labels, p = two(3000, seed=1)
+    one = silva.ModelTreeClassifier(max_leaves=2, n_iter_no_change=10, n_jobs=1).fit(X, y)
+    several = log_loss(labels, boosted(X, y, n_estimators=4, max_trees=60).predict_proba(new))
+    assert log_loss(labels, p) < several < log_loss(labels, one.predict_proba(new)) - 0.05
+
+
+def test_probabilities_are_calibrated():
+    """A tenth of the rows after the other has as many of the class as predicted, within four standard errors."""
+    X, y, _ = two(1600)
+    new, labels, _ = two(6000, seed=1)
+    p = boosted(X, y, max_trees=60).predict_proba(new)[:, 1]
+    for rows in np.array_split(np.argsort(p), 10):
+        expected, seen = p[rows].mean(), np.mean(labels[rows] == "yes")
+        assert abs(seen - expected) < 0.03 + 4 * np.sqrt(expected * (1 - expected) / len(rows))
+
+
+def test_a_sequence_ends_where_the_log_loss_of_unseen_rows_is_least(monkeypatch):
+    """Found again from the trees of a run that never stops."""
+    X, y, _ = two(300)
+    stopped = boosted(X, y, n_estimators=1, max_trees=40)
+    monkeypatch.setattr(boosting, "PATIENCE", 10**6)
+    kept = boosted(X, y, n_estimators=1, max_trees=40)
+    unseen = np.setdiff1d(np.arange(300), kept.samples_[0])
+    first, *steps = kept.estimators_
+    assert isinstance(first, silva.ModelTreeClassifier)
+    margin = first.decision_function(X[unseen])
+    losses = [log_loss(y[unseen] == "yes", 1 / (1 + np.exp(-margin)))]
+    for tree in steps:
+        margin += 0.3 * tree.predict(X[unseen])
+        losses.append(log_loss(y[unseen] == "yes", 1 / (1 + np.exp(-margin))))
+    assert np.argmin(losses) == len(losses) - 1
+    assert len(stopped.estimators_) <= len(kept.estimators_) < 41
+
+
+@pytest.mark.parametrize("kind", FITS)
+def test_rare_classes_are_in_every_sample(kind):
+    X, y, _ = two(200)
+    y = y.astype(object)
+    y[[3, 77]] = "rare"
+    model = FITS[kind](X, y, n_estimators=2, max_trees=5)
+    assert all((y[rows] == "rare").any() for rows in model.samples_)
+    assert model.predict_proba(X).shape == (200, 3)
+    np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1)
+
+
+@pytest.mark.parametrize("kind", FITS)
+def test_one_class(kind):
+    X, _, _ = two(40)
+    model = FITS[kind](X, np.full(40, "only"), max_trees=3)
+    np.testing.assert_array_equal(model.predict(X), "only")
+    np.testing.assert_array_equal(model.predict_proba(X), np.ones((40, 1)))
+
+
+@pytest.mark.parametrize("kind", FITS)
+def test_a_class_without_weight_is_hardly_predicted(kind):
+    X, y = three(150)
+    model = FITS[kind](X, y, (y != "b").astype(float), max_trees=3)
+    assert model.predict_proba(X)[:, 1].max() < 0.02
+
+
+@pytest.mark.parametrize("kind", FITS)
+def test_class_weights_are_weights_of_rows(kind):
+    X, y, _ = two(200)
+    by_class = FITS[kind](X, y, class_weight={"yes": 3.0, "no": 1.0}, max_trees=5)
+    by_row = FITS[kind](X, y, np.where(y == "yes", 3.0, 1.0), max_trees=5)
+    np.testing.assert_array_equal(by_class.predict_proba(X), by_row.predict_proba(X))
+
+
+def test_class_weights_of_one_tree():
+    X, y, _ = two(200)
+    y[:120] = "no"
+    balanced = silva.ModelTreeClassifier(class_weight="balanced", n_iter_no_change=10).fit(X, y)
+    n_yes = (y == "yes").sum()
+    by_row = TREE.fit(X, y, np.where(y == "yes", 100 / n_yes, 100 / (200 - n_yes)))
+    np.testing.assert_array_equal(balanced.predict_proba(X), by_row.predict_proba(X))
+
+
+@pytest.mark.parametrize("kind", FITS)
+def test_the_same_trees_for_any_number_of_threads_and_order_of_rows(kind):
+    X, y, _ = two(150)
+    few = {"n_estimators": 2, "max_trees": 4}
+    one = FITS[kind](X, y, **few).predict_proba(X)
+    np.testing.assert_array_equal(FITS[kind](X, y, n_jobs=2, **few).predict_proba(X), one)
+    np.testing.assert_array_equal(FITS[kind](X[::-1], y[::-1], **few).predict_proba(X), one)
+
+
+@pytest.mark.parametrize("kind", FITS)
+def test_categories_and_missing_values(kind):
+    X, _, _ = two(300)
+    rng = np.random.default_rng(5)
+    frame = pd.DataFrame({"x": X[:, 0], "kind": rng.choice(list("abcd"), 300), "z": X[:, 1]})
+    y = (frame["kind"].isin(["a", "c"]).to_numpy()) ^ (rng.random(300) < 0.05)
+    frame.loc[::7, "x"] = np.nan
+    frame.loc[::11, "kind"] = None
+    model = FITS[kind](frame, y, max_trees=10)
+    assert np.mean(model.predict(frame) == y) > 0.85
+    np.testing.assert_array_equal(silva.load(model).predict(frame), model.predict(frame))
+
+
+def test_an_interrupt_keeps_the_trees_so_far(monkeypatch):
+    X, y, _ = two(100)
+    interrupt_before(monkeypatch, boosting, 3)
+    model = boosted(X, y, max_samples=1.0)
+    assert model.interrupted_
+    assert np.bincount(model.sequence_).tolist() == [3, 1]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "error", "message"),
+    [
+        ({"method": "stacking"}, ValueError, "method is 'stacking', expected one of mean, boosting"),
+        ({"estimator": SMALL}, TypeError, "estimator is a ModelTreeRegressor, expected a ModelTreeClassifier or None"),
+        (
+            {"estimator": TREE, "method": "boosting"},
+            TypeError,
+            "estimator is a ModelTreeClassifier, expected a ModelTreeRegressor or None",
+        ),
+        ({"n_estimators": 0}, ValueError, "n_estimators is 0, expected at least 1"),
+        ({"class_weight": "even"}, ValueError, "class_weight"),
+    ],
+)
+def test_wrong_parameters(parameters, error, message):
+    with pytest.raises(error, match=message):
+        silva.ModelTreeEnsembleClassifier(**parameters).fit(*two(20)[:2])
+
+
+def test_ensembles_show_themselves_in_notebooks(fitted):
+    model, _, _ = fitted
+    page = model._repr_html_()
+    assert f"{model.forest_.n_trees} trees, {model.n_leaves_} leaves)" in page
+    assert "The first of the trees" in page
