@@ -28,17 +28,27 @@ def classifier(seed=0, spread=30.0, **link):
     return dataclasses.replace(forest, leaf_value=forest.ensemble.leaf_value * spread, **{"link": "logistic"} | link)
 
 
-def by_pairs(forest, X, background, weight, response, slope=1.0):
+@functools.cache
+def values_of_pairs():
+    """Values of each of 12 rows against each of 70, of leaves that `spread` multiplies: (70, 12, 6)."""
+    forest = classifier(spread=1.0)
+    X, background, _ = rows_of(forest, n_background=70)
+    return np.stack([interventional.values_by_pair(forest, X, row[None])[..., 0] for row in background])
+
+
+def by_pairs(forest, X, background, weight, response, spread=30.0, slope=1.0):
     """Mean over background rows of the values against one row, times the ratio of the differences."""
     weight = np.ones(len(background)) if weight is None else weight
     a, c = (slope * evaluate.margins(forest, rows)[:, 0] for rows in (X, background))
-    total = np.zeros(X.shape)
-    for row, margin, share in zip(background, c, weight / weight.sum(), strict=True):
-        values = slope * interventional.values_by_pair(forest, X, row[None])[..., 0]
-        with np.errstate(invalid="ignore"):
-            ratio = np.where(a == margin, 0, (response(a) - response(margin)) / (a - margin))
-        total += share * ratio[:, None] * values
-    return total
+    values = slope * spread * values_of_pairs()[: len(background)]
+    with np.errstate(invalid="ignore"):
+        ratio = np.where(a == c[:, None], 0, (response(a) - response(c[:, None])) / (a - c[:, None]))
+    return np.tensordot(weight / weight.sum(), ratio[..., None] * values, 1)
+
+
+def margins_by_pairs(background, weight, spread):
+    """The same of the margin itself."""
+    return np.tensordot(weight / weight.sum(), spread * values_of_pairs()[: len(background)], 1)
 
 
 def rows_of(forest, n_rows=12, n_background=40):
@@ -57,7 +67,7 @@ def test_probabilities_are_the_mean_over_pairs(dtype, table_bytes, spread, slope
     )
     found = explainer.shap_values(X)
     assert found.dtype == dtype
-    exact = by_pairs(forest, X, background, weight, interventional.sigmoid, slope)
+    exact = by_pairs(forest, X, background, weight, interventional.sigmoid, spread, slope)
     np.testing.assert_allclose(found, exact, atol=1e-6)
     margins = slope * evaluate.margins(forest, X)[:, 0]
     np.testing.assert_allclose(found.sum(axis=1) + explainer.expected_value, interventional.sigmoid(margins), atol=1e-6)
@@ -70,8 +80,8 @@ def test_losses_are_the_mean_over_pairs(spread):
     y = np.arange(len(X)) % 2
     explainer = Explainer(forest, background, output="log_loss", background_weight=weight, dtype="float64")
     found = explainer.shap_values(X, y=y)
-    exact = by_pairs(forest, X, background, weight, lambda m: np.logaddexp(0, m))
-    exact -= y[:, None] * interventional.values_by_pair(forest, X, background, weight)[..., 0]
+    exact = by_pairs(forest, X, background, weight, lambda m: np.logaddexp(0, m), spread)
+    exact -= y[:, None] * margins_by_pairs(background, weight, spread)
     np.testing.assert_allclose(found, exact, atol=1e-6)
     loss = interventional.log_loss(evaluate.margins(forest, X), y)[:, 0]
     np.testing.assert_allclose(found.sum(axis=1) + explainer.expected_value[y], loss, atol=1e-6)
@@ -90,11 +100,11 @@ def test_margins_too_far_apart_for_one_factorisation(output, n_background):
         expected = explainer.expected_value
         margins = evaluate.margins(forest, X)[:, 0]
         np.testing.assert_allclose(found.sum(axis=1) + expected, response(margins), atol=1e-6)
-        np.testing.assert_allclose(found, by_pairs(forest, X, background, weight, response), atol=1e-6)
+        np.testing.assert_allclose(found, by_pairs(forest, X, background, weight, response, 5000.0), atol=1e-6)
         return
     found = explainer.shap_values(X, y=y)
-    exact = by_pairs(forest, X, background, weight, lambda m: np.logaddexp(0, m))
-    exact -= y[:, None] * interventional.values_by_pair(forest, X, background, weight)[..., 0]
+    exact = by_pairs(forest, X, background, weight, lambda m: np.logaddexp(0, m), 5000.0)
+    exact -= y[:, None] * margins_by_pairs(background, weight, 5000.0)
     np.testing.assert_allclose(found, exact, atol=1e-6 * np.abs(exact).max())
 
 

@@ -75,9 +75,18 @@ struct RowLanes {
       const Vector group = place >> 4, rest = place & 15;
       for (int i = 0; i < split.n_groups; ++i) byte |= look_up(words + 4 * i, rest) & Vector(group == splat(Code(i)));
     } else {
-      for (int lane = 0; lane < kLanes; ++lane) byte[lane] = Code(words[place[lane] >> 2] >> 8 * (place[lane] & 3));
+      byte = look_up_each(words, place);
     }
     return Vector((byte & bit) != Vector{});
+  }
+
+  // Of many groups, lane by lane: a function of its own, or it would be compiled, unrolled, at every call of `right`.
+  [[gnu::noinline]] static Vector look_up_each(const uint32_t* words, Vector place) {
+    Code byte[kLanes];
+    for (int lane = 0; lane < kLanes; ++lane) byte[lane] = Code(words[place[lane] >> 2] >> 8 * (place[lane] & 3));
+    Vector result;
+    __builtin_memcpy(&result, byte, sizeof result);
+    return result;
   }
 
   template <int V, bool Missing, bool Classes>
