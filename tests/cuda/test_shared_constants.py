@@ -10,7 +10,7 @@ import pytest
 import silva
 from silva.cuda import encoder
 from silva.evaluate.cuda import few_rows
-from silva.explain.cuda import leaf_games, responses, small_forests, table_blocks, tables
+from silva.explain.cuda import leaf_games, quadrature, responses, table_launches, tables
 
 NATIVE = Path(silva.__file__).parent / "native"
 
@@ -23,7 +23,7 @@ NATIVE = Path(silva.__file__).parent / "native"
         (encoder, "MOST_STEPS", "common/cuda/encode.cuh", "MOST_STEPS"),
         (few_rows, "SUMMED_TREES", "evaluate/cuda/walk_few.cu", "SUMMED_TREES"),
         (few_rows, "MOST_THREADS", "evaluate/cuda/walk_few.cu", "MOST_THREADS"),
-        (small_forests, "WARP", "explain/cuda/explain_small.cu", "WARP"),
+        (quadrature, "WARP", "explain/cuda/explain_small.cu", "WARP"),
         (tables, "KEY_THREADS", "explain/cuda/tables/find_keys.cu", "THREADS"),
         (tables, "KEY_ROWS", "explain/cuda/tables/find_keys.cu", "ROWS"),
         (leaf_games, "COUNT_THREADS", "explain/cuda/tables/count_states.cu", "THREADS"),
@@ -33,8 +33,8 @@ NATIVE = Path(silva.__file__).parent / "native"
         (tables, "BUILD_THREADS", "explain/cuda/tables/points.cuh", "THREADS"),
         (responses, "THREADS", "explain/cuda/weigh_parts.cu", "THREADS"),
         (responses, "MOST_PARTS", "explain/cuda/weigh_parts.cu", "MOST_PARTS"),
-        (table_blocks, "PAIR_GROUP", "explain/cuda/tables/add_pairs.cu", "GROUP"),
-        (small_forests, "MOST_WARPS", "explain/cuda/explain_small.cu", "MOST_WARPS"),
+        (table_launches, "PAIR_GROUP", "explain/cuda/tables/add_pairs.cu", "GROUP"),
+        (quadrature, "MOST_WARPS", "explain/cuda/explain_small.cu", "MOST_WARPS"),
     ],
 )
 def test_the_kernels_have_the_same_number(module, ours, source, theirs):
