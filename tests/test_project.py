@@ -26,7 +26,7 @@ def test_links_lead_to_files(page):
 
 def test_the_version_stands_in_one_place():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    assert project["dynamic"] == ["version"]
+    assert project["dynamic"] == ["version", "urls"]
     assert f"version: {silva.__version__}" in (ROOT / "CITATION.cff").read_text()
 
 
