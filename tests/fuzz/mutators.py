@@ -93,7 +93,7 @@ def _change_somewhere(rng, holder):
     """Go down to a random container, deep ones as likely as high ones, and change an entry."""
     parent, key = holder, 0
     if not holder:  # all of it was removed
-        holder.append(pick(rng, OTHERS))
+        holder.append(copy.deepcopy(pick(rng, OTHERS)))
     while isinstance(parent[key], dict | list) and len(parent[key]) and rng.random() < 0.9:
         parent = parent[key]
         key = pick(rng, list(parent) if isinstance(parent, dict) else range(len(parent)))
@@ -115,7 +115,7 @@ def _cut_columns(rng, parent):
 
 
 def _replace(rng, parent, key):
-    parent[key] = pick(rng, (*INTEGERS, *HUGE, *FLOATS, *TEXTS, *OTHERS))
+    parent[key] = copy.deepcopy(pick(rng, (*INTEGERS, *HUGE, *FLOATS, *TEXTS, *OTHERS)))
 
 
 def _replace_alike(rng, parent, key):
