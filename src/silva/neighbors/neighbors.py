@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -887,9 +888,9 @@ def _leaf_weights(index: LeafIndex) -> Doubles:
     """Weight of the rows that each leaf was given."""
     weight = index.weight()
     assert weight is not None
-    total = np.zeros(index.forest.n_leaves)
-    for tree in range(index.forest.n_trees):
-        total += np.bincount(index.positions[:, tree], weight[:, tree], index.forest.n_leaves)
+    total = np.empty(index.forest.n_leaves)
+    for tree, (first, end) in enumerate(pairwise(index.forest.leaf_offsets.tolist())):
+        total[first:end] = np.bincount(index.positions[:, tree] - first, weight[:, tree], end - first)
     return total
 
 

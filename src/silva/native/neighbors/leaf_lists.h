@@ -72,6 +72,7 @@ class Distribution {
   // weighted: leaves weigh as their trees do, else as their rows.
   Distribution(const Mixture& mixture, bool weighted) : mixture_(mixture), weighted_(weighted) {
     parts_.reserve(mixture.share.size());
+    while (int64_t(mixture.targets.size()) >> shift_ >= kBuckets) ++shift_;
   }
 
   // False where no leaf that the row reaches has training rows.
@@ -79,6 +80,7 @@ class Distribution {
     parts_.clear();
     total_ = 0;
     double trees = 0;
+    fetch(leaves);
     for (size_t tree = 0; tree < mixture_.share.size(); ++tree) {
       const int32_t leaf = leaves[tree];
       const std::span<const int32_t> rows = mixture_.lists.of(leaf);
@@ -89,7 +91,10 @@ class Distribution {
       trees += weighted_ ? share : share * mass;
     }
     // In units of rows: all together weigh as much as the rows of the leaves, as quantile-forest has it.
-    for (Part& part : parts_) part.factor *= total_ / trees;
+    size_t n_rows = 0;
+    for (Part& part : parts_) part.factor *= total_ / trees, n_rows += part.rows.size();
+    is_bucketed_ = n_rows <= kFewRows * parts_.size();
+    if (is_bucketed_) fill_buckets();
     return !parts_.empty();
   }
 
@@ -135,15 +140,49 @@ class Distribution {
     return std::lower_bound(rows.begin() + low, rows.begin() + high, rank) - rows.begin();
   }
 
+  // The lists of a row's leaves lie anywhere in memory: asks for all of them before the first is read.
+  void fetch(const int32_t* leaves) const {
+    const LeafLists& lists = mixture_.lists;
+    for (size_t tree = 0; tree < mixture_.share.size(); ++tree) __builtin_prefetch(&lists.offsets[leaves[tree]]);
+    for (size_t tree = 0; tree < mixture_.share.size(); ++tree) {
+      const size_t first = size_t(lists.offsets[leaves[tree]]), end = size_t(lists.offsets[leaves[tree] + 1]);
+      if (first == end) continue;
+      __builtin_prefetch(&lists.rows[first]);
+      if (mixture_.mass.empty()) continue;
+      __builtin_prefetch(&mixture_.mass[first]);
+      __builtin_prefetch(&mixture_.mass[end - 1]);
+    }
+  }
+
+  // Weights up to the ends of equal ranges of ranks: few rows are cheaper to add up than to search for.
+  void fill_buckets() {
+    std::fill(std::begin(reached_), std::end(reached_), 0.0);
+    for (const Part& part : parts_) {
+      const double* mass = mixture_.mass.empty() ? nullptr : &mixture_.mass[size_t(mixture_.lists.offsets[part.leaf])];
+      for (size_t i = 0; i < part.rows.size(); ++i)
+        reached_[part.rows[i] >> shift_] += part.factor * (mass ? mass[i] - (i ? mass[i - 1] : 0.0) : 1.0);
+    }
+    for (int bucket = 1; bucket < kBuckets; ++bucket) reached_[bucket] += reached_[bucket - 1];
+  }
+
   // The first rank up to which the weight is more than this, -1 where there is none. Leaves the parts' `low` at it.
   int64_t first_beyond(double wanted) {
-    int64_t low = 0, high = int64_t(mixture_.targets.size());
-    const int64_t end = high;
+    const int64_t end = int64_t(mixture_.targets.size());
+    int64_t low = 0, high = end;
+    if (is_bucketed_) {
+      const int64_t bucket = std::upper_bound(std::begin(reached_), std::end(reached_), wanted) - std::begin(reached_);
+      low = std::min(bucket << shift_, end), high = std::min((bucket + 1) << shift_, end);
+    }
     double settled = 0;  // weight of the parts whose rows within the interval are known to be none
     open_.clear();
     for (Part& part : parts_) {
-      part.low = 0, part.high = int64_t(part.rows.size());
-      open_.push_back(&part);
+      const int64_t size = int64_t(part.rows.size());
+      part.low = low == 0 ? 0 : count_below(part.rows, 0, size, low);
+      part.high = high == end ? size : count_below(part.rows, part.low, size, high);
+      if (part.low < part.high)
+        open_.push_back(&part);
+      else
+        settled += part.factor * mixture_.mass_of(part.leaf, part.low);
     }
     while (low < high) {
       const int64_t middle = low + (high - low) / 2;
@@ -184,8 +223,13 @@ class Distribution {
     return row;
   }
 
+  static constexpr int kBuckets = 256;
+  static constexpr size_t kFewRows = 64;  // of a leaf, in the mean
+
   const Mixture& mixture_;
-  bool weighted_;
+  bool weighted_, is_bucketed_ = false;
+  int shift_ = 0;
+  double reached_[kBuckets];
   std::vector<Part> parts_;
   std::vector<Part*> open_;
   double total_ = 0;
