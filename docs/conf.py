@@ -44,6 +44,7 @@ autosummary_context = {
         "Forest": "predict, predictor, encoder, mapper, tune, with_means, with_covers, save, output_names, "
         "trees_to_dataframe",
         "Explainer": "",
+        "Neighbors": "",
         "ModelTreeRegressor": f"{_GROWN}, predict_interval",
         "ModelTreeClassifier": f"{_GROWN}, predict_proba, decision_function",
         "ModelTreeEnsembleClassifier": "fit, predict, predict_proba, decision_function, feature_importances_",
