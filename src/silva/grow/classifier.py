@@ -118,7 +118,7 @@ class ModelTreeClassifier(ClassifierMixin, TreeEstimator):  # type: ignore[misc]
     Notes
     -----
     The size of a tree and the ridge of its leaves minimise a sum: the deviance of rows that are left out of their
-    leaf's fit, to first order, plus 2 ln n per split (more for a set of many categories), plus 2 ln p for each split
+    leaf's fit, to first order, plus 2 ln m per split among m places (at least ln n), plus 2 ln p for each split
     and term chosen among p columns. A single leaf with all columns, or as many as `max_terms_per_leaf` allows, is among
     the candidates.
 

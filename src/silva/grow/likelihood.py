@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from silva.evaluate.links import expit
+from silva.grow.class_splits import FittedLeaves, proposed_splits, split_price, with_split
 from silva.grow.logistic import LogisticRows, fit_logistic_leaf
 from silva.grow.search.growing import grow
 from silva.grow.tree.assembly import assembled
-from silva.grow.tree.pruning import Prices, levels_of_splits, strongest
+from silva.grow.tree.pruning import levels_of_splits, strongest
 from silva.grow.tree.refit import Design, rows_by_node
-from silva.grow.tree_search import search_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 RIDGES = (0.1, 1.0, 10.0, 100.0)
 """Penalties that are tried; the likelihood of rows that are left out decides."""
+
+TRIED = 4
+"""Splits whose leaves are fitted in turn."""
 
 CERTAIN = 0.02
 """Probabilities are kept so far from 0 and 1 in working responses: a row that is far off would outweigh all others."""
@@ -135,6 +138,7 @@ def best_tree(
             _candidate(_as_leaf(growth, model.max_terms_per_leaf), y, weight, model),
         ]
         best = min([*found, *([best] if best else [])], key=lambda candidate: candidate.cost)
+        best = _split_further(best, y, weight, model, shares, time.perf_counter() - searched)
         shares.end(searched)
         p = np.clip(expit(best.margin), CERTAIN, 1 - CERTAIN)
         variance = p * (1 - p)
@@ -142,6 +146,32 @@ def best_tree(
         given = dataclasses.replace(given, started=time.perf_counter(), population=growth.population())
     assert best is not None
     return best
+
+
+def _split_further(
+    best: Candidate, y: Doubles, weight: Doubles, model: Any, shares: Shares, seconds: float
+) -> Candidate:
+    """Split the leaves where the likelihood has the scores change most, as long as that pays and there is time.
+
+    `seconds` is what two candidates took.
+    """
+    while len(best.models) < model.max_leaves and ((left := shares.next()) is None or left > TRIED / 2 * seconds):
+        growth, order = best.growth, best.growth.order
+        leaves = FittedLeaves(growth, best.reached, best.margin[order], best.ridge)
+        found = [
+            _candidate(_with_tree(growth, with_split(growth.result.best, split)), y, weight, model)
+            for split in proposed_splits(leaves, y[order], weight[order], model, TRIED)
+        ]
+        better = min([best, *found], key=lambda candidate: candidate.cost)
+        if better is best:
+            break
+        best = better
+    return best
+
+
+def _with_tree(growth: Growth, tree: dict[str, Any]) -> Growth:
+    """Put another tree on the same rows."""
+    return dataclasses.replace(growth, result=dataclasses.replace(growth.result, best=tree))
 
 
 def _as_leaf(growth: Growth, max_terms: int | None) -> Growth:
@@ -165,7 +195,7 @@ def _as_leaf(growth: Growth, max_terms: int | None) -> Growth:
         "model": model,
         "fitness": tree["fitness"],
     }
-    return dataclasses.replace(growth, result=dataclasses.replace(growth.result, best=leaf))
+    return _with_tree(growth, leaf)
 
 
 def _candidate(growth: Growth, y: Doubles, weight: Doubles, model: Any) -> Candidate:
@@ -173,7 +203,7 @@ def _candidate(growth: Growth, y: Doubles, weight: Doubles, model: Any) -> Candi
     tree = growth.result.best
     rows = logistic_rows(growth, y, weight)
     reached = rows_by_node(tree, growth.rows)
-    price = _price_of_choice(growth, reached, Prices(model.penalty, search_of(model).test_weight, len(y)))
+    price = _price_of_choice(growth, reached, model.penalty)
     fits = _fitted(tree, rows, reached, RIDGES)
     best = int(np.argmin([cost for _, _, cost in fits]))
     models, margin, cost = fits[best]
@@ -182,19 +212,20 @@ def _candidate(growth: Growth, y: Doubles, weight: Doubles, model: Any) -> Candi
     return Candidate(growth, models, reached, RIDGES[best], cost + price, as_given)
 
 
-def _price_of_choice(growth: Growth, reached: list[Int32s], prices: Prices) -> float:
+def _price_of_choice(growth: Growth, reached: list[Int32s], penalty: float) -> float:
     """Price what choosing splits and terms takes from rows that are left out of the fit, though not of the choice.
 
-    A place costs what BIC has for it, one column of p twice ln p (the risk inflation of Foster and George 1994,
-    https://doi.org/10.1214/aos/1176325766); a leaf that has all columns has chosen nothing.
+    One choice of m costs twice ln m (the risk inflation of Foster and George 1994,
+    https://doi.org/10.1214/aos/1176325766): a place among all of a column in the node, so that a split by two
+    categories costs less than a threshold; a column of p; a leaf that has all columns has chosen no terms.
     """
     tree = growth.result.best
     levels = levels_of_splits(tree, growth.rows, growth.columns, reached)
-    used = tree["model"].reshape(len(tree["feature"]), -1).astype(bool) & (tree["feature"] < 0)[:, None]
+    used = tree["model"].reshape(len(tree["feature"]), -1).astype(bool)[tree["feature"] < 0]
     n_columns = int((growth.rows.column >= 0).sum())
-    n_chosen = len(levels) + (int(used.sum()) if levels or used.sum() < n_columns else 0)
-    places = sum(prices.split(n_levels) for n_levels in levels.values())
-    return places + 2 * prices.penalty * math.log(max(n_columns, 1)) * n_chosen
+    n_chosen = len(levels) + sum(int(own.sum()) for own in used if own.sum() < n_columns)
+    places = sum(split_price(growth.rows, tree["feature"][v], n, reached[v]) for v, n in levels.items())
+    return 2 * penalty * (places + math.log(max(n_columns, 1)) * n_chosen)
 
 
 def logistic_rows(growth: Growth, y: Doubles, weight: Doubles, offset: Doubles | None = None) -> LogisticRows:
