@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import dataclasses
 import math
 import re
@@ -240,6 +241,63 @@ def test_c(forest, tmp_path):
     rows = rows_of(forest)
     library = compile_c(silva.export_c(forest, "evaluate"), tmp_path)
     check(call_c(library.evaluate, code_columns(forest, rows)), forest, rows)
+
+
+EXPLAINED = {
+    "LightGBM, categories": lambda: of_lightgbm(),
+    "XGBoost": of_xgboost,
+    "weights": lambda: random_forest(3, dataclasses.replace(RANDOM, n_outputs=2)),
+    "categories by code": lambda: random_forest(5, dataclasses.replace(RANDOM, categorical=True)),
+    "splits without cover": lambda: without_cover(random_forest(4, RANDOM)),
+    "stumps": lambda: stumps(5),
+    "deep": lambda: full_forest(1, 2, 9, 4, "float64"),
+}
+
+
+def without_cover(forest):
+    """Some splits that no training row reached, and sides that none took."""
+    cover, ensemble = np.array(forest.ensemble.cover), forest.ensemble
+    for tree in range(ensemble.n_trees):
+        root = int(ensemble.tree_offsets[tree])
+        for node in np.flatnonzero(ensemble.feature[root : ensemble.tree_offsets[tree + 1]] >= 0)[1:3] + root:
+            cover[node] = 0
+    return dataclasses.replace(forest, cover=cover)
+
+
+@pytest.mark.skipif(COMPILER is None, reason="no compiler")
+@pytest.mark.parametrize("made", EXPLAINED)
+def test_explainers_in_c(made, tmp_path):
+    forest = settled(EXPLAINED[made]())
+    rows = rows_of(forest)
+    explainer = silva.Explainer(forest, dtype="float64", algorithm="quadrature")
+    for output in range(forest.n_outputs):
+        (tmp_path / str(output)).mkdir()
+        library = compile_c(silva.export_c(explainer, f"explain{output}", output), tmp_path / str(output))
+        function = getattr(library, f"explain{output}")
+        phi = np.zeros(forest.n_features)
+        pointer = ctypes.POINTER(ctypes.c_double)
+        function.restype, function.argtypes = ctypes.c_double, [pointer, pointer]
+        matrix = np.ascontiguousarray(code_columns(forest, rows), np.float64)
+        expected = explainer.shap_values(rows).reshape(len(rows), forest.n_features, -1)[:, :, output]
+        found = np.empty_like(expected)
+        for row, values in zip(matrix, found, strict=True):
+            base = function(row.ctypes.data_as(pointer), phi.ctypes.data_as(pointer))
+            values[:] = phi
+        assert base == np.atleast_1d(explainer.expected_value)[output]
+        scale = np.abs(forest.ensemble.tree_weight).sum() * max(np.abs(forest.ensemble.leaf_value).max(), 1e-300)
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12 * scale)
+
+
+def test_explainers_that_c_does_not_compute():
+    forest = full_forest(0, 3, 2, 4, "float64")
+    X = np.zeros((3, 4))
+    for explainer, what in (
+        (silva.Explainer(forest, X), "a background"),
+        (silva.Explainer(forest, groups={"a": [0, 1]}), "groups"),
+        (silva.Explainer(with_models(forest, 1)), "linear leaves"),
+    ):
+        with pytest.raises(NotImplementedError, match=f"explainers with {what} are not written as code"):
+            silva.export_c(explainer)
 
 
 SHEET = {

@@ -69,6 +69,20 @@ def test_c_has_no_text_of_the_model_outside_comments(flags, tmp_path):
 
 
 @pytest.mark.skipif(COMPILER is None, reason="no compiler")
+def test_c_of_explainers_has_no_text_of_the_model_outside_comments(tmp_path):
+    forest, flags = named(NAMES), C_FLAGS[0]
+    expected = preprocess(silva.export_c(silva.Explainer(named(plain_names(len(NAMES)))), "explain"), flags)
+    for name in (*SPLICES, *COMMENT_ENDS, *CODE):
+        source = silva.export_c(silva.Explainer(dataclasses.replace(forest, source=name)), "explain")
+        assert source.isascii()
+        assert preprocess(source, flags) == expected
+    (tmp_path / "model.c").write_text(source)
+    subprocess.run(["gcc", *flags, "-x", "c", "-shared", "-fPIC", "model.c", "-o", "m.so"], cwd=tmp_path, check=True)
+    symbols = subprocess.run(["nm", "-D", "--defined-only", "m.so"], cwd=tmp_path, capture_output=True, check=True)
+    assert [line.split()[-1] for line in symbols.stdout.decode().splitlines()] == ["explain"]
+
+
+@pytest.mark.skipif(COMPILER is None, reason="no compiler")
 @pytest.mark.parametrize("name", SPLICES_BEFORE_CODE)
 def test_c_of_a_file_of_xgboost(name, tmp_path):
     """As an attacker would do it: names in a model file that somebody loads and exports."""

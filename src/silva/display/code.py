@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from silva.display.explainer_code import explainer_source
 from silva.display.languages import (
     C_SOURCE,
     C_SUFFIX,
@@ -20,6 +21,7 @@ from silva.display.languages import (
 )
 from silva.ensemble import MISSING, NUMBER
 from silva.escapes import comment, python_literal
+from silva.explain import Explainer
 from silva.facts import feature_names
 from silva.loading import load
 
@@ -118,36 +120,41 @@ def export_python(model: object, name: str = "predict", output: int = 0) -> str:
 
 
 def export_c(model: object, name: str = "predict", output: int = 0) -> str:
-    """Write a model as the source of a C function of a row.
+    """Write a model, or an explainer, as the source of a C function of a row.
 
     Parameters
     ----------
     model, output
-        As for `export_sql`.
+        As for `export_sql`, or an `Explainer` of margins without background and groups.
     name : str
         Of the function ``double name(const double *x)``; x holds the features in their order, categories as their
-        positions in `Forest.categories`, NAN where one is missing.
+        positions in `Forest.categories`, NAN where one is missing. For an explainer it is ``double name(const double
+        *x, double *phi)``, which writes the SHAP value of each feature to phi and returns the expected value.
 
     Returns
     -------
     str
         The function returns the bits of the margin in float64, as `export_sql`, where the compiler fuses no products
-        with sums; exp may differ in the last bit.
+        with sums; exp may differ in the last bit. Values are those of ``Explainer(dtype="float64")`` up to rounding.
 
     Raises
     ------
     ValueError, NotImplementedError
         As for `export_sql`, and if the function cannot have the name: words of C, what <math.h> and compilers declare,
-        names without small letters or with an underscore in front.
+        names without small letters or with an underscore in front. For explainers with a background, groups or
+        another output than the margin, and for linear leaves.
     """
-    forest = load(model).ensemble
+    forest = model.game.forest if isinstance(model, Explainer) else load(model).ensemble
     is_macro = name.startswith("_") or name.upper() == name
     _check_name(name, is_macro or name in C_WORDS or C_SUFFIX.sub("", name) in C_WORDS)
     writer = _Writer(forest, Language([f"x[{i}]" for i in range(forest.n_features)]), output, has_codes=True)
     listed = "\n".join(f'   x[{feature}]: "{comment(one)}"' for feature, one in enumerate(feature_names(forest)))
-    return C_SOURCE.format(
-        name=name, what=_what(forest), columns=listed, statements=writer.statements("  double ", ";")
-    )
+    about = {"name": name, "what": _what(forest), "columns": listed}
+    if isinstance(model, Explainer):
+        _refuse_game(model)
+        expected = float(np.atleast_1d(model.expected_value)[output])
+        return explainer_source(forest, output, expected, writer.numbers(), writer.tests(), about)
+    return C_SOURCE.format(**about, statements=writer.statements("  double ", ";"))
 
 
 def export_excel(model: object, cells: Sequence[str] | None = None, output: int = 0) -> str:
@@ -247,6 +254,25 @@ class _Writer:
         indent = " " * (len(begin) - len(begin.lstrip()))
         lines = [f"{begin}total = {base}", *(f"{indent}total += {tree}" for tree in trees)]
         return "\n".join(f"{line}{end}" for line in [*lines, f"{indent}return {self._response('total')}"])
+
+    def numbers(self) -> Iterator[tuple[int, float, bool]]:
+        """List splits that compare a number, where only NaN is missing: threshold, and whether missing ones go left."""
+        forest = self._forest
+        for node in np.flatnonzero(forest.feature >= 0).tolist():
+            if self._is_number(node):
+                yield node, _effective(forest, forest.threshold[node]), bool(forest.default_left[node])
+
+    def tests(self) -> Iterator[tuple[int, str]]:
+        """List the tests of the other splits, whether a row goes left."""
+        for node in np.flatnonzero(self._forest.feature >= 0).tolist():
+            if not self._is_number(node):
+                yield node, self._test(node)
+
+    def _is_number(self, node: int) -> bool:
+        forest = self._forest
+        is_set = forest.is_categorical and forest.category_set[node] >= 0
+        is_plain = math.isnan(forest.missing) and self._table(int(forest.feature[node])) is None
+        return is_plain and not is_set and math.isfinite(forest.threshold[node])
 
     def _summands(self) -> Iterator[str]:
         forest = self._forest
@@ -424,6 +450,19 @@ def _refuse(forest: TreeEnsemble, output: int) -> None:
         what = f"the link {forest.link!r}"
     if what:
         raise NotImplementedError(f"forests with {what} are not written as code; predict with silva")
+
+
+def _refuse_game(explainer: Explainer) -> None:
+    """Refuse explainers whose values the C function does not compute."""
+    game = explainer.game
+    for what, is_so in (
+        ("a background", game.has_background),
+        ("groups", bool(game.players.groups)),
+        (f"output={explainer.settings.output!r}", explainer.settings.output != "margin"),
+        ("linear leaves", game.forest.has_linear_leaves),
+    ):
+        if is_so:
+            raise NotImplementedError(f"explainers with {what} are not written as code; explain with silva")
 
 
 def _refuse_levels(forest: TreeEnsemble, dialect: SqlDialect, output: int) -> None:
