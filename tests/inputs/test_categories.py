@@ -43,6 +43,21 @@ class TestCategories:
         rows = as_rows(X, categories(LETTERS, source=source))
         np.testing.assert_array_equal(rows[:, 0], [2, 0, NAN, NAN, 1])
 
+    @pytest.mark.parametrize("n_before", [0, 1000])
+    def test_codes_of_a_polars_categorical_are_in_the_order_of_the_process(self, n_before):
+        table = np.array([f"{word} of {n_before}" for word in ("alder", "beech", "cedar")])
+        alder, beech, cedar = table.tolist()
+        others = [f"{i} others of {n_before}" for i in range(n_before)]
+        before = pl.Series([cedar, *others, beech], dtype=pl.Categorical)
+        values = [None, alder, cedar, None, beech, alder, "unseen"]
+        series = pl.Series("a", values, dtype=pl.Categorical)
+        physical = dict(zip(values, series.to_physical().to_list(), strict=True))
+        assert physical[cedar] == before.to_physical()[0] < physical[beech] < physical[alder]
+        expected = np.array([NAN, 0, 2, NAN, 1, 0, NAN])
+        for rows in (slice(None), slice(1, 3), slice(3, 4), slice(0, 0)):
+            X = pl.DataFrame({"a": series[rows]})
+            np.testing.assert_array_equal(as_rows(X, categories(table))[:, 0], expected[rows])
+
     def test_text_is_translated_by_value(self, frame):
         X = frame({"a": pa.array(["z", "x", None, "new", "y"])})
         np.testing.assert_array_equal(as_rows(X, categories(LETTERS))[:, 0], [2, 0, NAN, NAN, 1])

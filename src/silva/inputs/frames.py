@@ -167,7 +167,9 @@ def _polars_column(series: PolarsSeries, polars: ModuleType) -> Column:
 
 
 def _polars_coded(series: PolarsSeries, polars: ModuleType) -> Column:
-    """Values and their positions. An Enum has codes of its own; those of a Categorical depend on the whole process."""
+    """Values and their positions; an Enum has codes of its own."""
+    if series.dtype == polars.Categorical:
+        return _polars_categorical(series, polars)
     if series.dtype == polars.Enum:
         codes, values = series.to_physical(), series.dtype.categories
     else:
@@ -177,6 +179,23 @@ def _polars_coded(series: PolarsSeries, polars: ModuleType) -> Column:
         codes = text.replace_strict(values, positions, default=None, return_dtype=polars.Int64)
     codes = codes.cast(polars.Int64).fill_null(-1).to_numpy()
     return Coded(codes, values.to_list(), is_categorical=series.dtype == polars.Enum)
+
+
+def _polars_categorical(series: PolarsSeries, polars: ModuleType) -> Column:
+    """Read a Categorical, whose codes are the process's, in no order: each value is that of a row that has its code."""
+    physical = series.to_physical()
+    codes = physical.fill_null(0).to_numpy()
+    present = physical.is_not_null().to_numpy()
+    if codes.max(initial=0) > 2 * len(codes):
+        codes = np.unique(codes, return_inverse=True)[1]
+    rows = np.flatnonzero(present)
+    row_of = np.full(int(codes.max(initial=0)) + 1, -1)
+    row_of[codes[rows]] = rows
+    used = np.flatnonzero(row_of >= 0)
+    place = np.zeros(len(row_of), np.int64)
+    place[used] = np.arange(len(used))
+    values = series.gather(row_of[used]).cast(polars.String)
+    return Coded(np.where(present, place[codes], -1), values.to_list(), is_categorical=False)
 
 
 # --- pyarrow ---
