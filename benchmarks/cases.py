@@ -231,6 +231,17 @@ GROUPS = {
             for target in (Target("speed-up", 20, "scikit-learn"),)
         )
     ),
+    "importance": Group(
+        tuple(
+            Case(f"{model.library}: {model}", "importance", ("silva", "scikit-learn"), model, 20_000, 2, target)
+            for model, bound in (
+                (Model("xgboost", "adult with categories", rounds=100, depth=8, learning_rate=0.1), 20),
+                (Model("catboost", "adult with categories", rounds=100, depth=6, learning_rate=0.1), None),
+                (CALIFORNIA_HISTOGRAMS, None),
+            )
+            for target in (Target("speed-up", bound, "scikit-learn") if bound else None,)
+        )
+    ),
     "reports": Group(
         tuple(
             Case(f"{what} of {CALIFORNIA_8}", what, ("silva",), CALIFORNIA_8, n_rows, 2, target, reading)

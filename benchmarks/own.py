@@ -132,6 +132,14 @@ def dependence(work: Work) -> Call:
     return lambda: grid().average[0]
 
 
+def importance(work: Work) -> Call:
+    """From rows of a frame to scores, five shuffles a feature."""
+    import silva
+
+    shuffle = partial(silva.permutation_importance, silva.load(work.estimator), work.rows, work.target)
+    return lambda: shuffle(random_state=0, n_jobs=work.n_threads).importances
+
+
 def report(work: Work) -> Call:
     """The report of a forest that is loaded; the count of files is what can be compared."""
     import silva

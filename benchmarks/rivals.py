@@ -131,6 +131,12 @@ def _scikit_learn_dependence(work: Work) -> Call:
     return lambda: grid()["average"][0]
 
 
+def _scikit_learn_importance(work: Work) -> Call:
+    from sklearn.inspection import permutation_importance
+
+    return lambda: permutation_importance(work.estimator, work.rows, work.target, random_state=0).importances
+
+
 def _scikit_learn_margin(work: Work) -> Call:
     work.model.set_params(n_jobs=work.n_threads)
     return partial(work.model.predict, work.rows)
@@ -216,6 +222,7 @@ RIVALS = {
             "background memory": own.background_memory,
             "prepare": own.prepare,
             "partial dependence": own.dependence,
+            "importance": own.importance,
             "report": own.report,
             "size of the report": own.report_size,
             "load Booster": partial(own.load, ""),
@@ -267,6 +274,7 @@ RIVALS = {
             "margin": _scikit_learn_margin,
             "row": _scikit_learn_margin,
             "partial dependence": _scikit_learn_dependence,
+            "importance": _scikit_learn_importance,
             "import": partial(_import, "sklearn"),
         },
     ),

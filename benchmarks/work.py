@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from benchmarks.data import CACHE, read, rows_of
 from benchmarks.models import trained
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    import numpy as np
     import pandas
     from numpy.typing import NDArray
 
@@ -36,6 +37,23 @@ class Work:
     @cached_property
     def rows(self) -> NDArray[np.float32] | pandas.DataFrame:
         return rows_of(self.case.model.data, self.case.n_rows)
+
+    @cached_property
+    def target(self) -> NDArray[Any]:
+        """What the rows' predictions are scored by."""
+        target = read(self.case.model.data).target
+        return target[np.arange(self.case.n_rows) % len(target)]
+
+    @cached_property
+    def estimator(self) -> Any:
+        """The model as scikit-learn's functions take it."""
+        if self.case.model.library != "xgboost":
+            return self.model
+        import xgboost
+
+        classifier = xgboost.XGBClassifier(n_jobs=self.n_threads)
+        classifier.load_model(self.saved(".ubj", save_xgboost))
+        return classifier
 
     @cached_property
     def background(self) -> NDArray[np.float32]:

@@ -229,6 +229,65 @@ def test_scores_are_those_of_scikit_learn(X, y, scoring):
     np.testing.assert_allclose(ours.importances, theirs.importances, rtol=1e-5, atol=1e-9)
 
 
+@pytest.fixture(scope="module", name="people")
+def frame_of_categories():
+    """Texts as categories, one of them missing now and then, beside numbers; and two classes."""
+    rng = np.random.default_rng(4)
+    texts = {name: np.array([f"{name} {i}" for i in range(n)]) for name, n in (("job", 15), ("town", 60), ("sex", 2))}
+    columns = {name: names[rng.integers(0, len(names), 600)].astype(object) for name, names in texts.items()}
+    columns["town"][::17] = None
+    frame = (
+        pandas.DataFrame(columns).astype("category").assign(age=rng.integers(18, 90, 600), pay=rng.gamma(2, size=600))
+    )
+    frame.loc[::13, "pay"] = np.nan
+    score = frame.job.cat.codes % 4 + 0.1 * (frame.town.cat.codes % 7) * frame.pay.fillna(1) + (frame.age > 40)
+    return frame, (score + rng.normal(size=600) > score.median()).to_numpy().astype(int)
+
+
+def _xgboost(frame, y):
+    xgboost = pytest.importorskip("xgboost")
+    return xgboost.XGBClassifier(n_estimators=20, max_depth=6, enable_categorical=True, n_jobs=1).fit(frame, y)
+
+
+def _lightgbm(frame, y):
+    lightgbm = pytest.importorskip("lightgbm")
+    return lightgbm.LGBMClassifier(n_estimators=20, verbose=-1, n_jobs=1).fit(frame, y)
+
+
+def _catboost(frame, y):
+    catboost = pytest.importorskip("catboost")
+    settings = {"iterations": 20, "one_hot_max_size": 255, "verbose": 0, "allow_writing_files": False}
+    texts = ["job", "town", "sex"]
+    model = catboost.CatBoostClassifier(**settings, cat_features=texts, random_seed=0)
+    return model.fit(frame, y)
+
+
+def _histograms(frame, y):
+    return ensemble.HistGradientBoostingClassifier(max_iter=20, categorical_features="from_dtype").fit(frame, y)
+
+
+@pytest.mark.parametrize("train", [_xgboost, _lightgbm, _catboost, _histograms], ids=lambda train: train.__name__)
+def test_permutation_importance_of_categories_is_that_of_scikit_learn(people, train):
+    frame, y = people
+    if train is _catboost:
+        frame = frame.assign(town=frame.town.cat.add_categories("none").fillna("none"))
+    model = train(frame, y)
+    for settings in ({"n_repeats": 3}, {"n_repeats": 2, "max_samples": 0.5}):
+        theirs = inspection.permutation_importance(model, frame, y, random_state=5, **settings)
+        ours = silva.permutation_importance(model, frame, y, random_state=5, **settings)
+        np.testing.assert_array_equal(ours.importances, theirs.importances)
+
+
+def test_shuffles_in_parts_are_those_of_all_together(X, y, monkeypatch):
+    model = MODELS["two classes"](X, y)
+    whole = silva.permutation_importance(model, X, y > 1, random_state=0, n_repeats=7).importances
+    monkeypatch.setattr("silva.inspection.rows.MOST_NUMBERS", 1000)
+    monkeypatch.setattr("silva.inspection.importance.MOST_NUMBERS", 1000)
+    np.testing.assert_array_equal(
+        silva.permutation_importance(model, X, y > 1, random_state=0, n_repeats=7).importances, whole
+    )
+
+
 def test_some_rows_and_own_scores(X, y):
     model = MODELS["regression"](X, y)
     few = silva.permutation_importance(model, X, y, max_samples=0.5, random_state=0)

@@ -8,7 +8,7 @@ import numpy as np
 
 from silva import _core
 from silva.evaluate import costs
-from silva.evaluate.choice import most_splits, runnable
+from silva.evaluate.choice import MOST_SPLITS, most_splits, runnable
 from silva.evaluate.costs import MOST_WINDOW_LEVELS, needs_ranks, window_levels
 from silva.evaluate.linear import numbered_leaves
 from silva.parallel import cached_property, n_threads
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from silva.ensemble import TreeEnsemble
-    from silva.typing import Doubles, Floats
+    from silva.typing import Doubles, Floats, Int64s
 
 LARGE_FOREST = 2_000_000
 """Nodes beyond which no second layout is built to estimate what it would bring."""
@@ -60,6 +60,21 @@ class CpuEvaluator:
         out = np.empty((self._forest.n_outputs, len(points)))
         self._plan.sums_on_grid(rows, points, list(columns), weights, out, n_threads(n_jobs))
         return out.T
+
+    def moved_margins(self, rows: Floats, features: Sequence[int], sources: Int64s, n_jobs: int | None) -> Doubles:
+        """Margins (features, sources, n, n_outputs) with a feature's values from the rows of each source, (sources, n).
+
+        Each feature is one that a tree splits; `can_move` says whether the forest has this.
+        """
+        out = np.empty((len(features), len(sources), len(rows), self._forest.n_outputs))
+        self._lanes.moved_margins(rows, list(features), sources, out, n_threads(n_jobs))
+        return out
+
+    @cached_property
+    def can_move(self) -> bool:
+        """Whether `moved_margins` knows these trees: at most 255 splits, no linear leaves, ranks of 16 bits."""
+        is_small = most_splits(self._forest) <= MOST_SPLITS["by_node"] and not self._forest.has_linear_leaves
+        return is_small and self._lanes.lane_cost > 0
 
     def leaves(self, rows: Floats, choice: Choice, n_jobs: int | None) -> Int32s:
         """Leaf ids (n, n_trees)."""
@@ -125,6 +140,10 @@ class CpuEvaluator:
     @cached_property
     def _plan(self) -> _core.EvaluatePlan:
         return _core.EvaluatePlan(self._forest)
+
+    @cached_property
+    def _lanes(self) -> _core.NodePlan:
+        return _core.NodePlan(self._forest, window_levels=0, reductions=0, ranks=True, lanes=True)
 
     @cached_property
     def _numbered(self) -> CpuEvaluator:

@@ -162,16 +162,31 @@ class ChangingRows:
             for feature, column in zip(features, kept, strict=True):
                 self._rows[:, feature] = column
 
-    def shuffled(self, feature: int, orders: Iterator[Array], output: str) -> Iterator[Array]:
-        """Predictions with the values of one feature in other rows; each order starts from the one before."""
-        kept = self._rows[:, feature].copy()
-        try:
-            for order in orders:
-                with self._on_device():
-                    self._rows[:, feature] = self._rows[:, feature][order]
-                yield self.responses(output)
-        finally:
-            self._rows[:, feature] = kept
+    def moved(self, features: Sequence[int], sources: Array, output: str) -> Iterator[tuple[int, int, Array]]:
+        """Predictions with the values of one feature from other rows: the feature, the number of the source, responses.
+
+        Each source (sources, n) says which row a value comes from; a tree splits each feature, or a leaf has it.
+        """
+        if self._gpu is None and self._evaluator.cpu.can_move:
+            together = max(1, MOST_NUMBERS // (sources.size * self.forest.n_outputs))
+            for first in range(0, len(features), together):
+                some = features[first : first + together]
+                for feature, margins in zip(some, self._moved_margins(some, sources), strict=True):
+                    for source, each in enumerate(margins):
+                        yield feature, source, np.asarray(respond(self.forest, each, output))
+            return
+        for feature in features:
+            kept = self._rows[:, feature].copy()
+            try:
+                for number, source in enumerate(sources):
+                    with self._on_device():
+                        self._rows[:, feature] = kept[source]
+                    yield feature, number, self.responses(output)
+            finally:
+                self._rows[:, feature] = kept
+
+    def _moved_margins(self, features: Sequence[int], sources: Array) -> Doubles:
+        return self._evaluator.cpu.moved_margins(self.values, features, sources, self._n_jobs)
 
     @cached_property
     def _evaluator(self) -> Evaluator:

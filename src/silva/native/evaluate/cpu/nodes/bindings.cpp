@@ -24,14 +24,51 @@ static NodeTask begin(const NodePlan& plan, const RowMatrix& rows, int n_threads
   return task_of(plan, rows_of(rows, int32_t(plan.coding.flags.size())), n_threads);
 }
 
+using Sources = nb::ndarray<const int64_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using MovedMargins = nb::ndarray<double, nb::ndim<4>, nb::c_contig, nb::device::cpu>;
+
+static void moved(const NodePlan& plan, const RowMatrix& matrix, const std::vector<int32_t>& features,
+                  const Sources& sources, const MovedMargins& out, int n_threads) {
+  if (plan.lane_splits.empty() || !plan.linear.empty()) throw nb::value_error("the plan has no rows in lanes");
+  MovedTask task{begin(plan, matrix, n_threads)};
+  const int64_t n = task.rows.n_rows, n_outputs = int64_t(plan.base_score.size());
+  if (out.shape(0) != features.size() || out.shape(1) != sources.shape(0) || int64_t(out.shape(2)) != n ||
+      int64_t(out.shape(3)) != n_outputs || int64_t(sources.shape(1)) != n)
+    throw nb::value_error("the result has the wrong shape");
+  for (size_t i = 0; i < sources.size(); ++i)
+    if (sources.data()[i] < 0 || sources.data()[i] >= n) throw nb::value_error("no such row");
+  std::vector<int32_t> columns;
+  for (const int32_t feature : features) {
+    const auto of_feature = [&](const NodeColumn& column) { return column.feature == feature; };
+    const auto found = std::find_if(plan.columns.columns.begin(), plan.columns.columns.end(), of_feature);
+    if (found == plan.columns.columns.end()) throw nb::value_error("no tree splits the feature");
+    columns.push_back(int32_t(found - plan.columns.columns.begin()));
+  }
+  task.moved = columns.data(), task.n_moved = int32_t(columns.size());
+  task.sources = sources.data(), task.n_sources = int32_t(sources.shape(0));
+  task.out = out.data();
+  task.n_threads = std::max(1, n_threads);
+  task.workspace_size = node_kernels().moved_workspace(task);
+  const Workspace workspace(task.workspace_size * task.n_threads);
+  task.workspace = workspace.data();
+  const Workspace codes(2 * n * task.n_moved * (plan.code_type == CodeType::kByte ? 1 : 2));
+  task.moved_codes = codes.data();
+  run_interruptibly([&] {
+    const BorrowedTeam threads(task.n_threads);
+    task.team = threads.team();
+    node_kernels().evaluate_moved(task);
+  });
+}
+
 void bind_nodes(nb::module_& module) {
   nb::class_<NodePlan>(module, "NodePlan", "A forest's nodes laid out for by_node or windowed.")
       .def(
           "__init__",
-          [](NodePlan* self, nb::handle forest, int window_levels, int reductions, bool ranks) {
-            new (self) NodePlan(view_of(forest), window_levels, reductions, ranks, node_kernels());
+          [](NodePlan* self, nb::handle forest, int window_levels, int reductions, bool ranks, bool lanes) {
+            new (self) NodePlan(view_of(forest), window_levels, reductions, ranks, lanes, node_kernels());
           },
-          nb::arg("forest"), nb::arg("window_levels"), nb::arg("reductions"), nb::arg("ranks"))
+          nb::arg("forest"), nb::arg("window_levels"), nb::arg("reductions"), nb::arg("ranks"),
+          nb::arg("lanes") = false)
       .def_prop_ro("code_bits",
                    [](const NodePlan& plan) {
                      return plan.code_type == CodeType::kByte ? 8 : plan.code_type == CodeType::kShort ? 16 : 32;
@@ -51,7 +88,11 @@ void bind_nodes(nb::module_& module) {
           [](const NodePlan& plan, const RowMatrix& rows, const ResultMatrix<int32_t>& out, int n_threads) {
             run(begin(plan, rows, n_threads), out, &RowsTask::leaf, int64_t(plan.trees.size()));
           },
-          nb::arg("rows"), nb::arg("out"), nb::arg("n_threads"), "Leaf ids, (n, n_trees).");
+          nb::arg("rows"), nb::arg("out"), nb::arg("n_threads"), "Leaf ids, (n, n_trees).")
+      .def("moved_margins", moved, nb::arg("rows"), nb::arg("features"), nb::arg("sources"), nb::arg("out"),
+           nb::arg("n_threads"),
+           "Margins, (n_features, n_sources, n, n_outputs), with the values of each feature from the rows of each "
+           "source.");
 }
 
 }  // namespace silva

@@ -30,7 +30,9 @@ struct NodePlan {
   int32_t width, window_levels, reductions;
 
   // window_levels 0 lays the trees out for by_node. Without ranks, rows are compared as the floats of common/rows.h.
-  NodePlan(const ForestView& forest, int32_t window_levels, int32_t reductions, bool ranks, const NodeKernels& kernels)
+  // lanes: rows are taken in lanes also where one by one is faster.
+  NodePlan(const ForestView& forest, int32_t window_levels, int32_t reductions, bool ranks, bool lanes,
+           const NodeKernels& kernels)
       : coding(forest),
         classes(forest),
         columns(forest, classes, ranks),
@@ -63,7 +65,7 @@ struct NodePlan {
     add_positions(kBlock);
     default_right.push_back(0);
     add_class_splits();
-    if (!lanes_pay(kernels)) lane_splits.clear(), lane_leaves.clear();
+    if (!lanes && !lanes_pay(kernels)) lane_splits.clear(), lane_leaves.clear();
     exits.resize(exits.size() + kBlock, 0);
     forest_ = {};
   }

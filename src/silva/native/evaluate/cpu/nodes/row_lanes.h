@@ -39,6 +39,18 @@ struct RowLanes {
     if (n_rows > first) reach_some<1, Missing, Classes>(tree, first, n_rows, leaf);
   }
 
+  // All bits of a lane are set where the row goes right.
+  template <bool Missing, bool Classes>
+  SILVA_INLINE Vector right(const LaneSplit& split, int64_t at) const {
+    const Vector code = *reinterpret_cast<const Vector*>(codes + split.column * stride + at);
+    if constexpr (Classes)
+      if (split.n_groups) return class_right(split, code, at);
+    const Vector is_right = Vector(code >= splat(Code(split.threshold)));
+    if constexpr (!Missing) return is_right;
+    const Vector flag = *reinterpret_cast<const Vector*>(flags + split.column * stride + at);
+    return (is_right & ~flag) | (flag & splat(Code(-split.default_right)));
+  }
+
  private:
   template <int V, bool Missing, bool Classes>
   void reach_some(const NodeTree& tree, int first, int n_rows, int32_t* leaf) const {
@@ -50,18 +62,6 @@ struct RowLanes {
     const Code* numbers = reinterpret_cast<const Code*>(number);
     const int n = n_rows - first < V * kLanes ? n_rows - first : V * kLanes;
     for (int row = 0; row < n; ++row) leaf[first + row] = tree.first_leaf + numbers[row];
-  }
-
-  // All bits of a lane are set where the row goes right.
-  template <bool Missing, bool Classes>
-  SILVA_INLINE Vector right(const LaneSplit& split, int64_t at) const {
-    const Vector code = *reinterpret_cast<const Vector*>(codes + split.column * stride + at);
-    if constexpr (Classes)
-      if (split.n_groups) return class_right(split, code, at);
-    const Vector is_right = Vector(code >= splat(Code(split.threshold)));
-    if constexpr (!Missing) return is_right;
-    const Vector flag = *reinterpret_cast<const Vector*>(flags + split.column * stride + at);
-    return (is_right & ~flag) | (flag & splat(Code(-split.default_right)));
   }
 
   // A class is a place among the split's bytes, and a bit there.

@@ -104,12 +104,23 @@ struct NodeTask : RowsTask {
   int32_t in_place;  // rows are float32 codes as they lie
 };
 
+// Predictions with the values of some columns in other rows (evaluate/cpu/nodes/moved_values.h).
+struct MovedTask : NodeTask {
+  const int32_t* moved;    // columns of codes
+  const int64_t* sources;  // [source][row]: the row that the value comes from
+  int32_t n_moved, n_sources;
+  void* moved_codes;  // room for [moved][row], and for as many flags
+  double* out;        // [moved][source][row][output]
+};
+
 struct NodeKernels {
   int32_t has_bytes;                           // permutes 64 bytes by one instruction
   int32_t vector_bytes;                        // of rows in lanes
   int32_t (*in_registers)(const NodeTables&);  // whether splits look a row up in registers
   int64_t (*workspace)(const NodeTask&);
   void (*evaluate)(const NodeTask&);
+  int64_t (*moved_workspace)(const MovedTask&);
+  void (*evaluate_moved)(const MovedTask&);
 };
 
 const NodeKernels& node_kernels();
