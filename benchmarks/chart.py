@@ -59,12 +59,23 @@ def times() -> list[Bar]:
     values, pairs = f"{CALIFORNIA}, values, 20000 rows, 2 threads", f"{CALIFORNIA}, interactions, 1000 rows, 2 threads"
     against = f"{CALIFORNIA}, {{}} background rows, background values, {{}} rows, 1 threads"
     trees = "xgboost: synthetic, 1000 × depth 8, margin, 100000 rows, 2 threads"
+    people = "{}: adult with categories, 100 × depth {}, {}, {} rows, 2 threads"
     return [
         of_cpu(CPU, "values", values, "XGBoost", "SHAP values, 20,000 rows"),
         of_cpu(CPU, "interactions", pairs, "XGBoost", "interactions, 1,000 rows"),
         of_cpu(CPU, "background", against.format(100, 200), "shap", "100 background rows, 200 rows"),
         of_cpu(CPU, "background", against.format("10,000", 10000), "woodelf", "10,000 background rows, 10,000 rows"),
         of_cpu(CPU, "prediction", trees, "XGBoost", "predictions, 1,000 trees"),
+        *(
+            of_cpu(
+                CPU, "categories", people.format(rival.lower(), depth, task, n_rows), rival, f"{job} with categories"
+            )
+            for task, n_rows, job, rivals in (
+                ("margin", 20_000, "predictions, frame", {"LightGBM": 8, "XGBoost": 8, "CatBoost": 6}),
+                ("values", 2000, "SHAP values, frame", {"LightGBM": 8, "XGBoost": 8}),
+            )
+            for rival, depth in rivals.items()
+        ),
         *of_gpu(),
     ]
 
@@ -116,7 +127,7 @@ def main() -> None:
     from matplotlib import pyplot
 
     pyplot.rcParams["svg.hashsalt"] = "silva"
-    figure, (left, right) = pyplot.subplots(1, 2, figsize=(12, 4.4), width_ratios=(1.5, 1), layout="constrained")
+    figure, (left, right) = pyplot.subplots(1, 2, figsize=(12, 5.6), width_ratios=(1.5, 1), layout="constrained")
     draw(left, times(), "Time: how many times as long others take", log=True)
     draw(right, errors(), "Error on held-out rows of grown trees, times silva's", log=False)
     figure.savefig(PICTURE, metadata={"Date": None}, facecolor="white")

@@ -14,7 +14,7 @@ import traceback
 import numpy as np
 
 from tests.differential.libraries import LIBRARIES, ignore_their_warnings
-from tests.differential.texts import compare_texts
+from tests.differential.texts import compare_codes, compare_texts
 from tests.readers.adversarial import adversarial_rows
 from tests.readers.agreement import assert_agrees
 
@@ -25,14 +25,14 @@ MOST_ROWS = 4000
 def installed():
     """Names of the libraries whose models can be trained here."""
     found = [name for name in LIBRARIES if importlib.util.find_spec(MODULES.get(name, name))]
-    return [*found, "texts"] if {"lightgbm", "xgboost", "catboost"} <= set(found) else found
+    return [*found, "codes", "texts"] if {"lightgbm", "xgboost", "catboost", "sklearn"} <= set(found) else found
 
 
 def compare(name, seed, number):
     """Rows compared, and what the model was; AssertionError where something differs."""
     rng = np.random.default_rng([seed, number])
-    if name == "texts":
-        return compare_texts(rng, MOST_ROWS)
+    if name in ("texts", "codes"):
+        return {"texts": compare_texts, "codes": compare_codes}[name](rng, MOST_ROWS)
     case = LIBRARIES[name](rng)
     nan = case.forest.ensemble.nan_allowed
     rows = adversarial_rows(case.forest, case.rows, number, allow_nan=nan, allow_inf=case.allow_inf, max_rows=MOST_ROWS)

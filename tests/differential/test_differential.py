@@ -16,7 +16,7 @@ def _quiet():
     ignore_their_warnings()
 
 
-@pytest.mark.parametrize("name", [*LIBRARIES, "texts"])
+@pytest.mark.parametrize("name", [*LIBRARIES, "codes", "texts"])
 def test_a_random_model_of_each_library_agrees(name, monkeypatch):
     if name not in run.installed():
         pytest.skip(f"{name} is not installed")

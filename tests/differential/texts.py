@@ -1,4 +1,4 @@
-"""Random models of frames with texts, on texts that look like those of training and are others."""
+"""Random models of categories, on texts that look like those of training and are others, and on odd codes."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pandas as pd
 
 import silva
 from tests.differential.data import N_ROWS, pick
+from tests.readers.adversarial import CATEGORIES
 
 WORDS = (
     *("rose", "Rose", "ROSE", "ros\u00e9", "rose\u0301", " rose", "rose ", "rose\u200b", ""),
@@ -19,7 +20,7 @@ WORDS = (
 
 
 class Model(NamedTuple):
-    """A forest, and what its library says of a frame: leaves and margins."""
+    """A forest, and what its library says of a frame: leaves (or None) and margins."""
 
     forest: silva.Forest
     expect: Any
@@ -70,9 +71,22 @@ def catboost(frame, y, rng):
     return Model(silva.load(model), expect, False)
 
 
+def histograms(frame, y, rng):
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
+    params = {"max_iter": 12, "max_leaf_nodes": int(rng.integers(2, 32)), "min_samples_leaf": pick(rng, (1, 5))}
+    model = HistGradientBoostingClassifier(**params, categorical_features="from_dtype", early_stopping=False)
+    model.fit(as_categories(frame, frame), y)
+
+    def expect(rows):
+        return None, model.decision_function(rows.astype(dict.fromkeys(text_columns(rows), "category")))
+
+    return Model(silva.load(model), expect, True)
+
+
 def compare_texts(rng, n_rows):
     """Rows compared; AssertionError where leaves or margins differ."""
-    n_texts, train = int(rng.integers(1, 4)), pick(rng, (lightgbm, xgboost, catboost))
+    n_texts, train = int(rng.integers(1, 4)), pick(rng, (lightgbm, xgboost, catboost, histograms))
     # XGBoost before 3.4 cuts off other texts in its models, which silva refuses.
     words = [word for word in WORDS if train is not xgboost or word.isascii()]
     vocabularies = [rng.permutation(words)[: rng.integers(2, len(words))] for _ in range(n_texts)]
@@ -88,11 +102,28 @@ def compare_texts(rng, n_rows):
         rows.loc[rng.random(n_rows) < 0.05, name] = None
     leaves, margins = model.expect(rows)
     for form in (rows, rows.astype(dict.fromkeys(text_columns(rows), "category"))):
-        np.testing.assert_array_equal(model.forest.predict(form, "leaf").reshape(leaves.shape), leaves)
+        if leaves is not None:
+            np.testing.assert_array_equal(model.forest.predict(form, "leaf").reshape(leaves.shape), leaves)
         np.testing.assert_allclose(model.forest.predict(form, "margin"), margins, rtol=1e-5, atol=1e-5)
-    predictor, some = model.forest.predictor("leaf", names=True), rows.iloc[:50].astype(object)
-    for row, expected in zip(some.to_dict("records"), leaves, strict=False):
-        np.testing.assert_array_equal(predictor(row), expected)
+    predictor, some = model.forest.predictor("margin", names=True), rows.iloc[:50].astype(object)
+    for row, margin in zip(some.to_dict("records"), model.forest.predict(rows, "margin"), strict=False):
+        np.testing.assert_array_equal(predictor(row), margin)
+    return n_rows
+
+
+def compare_codes(rng, n_rows):
+    """Rows of histogram boosting whose categories are numbers, in arrays; AssertionError where margins differ."""
+    from sklearn import ensemble
+
+    known = [rng.permutation(40)[: rng.integers(2, 40)] for _ in range(rng.integers(1, 4))]
+    X = np.column_stack([rng.normal(size=N_ROWS), *(rng.choice(codes, N_ROWS) for codes in known)])
+    y = X[:, 0] + sum(np.sin(3 * column) for column in X.T[1:]) + 0.1 * rng.normal(size=N_ROWS)
+    params = {"max_iter": int(rng.integers(1, 25)), "max_leaf_nodes": int(rng.integers(2, 32))}
+    params |= {"min_samples_leaf": pick(rng, (1, 5, 20)), "categorical_features": list(range(1, X.shape[1]))}
+    model = ensemble.HistGradientBoostingRegressor(**params, early_stopping=False).fit(X, y)
+    codes = np.array([*range(42), *CATEGORIES, np.nan])
+    rows = np.column_stack([rng.normal(size=n_rows), *(rng.choice(codes, n_rows) for _ in known)])
+    np.testing.assert_allclose(silva.load(model).predict(rows), model.predict(rows), rtol=1e-12, atol=1e-12)
     return n_rows
 
 
