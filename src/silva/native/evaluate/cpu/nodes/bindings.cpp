@@ -3,17 +3,26 @@
 
 namespace silva {
 
+// The permutation of bytes is no part of x86-64-v4: the first processors of that level lack it. A build for a machine
+// that has it has no kernels of v4 without it.
+#ifdef SILVA_NODES_BY_VBMI
+extern const NodeKernels nodes_v2, nodes_vbmi;
+
+static const NodeKernels& choose() {
+  return instruction_set() == InstructionSet::kV4 && __builtin_cpu_supports("avx512vbmi") ? nodes_vbmi : nodes_v2;
+}
+#else
 SILVA_VECTOR_KERNEL_TABLES(NodeKernels, nodes)
 
 static const NodeKernels& choose() {
 #ifdef SILVA_VBMI
-  // The permutation of bytes is no part of x86-64-v4: the first processors of that level lack it.
   extern const NodeKernels nodes_vbmi;
   if (instruction_set() == InstructionSet::kV4 && !is_instruction_set_asked() && __builtin_cpu_supports("avx512vbmi"))
     return nodes_vbmi;
 #endif
   return kernels_of(nodes_tables);
 }
+#endif
 
 const NodeKernels& node_kernels() {
   static const NodeKernels& chosen = choose();
