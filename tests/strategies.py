@@ -119,8 +119,9 @@ def random_rows(seed: int, forest: Forest, n_rows: int, dtype: str = "float64", 
     """Rows on, and one ulp beside, the forest's thresholds, with special values and odd categories among them."""
     rng = np.random.default_rng(seed)
     rows = rng.normal(size=(n_rows, forest.n_features))
+    tested, untested = set(forest.ensemble.feature.tolist()), _interesting(forest, forest.n_features)
     for feature in range(forest.n_features):
-        pool = _interesting(forest, feature)
+        pool = _interesting(forest, feature) if feature in tested else untested
         chosen = rng.random(n_rows) < 0.7
         rows[chosen, feature] = rng.choice(pool, int(chosen.sum()))
     with np.errstate(over="ignore"):

@@ -60,7 +60,7 @@ def test_standard_errors_are_those_of_repeated_samples(california):
     X, forest = california
     rng = np.random.default_rng(0)
     found = []
-    for _ in range(40):
+    for _ in range(24):
         rows = rng.choice(len(X), 1200, replace=False)
         found.append(silva.compare(X.iloc[rows[:600]], X.iloc[rows[600:]], model=forest))
     spread = np.std([one.change[:, 0] for one in found], axis=0)
