@@ -1,12 +1,18 @@
-"""Effects beside scikit-learn, woodelf, PyALE and a loop: seconds of processors, and how far results differ.
+"""Effects beside scikit-learn, woodelf, PyALE and a loop; summaries of many rows; trees in place of other models.
 
-`python -m benchmarks.effects` writes benchmarks/results/effects-<machine>.json and tables of docs/benchmarks.md. Rivals
-that are not installed are left out.
+`python -m benchmarks.effects` writes benchmarks/results/effects-<machine>.json and tables of docs/benchmarks.md;
+`--parts curves pairs` measures some parts again and keeps the others, `--quick` takes a hundredth of the rows, into
+build/. Each part takes less than five minutes on two quiet cores. Rivals that are not installed are left out.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
+import resource
+import time
+import warnings
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,10 +25,12 @@ from benchmarks.responses import seconds_of
 from benchmarks.tables import between
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 RESULTS = Path(__file__).parent / "results"
-N_FEATURES, GRID = 14, 50
+N_ROWS, N_FEATURES, GRID = 100_000, 14, 50
+BATCH = 1 << 16
+SIZES = (2, 4, 8, 16, 32)
 
 
 def rows_and_target(n_rows: int) -> tuple[Any, Any]:
@@ -33,13 +41,20 @@ def rows_and_target(n_rows: int) -> tuple[Any, Any]:
     return X, y + 5 * X[:, 5] * X[:, 6] + rng.normal(size=n_rows)
 
 
-def model_of(X: Any, y: Any, n_trees: int = 100) -> Any:
+def model_of(X: Any, y: Any) -> Any:
     """LightGBM's trees of 31 leaves."""
     import lightgbm
     import pandas
 
     frame = pandas.DataFrame(X[:50_000], columns=[f"f{i}" for i in range(X.shape[1])])
-    return lightgbm.LGBMRegressor(n_estimators=n_trees, num_leaves=31, n_jobs=2, verbose=-1).fit(frame, y[:50_000])
+    return lightgbm.LGBMRegressor(n_estimators=100, num_leaves=31, n_jobs=2, verbose=-1).fit(frame, y[:50_000])
+
+
+def rows_and_models(n_rows: int) -> tuple[Any, Any, Any]:
+    """Rows, the forest and the model behind it."""
+    X, y = rows_and_target(max(n_rows, 50_000))
+    model = model_of(X, y)
+    return X[:n_rows], silva.load(model), model
 
 
 def line(name: str, own: Callable[[], Any], rivals: dict[str, Callable[[], Any]], runs: int = 3) -> dict[str, Any]:
@@ -107,64 +122,198 @@ def loop_of_h(model: Any, X: Any, points: Any) -> Callable[[], Any]:
     return call
 
 
-def measure() -> list[dict[str, Any]]:
-    """All cases."""
-    X, y = rows_and_target(400_000)
-    model = model_of(X, y)
-    some = X[:100_000]
-    forest, one = silva.load(model), [0]
-    sklearn_one = scikit_learn(model, some, one)
-    effects = silva.effects(forest, some)
-    few = X[:2000]
-    on_few = silva.effects(forest, few)
-    points = np.linspace(0, len(few) - 1, 100).astype(int)
+def measure_curves(n_rows: int) -> list[dict[str, Any]]:
+    """Curves beside scikit-learn's."""
+    X, forest, model = rows_and_models(n_rows)
     return [
-        line("one curve, 100,000 rows", lambda: silva.effects(forest, some, features=one), {"sklearn": sklearn_one}),
         line(
-            "14 curves, 100,000 rows",
-            lambda: silva.effects(forest, some, pairs=()),
-            {"sklearn": scikit_learn(model, some, list(range(N_FEATURES)))},
-        ),
-        line("14 curves and 91 pairs, 100,000 rows", lambda: silva.effects(forest, some), {}),
-        line(
-            "14 curves and 91 pairs, 400,000 rows",
-            lambda: silva.effects(forest, X),
-            {"woodelf": woodelf(model, X, GRID)},
+            f"one curve, {n_rows:,} rows",
+            lambda: silva.effects(forest, X, features=[0]),
+            {"sklearn": scikit_learn(model, X, [0])},
         ),
         line(
-            "ALE of 14 features, 100,000 rows",
+            f"14 curves, {n_rows:,} rows",
+            lambda: silva.effects(forest, X, pairs=()),
+            {"sklearn": scikit_learn(model, X, list(range(N_FEATURES)))},
+        ),
+        line(f"14 curves and 91 pairs, {n_rows:,} rows", lambda: silva.effects(forest, X), {}),
+    ]
+
+
+def measure_pairs(n_rows: int) -> list[dict[str, Any]]:
+    """All curves and pairs of four times as many rows beside woodelf's."""
+    X, forest, model = rows_and_models(4 * n_rows)
+    name = f"14 curves and 91 pairs, {4 * n_rows:,} rows"
+    return [line(name, lambda: silva.effects(forest, X), {"woodelf": woodelf(model, X, GRID)})]
+
+
+def measure_local(n_rows: int) -> list[dict[str, Any]]:
+    """ALE beside PyALE's, and H beside its formula."""
+    X, forest, model = rows_and_models(n_rows)
+    effects, few = silva.effects(forest, X), X[:2000]
+    on_few, points = silva.effects(forest, few), np.linspace(0, len(few) - 1, 100).astype(int)
+    return [
+        line(
+            f"ALE of 14 features, {n_rows:,} rows",
             lambda: [effects.ale(feature) for feature in range(N_FEATURES)],
-            {"PyALE": python_ale(model, some, 40)},
+            {"PyALE": python_ale(model, X, 40)},
         ),
-        line("ALE of a pair, 100,000 rows", lambda: effects.ale(0, 1, bins=20), {}),
-        line("H of 91 pairs and 14 features, 500 of 100,000 rows", effects.interactions, {}),
+        line(f"ALE of a pair, {n_rows:,} rows", lambda: effects.ale(0, 1, bins=20), {}),
+        line(f"H of 91 pairs and 14 features, 500 of {n_rows:,} rows", effects.interactions, {}),
         line(
-            "H of a pair, 100 of 2,000 rows (silva: of all)",
+            f"H of a pair, 100 of {len(few):,} rows (silva: of all)",
             lambda: on_few.interactions(100),
             {"loop": loop_of_h(model, few, points)},
         ),
     ]
 
 
-def table(lines: list[dict[str, Any]]) -> str:
-    """Lines of Markdown."""
+def batches(n_rows: int, resident: list[int] | None = None) -> Iterator[Any]:
+    """Rows like California's, made batch by batch; notes the process's memory in MiB after each."""
+    rng, rows = np.random.default_rng(0), silva.datasets.california()[0].to_numpy(np.float32)
+    for first in range(0, n_rows, BATCH):
+        batch = rows[rng.integers(len(rows), size=min(BATCH, n_rows - first))]
+        yield batch * (1 + 0.01 * rng.standard_normal(batch.shape, np.float32))
+        if resident is not None:
+            resident.append(int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() >> 20)
+
+
+def measure_summary(n_rows: int) -> dict[str, Any]:
+    """Summarise 200 times as many rows in one process, and compare a part of it with explaining alone."""
+    explainer = silva.Explainer(silva.datasets.DATA / "california_housing.json")
+    some, ratios = list(batches(10 * n_rows)), []
+    for _ in range(6):  # the first builds
+        alone = seconds_of(lambda: [explainer.shap_values(batch) for batch in some], 1)
+        ratios.append(seconds_of(lambda: explainer.summary(some), 1) / alone)
+    resident: list[int] = []
+    started = time.perf_counter()
+    summary = explainer.summary(batches(200 * n_rows, resident))
+    return {
+        "rows": summary.n_rows,
+        "seconds": time.perf_counter() - started,
+        "ratio": float(np.median(ratios[1:])),
+        "ratios": ratios[1:],
+        "MiB": [resident[len(resident) // 10], resident[-1]],
+    }
+
+
+def data_of(name: str, n_rows: int) -> tuple[Any, Any]:
+    """Rows and targets: frames, or Friedman's first function."""
+    if name == "fried":
+        from sklearn.datasets import make_friedman1
+
+        return make_friedman1(20_000 * n_rows // N_ROWS, noise=1.0, random_state=0)
+    X, y = getattr(silva.datasets, name)()
+    texts = [column for column in X if X[column].dtype.kind not in "iuf"]
+    rows = np.random.default_rng(0).permutation(len(X))[: len(X) * n_rows // N_ROWS]
+    X = X.astype(dict.fromkeys(texts, "category")).iloc[rows].reset_index(drop=True)
+    return X, (y == ">50K" if texts else y).to_numpy()[rows]
+
+
+def teachers(is_class: bool) -> dict[str, Any]:
+    """LightGBM and a neural network, not fitted."""
+    import lightgbm
+    from sklearn.compose import make_column_selector, make_column_transformer
+    from sklearn.neural_network import MLPClassifier, MLPRegressor
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+    scale: Any = StandardScaler()
+    if is_class:
+        codes = OneHotEncoder(handle_unknown="ignore"), make_column_selector(dtype_include="category")
+        scale = make_column_transformer(codes, remainder=StandardScaler(), sparse_threshold=0)
+    settings = {"hidden_layer_sizes": (64, 64), "early_stopping": True, "max_iter": 50, "random_state": 0}
+    trees = {"n_estimators": 300, "n_jobs": 2, "verbose": -1}
+    return {
+        "LightGBM": (lightgbm.LGBMClassifier if is_class else lightgbm.LGBMRegressor)(**trees),
+        "neural network": make_pipeline(scale, (MLPClassifier if is_class else MLPRegressor)(**settings)),
+    }
+
+
+def measure_distill(name: str, n_rows: int) -> dict[str, Any]:
+    """Fidelity by size."""
+    X, y = data_of(name, n_rows)
+    result = {}
+    for teacher, model in teachers(y.dtype.kind == "b").items():
+        started = time.perf_counter()
+        found = silva.distill(model.fit(X, y), X, sizes=SIZES, time_limit=45, n_jobs=2)
+        curve = {key: values.tolist() for key, values in found.curve.items()}
+        worst = {"rule": found.worst.rule, "share": found.worst.share, "error": found.worst.error, "of": found.error}
+        result[teacher] = {"rows": len(y), "curve": curve, "worst": worst, "seconds": time.perf_counter() - started}
+        print(f"{name}, {teacher}\n{found}", flush=True)
+    return result
+
+
+PARTS: dict[str, Any] = {
+    "curves": measure_curves,
+    "pairs": measure_pairs,
+    "local": measure_local,
+    "summary": measure_summary,
+    **{f"distill {name}": partial(measure_distill, name) for name in ("california", "adult", "fried")},
+}
+
+
+def effects_table(results: dict[str, Any]) -> str:
+    """Lines of Markdown: silva's effects, what others take, and the summary of many rows."""
     rivals = ["sklearn", "woodelf", "PyALE", "loop"]
     text = ["| case | silva | scikit-learn | woodelf | PyALE | loop |", "| --- | --- | --- | --- | --- | --- |"]
-    for one in lines:
+    for one in [one for part in ("curves", "pairs", "local") if part in results for one in results[part]["found"]]:
         cells = [f"{one[r]:.3g} s ({one[r] / one['silva']:.0f}×)" if r in one else "" for r in rivals]
         text.append(f"| {one['case']} | {one['silva']:.3g} s | {' | '.join(cells)} |")
+    if "summary" in results:
+        one = results["summary"]["found"]
+        speed = f"{one['rows']:,} generated rows: {one['rows'] / one['seconds']:,.0f} rows a second"
+        memory = f"{one['MiB'][0]} MiB after a tenth of the rows, {one['MiB'][1]} MiB at the end"
+        ratio = f"{one['ratio']:.3f} times the processors' seconds of `shap_values` alone"
+        text.append(f"\n`Explainer.summary` of {speed}, {ratio}; {memory}.")
     return "\n".join(text)
 
 
+def distill_table(results: dict[str, Any]) -> str:
+    """Lines of Markdown: fidelity by size."""
+    header = ["model", *(f"{size} leaves" for size in SIZES), "time"]
+    text = [f"| {' | '.join(cells)} |" for cells in (header, ["---"] * len(header))]
+    for name in [part for part in results if part.startswith("distill")]:
+        for teacher, one in results[name]["found"].items():
+            curve = one["curve"]
+            pairs = zip(curve["fidelity"], curve["drawn_fidelity"], strict=True)
+            cells = [f"{held:.3f}, {drawn:.3f}" for held, drawn in pairs]
+            label = f"{name.removeprefix('distill ')}, {teacher}, {one['rows']:,} rows"
+            cells.append(f"{one['seconds']:.0f} s")
+            text.append(f"| {' | '.join([label, *cells])} |")
+    return "\n".join(text)
+
+
+def about(results: dict[str, Any], parts: str) -> str:
+    """Say when and where the latest of these parts was measured."""
+    measured = [part["conditions"] for name, part in results.items() if name.startswith(tuple(parts.split()))]
+    latest = max(measured, key=lambda one: str(one["date"]))
+    said = ", ".join(str(latest[key]) for key in ("date", "commit", "cpu"))
+    return f"{said}, load average {latest['load']}"
+
+
 def main() -> None:
-    """Measure, keep the readings and write the table."""
-    found = {"conditions": conditions(), "lines": measure()}
-    (RESULTS / f"effects-{machine_name()}.json").write_text(json.dumps(found, indent=1) + "\n")
-    print(table(found["lines"]))
-    path = ROOT / "docs" / "benchmarks.md"
-    about = ", ".join(str(found["conditions"][key]) for key in ("date", "commit", "cpu"))
-    shown = f"{about}, load average {found['conditions']['load']}: seconds of processors.\n\n{table(found['lines'])}"
-    path.write_text(between(path.read_text(), "all effects", shown))
+    """Measure, keep the readings and write the tables."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS), help="what to measure; default all")
+    parser.add_argument("--quick", action="store_true", help="a hundredth of the rows, into build/")
+    options = parser.parse_args()
+    warnings.filterwarnings("ignore", "X does not have valid feature names")
+    path = (ROOT / "build" if options.quick else RESULTS) / f"effects-{machine_name()}.json"
+    results = json.loads(path.read_text()) if path.exists() else {}
+    for part in options.parts:
+        found = PARTS[part](N_ROWS // 100 if options.quick else N_ROWS)
+        results[part] = {"conditions": conditions(), "found": found}
+        path.write_text(json.dumps(results, indent=1) + "\n")
+    effects, trees = "curves pairs local summary", "distill"
+    for name, parts, table in (("all effects", effects, effects_table), ("distill", trees, distill_table)):
+        if not any(part.startswith(tuple(parts.split())) for part in results):
+            continue
+        print(f"{about(results, parts)}\n\n{table(results)}")
+        if not options.quick:
+            page = ROOT / "docs" / "benchmarks.md"
+            said = "seconds of processors" if parts == effects else "seconds by the clock"
+            page.write_text(between(page.read_text(), name, f"{about(results, parts)}: {said}.\n\n{table(results)}"))
 
 
 if __name__ == "__main__":

