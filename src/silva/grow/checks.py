@@ -28,6 +28,7 @@ RANGES: dict[str, tuple[Any, float, float]] = {
     "min_samples_leaf": (Integral, 1, np.inf),
     "rows_per_parameter": (Real, 1, np.inf),
     "smoothing": (Real, 0, MOST),
+    "stability": (Integral, 0, np.inf),
     "honest": (Real, 0, 1),
 }
 SEARCH_RANGES: dict[str, tuple[Any, float, float]] = {

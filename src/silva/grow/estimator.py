@@ -21,6 +21,7 @@ from silva.grow.search.fitting import fit_tree
 from silva.grow.search.growing import Circumstances
 from silva.grow.search.interrupts import keeping_interrupts
 from silva.grow.search.progress import watching
+from silva.grow.search.stability import stability
 from silva.grow.table import history_table, leaf_table
 from silva.grow.tree.intervals import around, usable_errors
 from silva.outline import estimator_html
@@ -125,6 +126,9 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
         rises by more than a hundredth; 0 from 20,000 rows on. If there are few rows for so large a tree, splits and
         equations then follow the mean of y and of the predictions of five trees on parts of the rows
         (`silva.grow.search.consensus`; not with ``noise="uniform"``, ``honest`` or ``huber``).
+    stability : int, default=0
+        Number of bootstrap samples on which a brief search is repeated for `stability_`; each takes a part of the time
+        of `fit`.
     generations : int, default=10000
         Largest number of generations.
     population_size : int, default=64
@@ -180,6 +184,11 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
     n_iter_, n_leaves_, n_evaluations_ : int
     smoothing_ : float
         The smoothing that was used.
+    stability_ : dict of arrays
+        With `stability`: one entry per split and per feature of a leaf's equation, with the keys kind ("split" or
+        "term"), at (the split's node or the leaf), feature and frequency: the share of the samples' trees that have it.
+        A split has come back where one of the same feature sends all but a few of the rows to the same sides, a term as
+        far as the leaf's rows come to equations with this feature.
     interrupted_ : bool
         Whether Ctrl-C or a callback ended the search.
     procedure_seconds_ : dict
@@ -229,6 +238,7 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
         honest: float = 0.0,
         clip: Clip = "target",
         smoothing: float | Literal["auto"] = 0,
+        stability: int = 0,
         generations: int = 10_000,
         population_size: int = 64,
         n_iter_no_change: int | Literal["auto"] = "auto",
@@ -258,6 +268,7 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
         self.honest = honest
         self.clip = clip
         self.smoothing = smoothing
+        self.stability = stability
         self.generations = generations
         self.population_size = population_size
         self.n_iter_no_change = n_iter_no_change
@@ -307,7 +318,10 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
                 seed = check_random_state(self.random_state).randint(2**31 - 1)
                 given = Circumstances(seed, started, home, population, callbacks, interrupts)
                 growth = fit_tree(self, columns, target, weight, given)
-            self._keep(settled(self, growth, (columns, target, weight), given), self)
+            data = columns, target, weight
+            self._keep(settled(self, growth, data, given), self)
+            if self.stability:
+                self.stability_ = stability(self, self.forest_.ensemble, data, given)
             self.interrupted_ |= interrupts.have_come
         return self
 
