@@ -69,3 +69,18 @@ def test_both_names_of_a_pair_are_seen_on_narrow_screens(browser, model, tmp_pat
     tests = content(tmp_path / "report.html")["trees"][0]["nodes"][0]["tests"]
     assert split.endswith(tests[0].partition(" < ")[0])
     shown.close()
+
+
+def test_how_often_splits_and_terms_come_back(browser, tmp_path):
+    rng = np.random.default_rng(1)
+    X = pandas.DataFrame(rng.uniform(0, 5, (300, 2)), columns=["dose", "age"])
+    y = np.where(X["dose"] < 2, 3 * X["age"], 10 - 2 * X["age"]) + 0.1 * rng.standard_normal(300)
+    model = silva.ModelTreeRegressor(stability=3, n_iter_no_change=10, n_jobs=1).fit(X, y)
+    path = silva.report(model, X, y, tmp_path / "report.html")
+    nodes = content(path)["trees"][0]["nodes"]
+    assert nodes[0]["found"] == 1.0
+    assert len(nodes[1]["found"]) == len(nodes[1]["standardErrors"])
+    shown = Page(browser, path)
+    assert "split in 100 % of samples" in shown.page.locator("#tree").inner_text()
+    assert "in samples" in shown.page.locator("#tree").text_content()
+    shown.close()

@@ -12,6 +12,7 @@ from silva.display.report.rows import REDACTED_ROWS
 from silva.equations import described, leaf_equation
 from silva.evaluate.cpu import CpuEvaluator
 from silva.evaluate.linear import term_name
+from silva.facts import feature_name
 from silva.rules import (
     class_index,
     common_range,
@@ -107,13 +108,17 @@ def _linear(forest: TreeEnsemble) -> dict[str, Any] | None:
 
 @dataclass(frozen=True)
 class _Drawing:
-    """What the nodes of a tree are described from; `least` rows stand behind each point of a curve."""
+    """What the nodes of a tree are described from; `least` rows stand behind each point of a curve.
+
+    `found` is how often a split, or a feature of a leaf's equation, comes back in other samples.
+    """
 
     rows: ReportRows
     summary: Any
     errors: Array | None
     least: int
     wording: Wording
+    found: dict[tuple[str, int, str], float]
 
 
 def drawn(rows: ReportRows, model: object, redact: bool, wording: Wording) -> list[dict[str, Any]]:
@@ -122,7 +127,8 @@ def drawn(rows: ReportRows, model: object, redact: bool, wording: Wording) -> li
     evaluator = CpuEvaluator(forest)
     reached = evaluator.numbered().leaves(rows.settled, evaluator.default_choice(len(rows)), rows.n_jobs)
     errors = standard_errors(model, forest)
-    drawing = _Drawing(rows, getattr(model, "leaf_summary_", None), errors, REDACTED_ROWS if redact else 1, wording)
+    least = REDACTED_ROWS if redact else 1
+    drawing = _Drawing(rows, getattr(model, "leaf_summary_", None), errors, least, wording, _found(model))
     return [
         {
             "output": int(forest.tree_output[tree]),
@@ -160,6 +166,15 @@ def standard_errors(model: object, forest: TreeEnsemble) -> Array | None:
     return errors if len(errors) == len(forest.linear_feature) else None
 
 
+def _found(model: object) -> dict[tuple[str, int, str], float]:
+    """Frequencies of `stability_` by kind, node or leaf, and feature; empty where the model has none."""
+    table = getattr(model, "stability_", None)
+    if table is None:
+        return {}
+    keys = zip(table["kind"].tolist(), table["at"].tolist(), table["feature"].tolist(), strict=True)
+    return dict(zip(keys, table["frequency"].tolist(), strict=True))
+
+
 def _nodes(drawing: _Drawing, tree: int, reached: Int32s) -> list[dict[str, Any]]:
     forest = drawing.rows.forest
     first, last = forest.tree_offsets[tree : tree + 2].tolist()
@@ -174,6 +189,8 @@ def _nodes(drawing: _Drawing, tree: int, reached: Int32s) -> list[dict[str, Any]
         if forest.feature[node] >= 0:
             values = drawing.rows.settled[inside, forest.feature[node]]
             entry |= {"tests": tests[node - first]}
+            if drawing.found:
+                entry["found"] = drawing.found.get(("split", node, feature_name(forest, int(forest.feature[node]))))
             entry["curve"] = _rounded(mean_curve(values, target[inside], drawing.least))
         else:
             entry |= _leaf(drawing, node)
@@ -221,6 +238,9 @@ def _leaf(drawing: _Drawing, node: int) -> dict[str, Any]:
         entry["smaller"] = [found.n_smaller, found.smaller]
         if errors is not None:
             entry["standardErrors"] = errors[slice(*forest.linear_offsets[leaf : leaf + 2])]
+        if drawing.found:
+            features = forest.linear_feature[slice(*forest.linear_offsets[leaf : leaf + 2])].tolist()
+            entry["found"] = [drawing.found.get(("term", leaf, feature_name(forest, feature))) for feature in features]
     return entry
 
 

@@ -72,7 +72,7 @@ def stability(
         fresh = replace(own, seed=given.seed + number, started=time.perf_counter())
         return fit_tree(member, seen, target[rows], weight[rows], fresh).tree(member).forest
 
-    others = side_by_side(grown, len(samples), n_threads(model.n_jobs))
+    others = list(side_by_side(grown, len(samples), n_threads(model.n_jobs)))
     return _table(tree, others, columns.as_rows())
 
 
@@ -87,8 +87,8 @@ def _table(tree: TreeEnsemble, others: list[TreeEnsemble], rows: Doubles) -> dic
     for leaf, features in enumerate(_terms(tree)):
         at = leaves == leaf
         for feature in np.flatnonzero(features).tolist():
-            frequency = np.mean([of_rows[at, feature].mean() for of_rows in terms]) if at.any() else np.nan
-            _add(table, "term", leaf, feature_name(tree, feature), frequency)
+            shares = [of_rows[at, feature].mean() for of_rows in terms if at.any()]
+            _add(table, "term", leaf, feature_name(tree, feature), np.mean(shares or np.nan))
     return {name: np.array(values) for name, values in table.items()}
 
 

@@ -9,7 +9,7 @@ function drawTree(tree) {
   function item(at, test, level, feature) {
     const node = nodes[at], below = children(at), share = num(node.training) / total;
     const mean = data.trees[tree].isShare ? percent(num(node.mean)) : `mean ${fmt(num(node.mean))}`;
-    const facts = `${fmt(num(node.training), 6)} rows, ${mean}${node.error === undefined ? "" : `, ${node.errorName} ${fmt(num(node.error), 3)}`}`;
+    const facts = `${fmt(num(node.training), 6)} rows, ${mean}${node.error === undefined ? "" : `, ${node.errorName} ${fmt(num(node.error), 3)}`}${below.length && node.found !== undefined ? `, split in ${percent(num(node.found))} of samples` : ""}`;
     const head = el("div", { class: "node", style: `--share:${(100 * share).toFixed(1)}%` },
       el("span", { class: "sign", "aria-hidden": "true" }, below.length ? "▾" : ""),
       el("span", { class: "test" }, el("span", { class: "swatch", style: `background:${tint(means[at])}` }), isolated(test, feature), node.leaf === undefined ? "" : ` → leaf ${node.leaf}`),
@@ -152,8 +152,8 @@ function leafView(node) {
   const linear = model.linear, lines = [];
   for (let t = linear.offsets[node.leaf], i = 0; t < linear.offsets[node.leaf + 1]; t++, i++) {
     const error = node.standardErrors ? num(node.standardErrors[i]) : NaN;
-    lines.push([linear.name[t], fmt(linear.coefficient[t]), Number.isNaN(error) ? "not known" : fmt(error), fmt(linear.mean[t])]);
+    lines.push([linear.name[t], fmt(linear.coefficient[t]), Number.isNaN(error) ? "not known" : fmt(error), fmt(linear.mean[t]), ...(node.found ? [percent(num(node.found[i]))] : [])]);
   }
-  parts.push(asTable(["term", "coefficient", "standard error", "mean"], () => lines));
+  parts.push(asTable(["term", "coefficient", "standard error", "mean", ...(node.found ? ["in samples"] : [])], () => lines));
   return parts;
 }
