@@ -531,5 +531,5 @@ def test_categories_are_numbers_booleans_or_text():
         rows = pd.DataFrame({"a": pd.Series(labels, dtype=object)})
         np.testing.assert_array_equal(run_python(silva.export_python(forest), rows), forest.predict(rows))
     for label in (b"a", None, math.inf, 1j):
-        with pytest.raises(NotImplementedError, match=r"the category .* is no text, boolean or finite number"):
+        with pytest.raises(NotImplementedError, match=r"the category .* is not a text, a boolean or a finite number"):
             silva.export_python(with_categories("b", label))

@@ -199,7 +199,7 @@ def _plain(category: Any) -> str | bool | int | float:
         return value if isinstance(value, bool) else int(value)
     if isinstance(value, float) and math.isfinite(value):
         return float(value)
-    raise NotImplementedError(f"the category {value!r} is no text, boolean or finite number; predict with silva")
+    raise NotImplementedError(f"the category {value!r} is not a text, a boolean or a finite number; predict with silva")
 
 
 def _what(forest: TreeEnsemble) -> str:

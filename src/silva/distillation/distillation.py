@@ -161,9 +161,9 @@ def distill(
     Parameters
     ----------
     predict : function of rows, or model with `predict_proba` or `predict`
-        Answers with a number or a class for each row. Of the probabilities of two classes, that of the second is
-        learnt, as a number; of several classes, the most probable class. Text, truth values and what a classifier
-        without probabilities predicts are classes.
+        Answers with a number or a class for each row. With two classes, the tree learns the probability of
+        the second, a number; with several, the most probable class. Text, truth values and what a classifier without
+        probabilities predicts are classes.
     X : array-like or frame of shape (n, n_features)
         Rows like those that the model is used for; it is asked for rows of the same container. Targets are not needed.
     sizes : sequence of int

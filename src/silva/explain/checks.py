@@ -84,7 +84,8 @@ def check_background(weight: Any, has_background: bool, algorithm: str, output: 
         if output != "margin":
             raise ValueError(
                 f"output={output!r} needs background rows: path-dependent values know averages of the margin alone, "
-                "and the response of an average is no average of responses; pass background, or explain the margin"
+                "and the response of an average is not the average of the responses; pass background, or explain the "
+                "margin"
             )
         if weight is not None:
             raise ValueError("background_weight weights background rows; pass background too")

@@ -63,7 +63,7 @@ def frame_maker(X: Any) -> Callable[[Mapping[str, Any]], Any]:
     Raises
     ------
     TypeError
-        If `X` is no frame of pandas, polars or pyarrow.
+        If `X` is not a frame of pandas, polars or pyarrow.
     """
     for library, maker in _MAKERS.items():
         module = sys.modules.get(library)

@@ -43,7 +43,7 @@ def read(model: Any, curve: Curve | None = None) -> TreeEnsemble:
     names = {kind.__name__ for kind in type(model).__mro__}
     if not names & {*FORESTS, BOOSTED}:
         raise TypeError(
-            f"got {type(model).__name__}, which is no tree ensemble of scikit-survival; expected one of "
+            f"got {type(model).__name__}, which is not a tree ensemble of scikit-survival; expected one of "
             f"{', '.join((*FORESTS, BOOSTED))}"
         )
     check_is_fitted(model, "estimators_" if hasattr(model, "n_estimators") else "tree_")

@@ -101,8 +101,8 @@ def report(
 
     Notes
     -----
-    Runs on the CPU. Of a classifier the SHAP values are exact values of the probabilities, of the rows that the report
-    holds against 100 rows of X (at least 20), where that takes some seconds; the page says so. Otherwise they are
+    Runs on the CPU. For a classifier, the SHAP values are exact values of the probabilities, for the rows in the
+    report against 100 rows of X (at least 20), if that takes a few seconds; the page says so. Otherwise they are
     path-dependent values of the margin, of all rows: a million rows of 100 trees of depth 8 in some seconds. Models of
     at most 4,000 nodes are in the file as a whole, below 2 MB: the page predicts with them. Trees are drawn up to 250
     leaves.

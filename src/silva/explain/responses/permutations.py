@@ -103,7 +103,7 @@ class Estimate:
     squares: Doubles
 
     def add(self, samples: Doubles) -> None:
-        """Add independent samples (s, d, r) of the values less the control variates."""
+        """Add independent samples (s, d, r) of the values minus the control variates."""
         self.n += len(samples)
         self.total += samples.sum(axis=0)
         self.squares += (samples * samples).sum(axis=0)

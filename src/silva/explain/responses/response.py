@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from silva.typing import Array, Doubles, Int32s
 
 ROUNDING = 1e-14
-"""Probabilities that are 0 but for the rounding of sums over trees."""
+"""Probabilities that are 0 up to the rounding of sums over trees."""
 
 MARGIN, LOGISTIC, SOFTMAX, EXP, LOG_LOSS, SOFTMAX_LOSS = range(6)
 """Responses that the compiled core computes (native/explain/coalitions/kernels.h)."""
