@@ -43,7 +43,7 @@ PREFIX = struct.Struct("<8sIII")
 DTYPES = ("<f4", "<f8", "<i4", "<i8", "<u2", "<u4", "<u8", "|b1")
 ATTACHED = "attached."
 LABELS = ("classes", "categories")
-LABEL_DTYPE = re.compile(r"object|\|[biu]1|<[iuf][248]|<U\d{1,9}")
+LABEL_DTYPE = re.compile(r"object|\|[biu]1|<[iuf][248]|<U\d{1,8}")
 LEAST_ROOM, ROOM_OF_A_CHARACTER = 2**14, 64
 """Most characters of an array of texts: so many, and so many for each that its texts have."""
 
@@ -312,6 +312,8 @@ def _labels_from_json(entry: Any) -> Array | None:
     if not LABEL_DTYPE.fullmatch(entry["dtype"]) or not _are_plain(values := list(entry["values"])):
         raise ValueError(f"labels of dtype {entry['dtype']!r} hold more than strings and numbers")
     dtype = np.dtype(entry["dtype"])
+    if dtype.kind in "iu" and not all(np.iinfo(dtype).min <= value <= np.iinfo(dtype).max for value in values):
+        raise ValueError(f"labels exceed their dtype {dtype}")  # NumPy 1 wraps them around
     return np.array(values, dtype=_text_dtype(values) if dtype.kind == "U" else dtype.newbyteorder("="))
 
 

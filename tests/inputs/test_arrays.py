@@ -81,7 +81,7 @@ class TestArrays:
                 self.array = array
 
             def __array__(self, dtype=None, copy=None):
-                return np.array(self.array, dtype=dtype, copy=copy)
+                return np.asarray(self.array, dtype=dtype)
 
         class Capsule:
             def __init__(self, array):
