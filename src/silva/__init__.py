@@ -39,7 +39,7 @@ __all__ = ["__version__", *_PUBLIC]
 def __getattr__(name: str) -> object:
     from importlib import import_module
 
-    if name in {"dask", "datasets"}:  # their functions have names of their own: silva.dask.predict
+    if name in {"dask", "datasets", "mlflow"}:  # their functions have names of their own: silva.dask.predict
         return import_module(f"silva.{name}")
     if name not in _PUBLIC:
         raise AttributeError(f"module 'silva' has no attribute {name!r}")
