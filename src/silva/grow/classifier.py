@@ -63,6 +63,9 @@ class ModelTreeClassifier(ClassifierMixin, TreeEstimator):  # type: ignore[misc]
         first ones. None is no limit. If a search reaches the limit, the result depends on the machine.
     categorical_features : sequence of int or str, optional
         As for `ModelTreeRegressor`.
+    monotonic_cst : array-like of int of shape (n_features,), or dict of int by name, optional
+        As for `ModelTreeRegressor`, for the probability of the second of two classes. Splits do not test such features;
+        coefficients have the sign.
     n_jobs : int, optional
         Number of threads; None or -1 for all. The trees do not depend on it.
     random_state : int, RandomState instance or None, default=0
@@ -138,6 +141,7 @@ class ModelTreeClassifier(ClassifierMixin, TreeEstimator):  # type: ignore[misc]
         leaf_model: LeafModel = "linear",
         time_limit: float | None = 50,
         categorical_features: Sequence[int | str] | None = None,
+        monotonic_cst: Any = None,
         n_jobs: int | None = None,
         random_state: Any = 0,
         max_depth: int = 18,
@@ -157,6 +161,7 @@ class ModelTreeClassifier(ClassifierMixin, TreeEstimator):  # type: ignore[misc]
         self.leaf_model = leaf_model
         self.time_limit = time_limit
         self.categorical_features = categorical_features
+        self.monotonic_cst = monotonic_cst
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.max_depth = max_depth
@@ -269,6 +274,8 @@ class ModelTreeClassifier(ClassifierMixin, TreeEstimator):  # type: ignore[misc]
         reader: Any = None,
     ) -> None:
         """Grow the trees on rows whose `target` is a place in `classes_`; `reader` is the estimator that read them."""
+        refuse_several(self.classes_, columns)
+        columns = replace(columns, tests_constrained=False)
         seeds = check_random_state(self.random_state)
         n_trees = 1 if len(self.classes_) == 2 else len(self.classes_)
         shares = Shares(self.time_limit, n_trees * self.rounds, given.started)
@@ -323,6 +330,12 @@ def classes_of(estimator: Any, y: Any) -> tuple[Array, Doubles]:
     check_classification_targets(labels)
     classes, codes = np.unique(labels, return_inverse=True)
     return classes, codes.astype(np.float64)
+
+
+def refuse_several(classes: Array, columns: TrainingColumns) -> None:
+    """Raise ValueError if probabilities of more than two classes are to be monotone: they add up to one."""
+    if columns.is_constrained and len(classes) > 2:
+        raise ValueError(f"monotonic_cst needs two classes, y has {len(classes)}; fit one class against the others")
 
 
 def class_weights(class_weight: Any, y: Any, sample_weight: Any) -> Any:

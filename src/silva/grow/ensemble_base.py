@@ -113,6 +113,11 @@ class TreeEnsembleEstimator(TreeEstimator):
         return None if self.estimator is None else self.estimator.categorical_features
 
     @property
+    def monotonic_cst(self) -> Any:
+        """Those of `estimator`."""
+        return None if self.estimator is None else self.estimator.monotonic_cst
+
+    @property
     def device(self) -> str:
         """That of `estimator`."""
         return "auto" if self.estimator is None else self.estimator.device

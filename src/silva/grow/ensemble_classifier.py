@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from silva.device import array_gpu, on_host
 from silva.grow.boosting import TreeSequence
-from silva.grow.classifier import ModelTreeClassifier, class_weights, classes_of, meaning_of
+from silva.grow.classifier import ModelTreeClassifier, class_weights, classes_of, meaning_of, refuse_several
 from silva.grow.data.reading import routed, training_data
 from silva.grow.data.repeats import in_order, repetitions
 from silva.grow.ensemble_base import BOOSTED, TreeEnsembleEstimator
@@ -157,6 +157,7 @@ class ModelTreeEnsembleClassifier(ClassifierMixin, TreeEnsembleEstimator):  # ty
         X, y, sample_weight = (on_host(array) for array in (X, y, sample_weight))
         self.classes_, codes = classes_of(self, y)
         columns, target, weight = training_data(self, X, codes, class_weights(self.class_weight, y, sample_weight))
+        refuse_several(self.classes_, columns)
         order, weight, copies = in_order(columns.X, target, weight)
         columns, target = columns.taken(order), target[order]
         rows = repetitions(columns.X, target) if copies > 1 else np.arange(len(order))

@@ -87,6 +87,11 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
         Columns of categories; default: columns of frames with text or categories. In an array or a list of rows, name
         them by position. Splits test sets of categories. Equations have one coefficient per category for up to
         10 categories, otherwise one for a number that stands for each category (`silva.grow.data.derived`).
+    monotonic_cst : array-like of int of shape (n_features,), or dict of int by name, optional
+        1 where predictions must rise, or stay, as a feature rises while all others stay; -1 where they must fall; 0
+        without a constraint. It holds for all rows, seen or not. Coefficients of such features have the sign, and
+        leaves on either side of a split by one are clipped to a common value (``lowest``, ``highest`` of
+        `leaf_summary_`). Not for categories, nor with ``smoothing``: ``auto`` then is 0.
     n_jobs : int, optional
         Number of threads; None or -1 for all (None is 1 in scikit-learn). The tree depends on it only where
         `time_limit` ends the search.
@@ -225,6 +230,7 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
         leaf_model: LeafModel = "linear",
         time_limit: float | None = 50,
         categorical_features: Sequence[int | str] | None = None,
+        monotonic_cst: Any = None,
         n_jobs: int | None = None,
         random_state: Any = 0,
         max_depth: int = 18,
@@ -255,6 +261,7 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
         self.leaf_model = leaf_model
         self.time_limit = time_limit
         self.categorical_features = categorical_features
+        self.monotonic_cst = monotonic_cst
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.max_depth = max_depth

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from silva.typing import Doubles, Int32s
+    from silva.typing import Doubles, Int32s, Int64s
 
 STEPS = 50
 """Of Newton's method; as a rule it takes five to ten."""
@@ -39,6 +40,8 @@ class LogisticRows:
         Log-odds that are added to those of the leaf.
     prior : float
         Log-odds of one more row at the means of the features, which keeps those of pure leaves finite.
+    signs : int, (n_columns,), optional
+        1 or -1 where the coefficient of a column must have this sign.
     """
 
     X: Doubles
@@ -46,10 +49,11 @@ class LogisticRows:
     weight: Doubles
     offset: Doubles
     prior: float
+    signs: Int64s | None = None
 
     def taken(self, rows: Int32s) -> LogisticRows:
         """Take these rows."""
-        return LogisticRows(self.X[rows], self.y[rows], self.weight[rows], self.offset[rows], self.prior)
+        return LogisticRows(self.X[rows], self.y[rows], self.weight[rows], self.offset[rows], self.prior, self.signs)
 
 
 class LogisticFit(NamedTuple):
@@ -83,6 +87,8 @@ def fit_logistic_leaf(
     -----
     Newton's method with halved steps, O(n_rows n_terms²) each; each ridge starts from the one before.
     """
+    if rows.signs is not None and rows.signs[features].any():
+        return [_with_signs(rows, features, ridge) for ridge in ridges]
     values = rows.X[:, features]
     present = ~np.isnan(values)
     values[~present] = 0.0
@@ -103,6 +109,17 @@ def fit_logistic_leaf(
         solution, inverse = _newton(design.columns, rows, np.append(0.0, np.full(len(kept), ridge)), solution)
         fits.append(design.fit(solution, inverse))
     return fits
+
+
+def _with_signs(rows: LogisticRows, features: NDArray[np.intp], ridge: float) -> LogisticFit:
+    """Leave terms of the wrong sign out, the one that is surest of it first."""
+    assert rows.signs is not None
+    while True:
+        fit = fit_logistic_leaf(dataclasses.replace(rows, signs=None), features, [ridge])[0]
+        own = rows.signs[fit.model.features] * fit.model.coefficients / fit.model.errors
+        if not (own < 0).any():
+            return fit
+        features = np.delete(fit.model.features, np.argmin(own)).astype(np.intp)
 
 
 @dataclass(frozen=True, eq=False)

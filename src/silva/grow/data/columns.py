@@ -58,12 +58,31 @@ class TrainingColumns:
         Per feature None or, per category, its place in the order of mean targets.
     derived : tuple of Derived
         What the columns of X behind the features are (`silva.grow.data.derived`).
+    signs : int, (n_features,), or None
+        1 where predictions must rise with a feature, -1 where they must fall.
+    tests_constrained : bool
+        Whether splits may test such features.
     """
 
     X: Doubles
     categories: tuple[Array | None, ...]
     order: tuple[Int64s | None, ...]
     derived: tuple[Derived, ...] = ()
+    signs: Int64s | None = None
+    tests_constrained: bool = True
+
+    @property
+    def is_constrained(self) -> bool:
+        """Whether predictions must rise or fall with any feature."""
+        return self.signs is not None
+
+    @property
+    def column_signs(self) -> Int64s:
+        """Sign of each column's coefficients: 0 for any."""
+        signs = np.zeros(self.X.shape[1], np.int64)
+        if self.signs is not None:
+            signs[: self.n_features] = self.signs
+        return signs
 
     @property
     def n_features(self) -> int:
@@ -97,7 +116,7 @@ class TrainingColumns:
             if order is not None:
                 present = codes[feature] >= 0
                 X[present, feature] = order[codes[feature][present]]
-        return TrainingColumns(X, self.categories, orders)
+        return replace(self, X=X, order=orders)
 
     def _codes(self) -> dict[int, Int64s]:
         """Category of each row by categorical feature, -1 where missing."""
@@ -124,7 +143,8 @@ class TrainingColumns:
     @property
     def is_testable(self) -> Bools:
         """Which columns of X splits may test."""
-        return np.array([*(True for _ in self.categories), *(column.is_testable for column in self.derived)], bool)
+        testable = np.array([*(True for _ in self.categories), *(column.is_testable for column in self.derived)], bool)
+        return testable if self.tests_constrained else testable & (self.column_signs == 0)
 
 
 def has_categories(X: object, categorical_features: Sequence[int | str] | None) -> bool:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.utils.validation import (
     _check_feature_names,
+    _check_monotonic_cst,
     _check_sample_weight,
     check_is_fitted,
     column_or_1d,
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from silva.grow.data.columns import TrainingColumns
-    from silva.typing import Doubles, Output, Rows
+    from silva.typing import Doubles, Int64s, Output, Rows
 
 
 def training_data(
@@ -43,7 +45,20 @@ def training_data(
         target = check_target(target, data)
         weight = _check_sample_weight(sample_weight, data, dtype=np.float64, ensure_non_negative=True)
         columns = grow_columns.numeric_columns(data)
+    columns = dataclasses.replace(columns, signs=_signs(estimator, columns))
     return grow_columns.weighted_rows(columns, target, weight)
+
+
+def _signs(estimator: Any, columns: TrainingColumns) -> Int64s | None:
+    """Directions of `monotonic_cst` by feature; None without any."""
+    if estimator.monotonic_cst is None:
+        return None
+    signs = np.asarray(_check_monotonic_cst(estimator, estimator.monotonic_cst), np.int64)
+    both = np.flatnonzero(columns.is_categorical[: columns.n_features] & (signs != 0))
+    if len(both):
+        names = getattr(estimator, "feature_names_in_", range(len(signs)))
+        raise ValueError(f"monotonic_cst names column {names[both[0]]!r}, which is categorical, expected numbers")
+    return signs if signs.any() else None
 
 
 def routed(estimator: Any, X: Rows, output: Output) -> Any:

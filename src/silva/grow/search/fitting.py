@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import math
+import time
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,11 +30,37 @@ APART = 0x686F6E65
 def fit_tree(model: Any, columns: TrainingColumns, target: Doubles, weight: Doubles, given: Circumstances) -> Growth:
     """Search for a tree; with ``honest`` on a part of the rows, the others being left to its equations.
 
+    If it tests features with which predictions must rise or fall, a second search is for a tree that does not: clipping
+    leaves so that the constraints hold may cost more than such splits gain.
+
     Parameters
     ----------
     model, columns, target, weight, given
         As in `silva.grow.search.growing.grow`.
     """
+    if not columns.is_constrained:
+        return _searched(model, columns, target, weight, given)
+    if model.time_limit is not None:
+        model = type(model)(**{**model.get_params(deep=False), "time_limit": model.time_limit / 2})
+    growth = _searched(model, columns, target, weight, given)
+    tested = growth.result.best["feature"]
+    if not growth.columns.column_signs[tested[tested >= 0]].any() or growth.result.interrupted:
+        return growth
+    without = dataclasses.replace(columns, tests_constrained=False)
+    own = dataclasses.replace(given, started=time.perf_counter(), population=())
+    return min(growth, _searched(model, without, target, weight, own), key=lambda one: _cost(model, one))
+
+
+def _cost(model: Any, growth: Growth) -> float:
+    """BIC of a constrained tree: the fit of its clipped leaves."""
+    grown, n_rows = growth.tree(model), len(growth.order)
+    n_parameters = sum(1 + len(leaf.features) for leaf in grown.models) + 2 * (len(grown.models) - 1)
+    price = float(model.penalty) * n_parameters * math.log(n_rows)
+    return n_rows * math.log(max(grown.sse, 1e-12) / n_rows) + price
+
+
+def _searched(model: Any, columns: TrainingColumns, target: Doubles, weight: Doubles, given: Circumstances) -> Growth:
+    """Search for a tree among all that the columns allow."""
     search = grow_robustly if model.loss == "huber" else grow
     if not model.honest:
         return search(model, columns, target, weight, given)

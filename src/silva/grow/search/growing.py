@@ -74,7 +74,8 @@ class Growth:
 
     def tree(self, model: Any, **meaning: Any) -> GrownTree:
         """Refit the leaves of the best tree as `model` has it; `meaning` are further fields of the Forest."""
-        choices = {"clip": model.clip, "smoothing": model.smoothing, "middle": self.middle}
+        smoothing = 0 if self.columns.is_constrained else model.smoothing
+        choices = {"clip": model.clip, "smoothing": smoothing, "middle": self.middle}
         grown = grown_tree(self.result.best, self.rows, self.columns, self.target, **choices, **meaning)
         return grown if self.parts is None else replace(grown, scores=self.parts.widened(grown.scores))
 

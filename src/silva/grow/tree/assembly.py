@@ -10,6 +10,7 @@ import numpy as np
 
 from silva.grow.data.rows import columns_with, threads_of
 from silva.grow.tree.intervals import MOST_LEFT_OUT, left_out_scores
+from silva.grow.tree.monotone import confined, fit_constrained_leaf, leaf_bounds
 from silva.grow.tree.refit import LeafModel, default_left, fit_leaf, rows_by_node
 from silva.grow.tree.smoothing import smooth, with_equation
 from silva.grow.tree.terms import in_features
@@ -33,7 +34,8 @@ MARGIN = 0.05
 class GrownTree:
     """A Forest of one tree; in the order of its leaves, their regressions and limits; and how they were smoothed.
 
-    `scores` are what rows left out in turn are off, in errors of their leaves (`silva.grow.tree.intervals`).
+    `scores` are what rows left out in turn are off, in errors of their leaves (`silva.grow.tree.intervals`); `sse` is
+    the sum of squares of a constrained tree, in units of the target's variance.
     """
 
     forest: TreeEnsemble
@@ -41,6 +43,7 @@ class GrownTree:
     limits: Doubles
     smoothing: float = 0.0
     scores: Doubles = field(default_factory=lambda: np.empty(0))
+    sse: float = float("nan")
 
 
 def grown_tree(
@@ -65,6 +68,8 @@ def grown_tree(
     def fit(v: int) -> LeafModel:
         at = reached[v]
         X, weight, features, unit = columns.X[at], rows.weight[at], np.flatnonzero(used[v]), _unit(rows)
+        if columns.is_constrained:
+            return fit_constrained_leaf(X, y[at], weight, features, unit, columns.column_signs)
         model = fit_leaf(X, y[at], weight, features, unit)
         if middle is None:
             return model
@@ -73,11 +78,36 @@ def grown_tree(
     models = _by_leaf(fit, np.flatnonzero(is_leaf).tolist(), columns)
     models, strength = smooth(tree, models, rows, columns, y, reached, smoothing, target_range(y))
     limits = {v: _limits(model, clip, y) for v, model in models.items()}
+    cost = float("nan")
+    if columns.is_constrained:
+        models, limits, cost = _monotone(tree, models, limits, rows, columns, y, reached)
     step = -(-len(y) // MOST_LEFT_OUT)
     parts = [(columns.X[at], y[at], rows.weight[at]) for at in (reached[v][::step] for v in models)]
     scores = left_out_scores(list(models.values()), parts, list(limits.values()))
     grown = assembled(tree, rows, columns, reached, models, limits, **meaning)
-    return dataclasses.replace(grown, smoothing=strength, scores=scores)
+    return dataclasses.replace(grown, smoothing=strength, scores=scores, sse=cost)
+
+
+def _monotone(
+    tree: dict[str, Any],
+    models: dict[int, LeafModel],
+    limits: dict[int, tuple[float, float]],
+    rows: TrainingRows,
+    columns: TrainingColumns,
+    y: Doubles,
+    reached: list[Int32s],
+) -> tuple[dict[int, LeafModel], dict[int, tuple[float, float]], float]:
+    """Clip the leaves so that constraints hold at splits; and the sum of squares that is left."""
+    predictions, unit = np.empty(len(y)), _unit(rows)
+    for v, model in models.items():
+        predictions[reached[v]] = np.clip(model.predict(columns.X[reached[v]]), *limits[v])
+    bounds = leaf_bounds(tree, columns.column_signs, reached, predictions / unit, y / unit, rows.weight)
+    bounds = {v: (low * unit, high * unit) for v, (low, high) in bounds.items()}
+    limits = {v: tuple(np.clip(limits[v], *bounds[v]).tolist()) for v in limits}
+    for v in models:
+        predictions[reached[v]] = np.clip(predictions[reached[v]], *bounds[v])
+    models = {v: confined(model, bounds[v]) for v, model in models.items()}
+    return models, limits, float(rows.weight @ ((y - predictions) / unit) ** 2)
 
 
 def assembled(

@@ -1,0 +1,139 @@
+"""monotonic_cst: predictions that rise or fall with a feature, for all rows."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+pytest.importorskip("sklearn")
+
+import silva
+
+FAST = {"n_iter_no_change": 10, "n_jobs": 1, "max_leaves": 12}
+SIGNS = [1, -1, 0, 0]
+SMALL = silva.ModelTreeRegressor(
+    max_leaves=6, generations=3, population_size=8, noise="uniform", clip="leaf", monotonic_cst=SIGNS
+)
+
+
+def bent(n_rows, seed=0):
+    """Rises with the first feature and falls with the second, except for waves that the constraints forbid."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-2, 2, (n_rows, 4))
+    y = np.where(X[:, 2] > 0, 3 * X[:, 0], np.maximum(X[:, 0], 0)) - X[:, 1] ** 3 * (1 + X[:, 3])
+    return X, y + np.sin(5 * X[:, 0]) + 0.3 * rng.standard_normal(n_rows)
+
+
+def violations(predict, n_features, signs, n_pairs, seed=0):
+    """Pairs of rows that differ in one constrained feature, far outside the data too, and are predicted against it."""
+    rng = np.random.default_rng(seed)
+    first = rng.standard_normal((n_pairs, n_features)) * rng.choice([0.5, 2.0, 1e3], (n_pairs, 1))
+    first[rng.random((n_pairs, n_features)) < 0.05] = np.nan
+    second, at = first.copy(), rng.choice(np.flatnonzero(signs), n_pairs)
+    rows = np.arange(n_pairs)
+    values = np.sort(rng.standard_normal((n_pairs, 2)) * rng.choice([0.01, 2.0, 1e3], (n_pairs, 1)), axis=1)
+    first[rows, at], second[rows, at] = values.T
+    return int(np.sum(np.asarray(signs)[at] * (predict(second) - predict(first)) < 0))
+
+
+MODELS = {
+    "tree": silva.ModelTreeRegressor(**FAST, monotonic_cst=SIGNS),
+    "constant leaves": silva.ModelTreeRegressor(**FAST, leaf_model="constant", monotonic_cst=SIGNS),
+    "leaf ranges": silva.ModelTreeRegressor(**FAST, clip="leaf", monotonic_cst=SIGNS),
+    "no limits": silva.ModelTreeRegressor(**FAST, clip="none", monotonic_cst=SIGNS),
+    "huber": silva.ModelTreeRegressor(**FAST, loss="huber", monotonic_cst=SIGNS),
+    "honest": silva.ModelTreeRegressor(**FAST, honest=0.5, monotonic_cst=SIGNS),
+    "mean": silva.ModelTreeEnsembleRegressor(
+        silva.ModelTreeRegressor(**FAST, smoothing="auto", monotonic_cst=SIGNS), n_estimators=2, n_jobs=1
+    ),
+    "boosting": silva.ModelTreeEnsembleRegressor(
+        SMALL, 2, method="boosting", learning_rate=0.3, max_trees=15, n_jobs=1
+    ),
+}
+CLASSIFIERS = {
+    "classes": silva.ModelTreeClassifier(**FAST, monotonic_cst=SIGNS),
+    "mean of classes": silva.ModelTreeEnsembleClassifier(
+        silva.ModelTreeClassifier(**FAST, monotonic_cst=SIGNS), n_estimators=2, n_jobs=1
+    ),
+    "boosted classes": silva.ModelTreeEnsembleClassifier(
+        SMALL, 2, method="boosting", learning_rate=0.3, max_trees=15, n_jobs=1
+    ),
+}
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("name", [*MODELS, *CLASSIFIERS])
+def test_no_pair_is_predicted_against_a_constraint(name, seed):
+    """Twenty-two models and 50,000 pairs of each: more than a million."""
+    X, y = bent(600, seed)
+    is_class = name in CLASSIFIERS
+    model = {**MODELS, **CLASSIFIERS}[name].fit(X, y > 0 if is_class else y)
+    predict = model.decision_function if is_class else model.predict
+    assert violations(predict, 4, SIGNS, 50_000, seed) == 0
+
+
+def test_unconstrained_trees_are_against_it():
+    """So the pairs can find something."""
+    X, y = bent(600)
+    model = silva.ModelTreeRegressor(**FAST).fit(X, y)
+    assert violations(model.predict, 4, SIGNS, 50_000) > 500
+
+
+def test_coefficients_are_those_of_constrained_least_squares():
+    """Beside projected gradients on the raw squares."""
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((200, 3)) @ np.array([[1, 0.9, 0], [0, 1, 0.5], [0, 0, 1]])
+    y = X @ [1.0, -0.4, 0.5] + 0.1 * rng.standard_normal(200)
+    model = silva.ModelTreeRegressor(max_leaves=1, noise="uniform", penalty=0, clip="none", monotonic_cst=[1, 1, 1])
+    model.fit(X, y)
+    A, b = X - X.mean(axis=0), y - y.mean()
+    solution, rate = np.zeros(3), 1 / np.linalg.norm(A, 2) ** 2
+    for _ in range(20_000):
+        solution = np.maximum(solution - rate * A.T @ (A @ solution - b), 0)
+    assert solution[1] == 0
+    found = dict(zip(model.leaves_["feature"], model.leaves_["coefficient"], strict=True))
+    np.testing.assert_allclose([found.get(f"x{k}", 0.0) for k in range(3)], solution, atol=1e-8)
+
+
+def test_a_constraint_that_holds_anyway_costs_nothing():
+    X, _ = bent(400)
+    y = np.where(X[:, 2] > 0, 2 * X[:, 0], X[:, 0]) - X[:, 1]
+    free, bound = (silva.ModelTreeRegressor(**FAST, monotonic_cst=cst).fit(X, y) for cst in (None, SIGNS))
+    np.testing.assert_allclose(bound.predict(X), free.predict(X), atol=1e-9)
+
+
+def test_by_name_and_missing_values():
+    X, y = bent(400)
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    frame["kind"] = np.where(X[:, 3] > 1, "x", "y")
+    frame.loc[::9, "c"] = np.nan
+    model = silva.ModelTreeRegressor(**FAST, monotonic_cst={"a": 1, "b": -1}).fit(frame, y)
+    for low, high in [(-3, -1), (-0.1, 0.2), (1, 100)]:
+        assert (model.predict(frame.assign(a=high)) >= model.predict(frame.assign(a=low))).all()
+        assert (model.predict(frame.assign(b=high)) <= model.predict(frame.assign(b=low))).all()
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"monotonic_cst": [1, 2, 0, 0]}, "monotonic_cst must be an array-like of -1, 0 or 1"),
+        ({"monotonic_cst": [1, 0]}, r"monotonic_cst has shape \(2,\) but the input data X has 4 features"),
+        ({"monotonic_cst": {"a": 1}}, "was not fitted on data with feature names"),
+        ({"monotonic_cst": SIGNS, "smoothing": 5.0}, "smoothing is 5.0, expected 0 or 'auto' with monotonic_cst"),
+        (
+            {"monotonic_cst": [1, 0, 0, 1], "categorical_features": [3]},
+            "monotonic_cst names column 3, which is categorical, expected numbers",
+        ),
+    ],
+)
+def test_contradictions(parameters, message):
+    X, y = bent(60)
+    X[:, 3] = np.round(X[:, 3])
+    with pytest.raises(ValueError, match=message):
+        silva.ModelTreeRegressor(**FAST, **parameters).fit(X, y)
+
+
+@pytest.mark.parametrize("name", CLASSIFIERS)
+def test_several_classes_are_refused(name):
+    X, y = bent(60)
+    with pytest.raises(ValueError, match="monotonic_cst needs two classes, y has 3"):
+        CLASSIFIERS[name].fit(X, np.digitize(y, [-1, 1]))
