@@ -15,6 +15,7 @@ _PUBLIC = {
     "TreeExplainer": "silva.explain",
     "TreeSearch": "silva.grow",
     "compare": "silva.populations",
+    "difference": "silva.populations",
     "distill": "silva.distillation",
     "effects": "silva.inspection",
     "export_c": "silva.display.code",

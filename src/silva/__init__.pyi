@@ -16,7 +16,7 @@ from silva.grow import (
 from silva.inspection import effects, partial_dependence, permutation_importance
 from silva.loading import load
 from silva.neighbors import LeafEncoder, Neighbors
-from silva.populations import compare
+from silva.populations import compare, difference
 
 __all__ = [
     "Explainer",
@@ -32,6 +32,7 @@ __all__ = [
     "TreeSearch",
     "__version__",
     "compare",
+    "difference",
     "distill",
     "effects",
     "export_c",

@@ -167,6 +167,14 @@ def test_a_forest_and_an_ensemble():
     np.testing.assert_array_equal(found.model.predict(X[:50]), expected)
 
 
+def test_an_ensemble_of_classifiers():
+    estimator = silva.ModelTreeEnsembleClassifier(CLASSES, n_estimators=2)
+    found = silva.distill(lambda X: np.where(X[:, 0] > 0, "yes", "no"), numbers(n=200), estimator=estimator, sizes=[2])
+    assert found.model.n_estimators == 2
+    assert found.fidelity > 0.9
+    assert "same class" in str(found)
+
+
 def test_results_depend_on_the_seed_alone():
     one, same, other = (silva.distill(steps, numbers(n=300), random_state=s, **QUICK) for s in (1, 1, 2))
     assert str(one) == str(same)

@@ -7,13 +7,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier
 
 from silva.distillation.drawn import RowsBetween, taken
 from silva.escapes import PICTURE, markup
 from silva.extras import import_extra
 from silva.forest import Forest
-from silva.grow import ModelTreeClassifier, ModelTreeEnsembleRegressor, ModelTreeRegressor
+from silva.grow.classifier import ModelTreeClassifier
+from silva.grow.ensemble_base import TreeEnsembleEstimator
+from silva.grow.estimator import ModelTreeRegressor, TreeEstimator
 from silva.outline import estimator_html
 from silva.wording import percent_text
 
@@ -56,7 +58,7 @@ class Distillation:
 
     Attributes
     ----------
-    model : ModelTreeRegressor, ModelTreeClassifier or ModelTreeEnsembleRegressor
+    model : model tree, or ensemble of them
         The largest student, fitted.
     models : list
         Students of all sizes.
@@ -99,7 +101,7 @@ class Distillation:
         return float(self.curve["drawn_fidelity"][-1])
 
     def __str__(self) -> str:
-        is_class = isinstance(self.model, ModelTreeClassifier)
+        is_class = is_classifier(self.model)
         measure, write = ("same class", percent_text) if is_class else ("R²", "{:.3f}".format)
         error, worst = ((percent_text if is_class else "{:.4g}".format)(of.error) for of in (self, self.worst))
         lines = [
@@ -139,7 +141,7 @@ class Distillation:
             ax.set_xscale("log", base=2)
             ax.set_xticks(self.curve["size"], [str(size) for size in self.curve["size"]])
             ax.set_xlabel(f"largest number of {SIZES[_size_name(self.model)]}")
-            ax.set_ylabel("share of the same class" if isinstance(self.model, ModelTreeClassifier) else "fidelity (R²)")
+            ax.set_ylabel("share of the same class" if is_classifier(self.model) else "fidelity (R²)")
             ax.legend(frameon=False)
         return ax
 
@@ -169,7 +171,7 @@ def distill(
     sizes : sequence of int
         Sizes to try: the largest number of leaves of a tree (`max_leaves`), of trees in a boosted sequence
         (`max_trees`), or of trees whose mean counts (`n_estimators`).
-    estimator : ModelTreeRegressor, ModelTreeClassifier or ModelTreeEnsembleRegressor, optional
+    estimator : model tree, or ensemble of them, optional
         What to grow, without its size, `n_jobs`, `random_state` and `time_limit`. Default: a `ModelTreeRegressor` whose
         predictions stay within the answers of each leaf (``clip="leaf"``), a `ModelTreeClassifier` for classes.
     n_drawn : int, optional
@@ -335,9 +337,9 @@ def _student(estimator: Any, answers: Array) -> Any:
     is_class = answers.dtype.kind != "f"
     if estimator is None:
         return ModelTreeClassifier() if is_class else ModelTreeRegressor(clip="leaf")
-    if not isinstance(estimator, ModelTreeRegressor | ModelTreeClassifier | ModelTreeEnsembleRegressor):
+    if not isinstance(estimator, TreeEstimator):
         raise TypeError(f"estimator is a {type(estimator).__name__}, expected a model tree of silva, or None")
-    if isinstance(estimator, ModelTreeClassifier) != is_class:
+    if is_classifier(estimator) != is_class:
         kinds = ("classes", "numbers") if is_class else ("numbers", "classes")
         raise TypeError(f"predict returned {kinds[0]}, and {type(estimator).__name__} learns {kinds[1]}")
     return clone(estimator)
@@ -345,7 +347,7 @@ def _student(estimator: Any, answers: Array) -> Any:
 
 def _size_name(student: Any) -> str:
     """Name the parameter of the student's size."""
-    if not isinstance(student, ModelTreeEnsembleRegressor):
+    if not isinstance(student, TreeEnsembleEstimator):
         return "max_leaves"
     return "max_trees" if student.method == "boosting" else "n_estimators"
 
