@@ -148,8 +148,20 @@ class Counter {
     if (visit.category_set < 0) {
       const float threshold = visit.threshold;
       decide(visit, here, [=](float x) { return uint8_t((x >= threshold) | ((x != x) & missing_right)); });
+    } else if (const CategorySet& set = task_.category_sets[visit.category_set];
+               set.n_categories > 0 && set.n_categories <= 64) {
+      // Without a branch or a load, so that rows fill vectors.
+      const uint32_t low = task_.set_words[set.first_word];
+      const uint32_t high = set.n_categories > 32 ? task_.set_words[set.first_word + 1] : 0;
+      const float lowest = set.lowest, n = float(set.n_categories);
+      const uint32_t others = set.others_left;
+      decide(visit, here, [=](float x) {
+        const bool is_category = (x >= lowest) & (x < n);
+        const int32_t category = int32_t(is_category ? x : 0.0f);
+        const uint32_t left = (category & 32 ? high : low) >> (category & 31) & 1;
+        return uint8_t(((is_category ? left : others) ^ 1) & (x == x) | ((x != x) & missing_right));
+      });
     } else {
-      const CategorySet& set = task_.category_sets[visit.category_set];
       decide(visit, here,
              [&](float x) { return uint8_t(x != x ? missing_right : !category_goes_left(set, task_.set_words, x)); });
     }
