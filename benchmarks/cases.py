@@ -56,6 +56,7 @@ CALIFORNIA_8 = Model("xgboost", "california_housing", rounds=100, depth=8)
 CALIFORNIA_16 = Model("xgboost", "california_housing", rounds=60, depth=16)
 ADULT_8 = Model("xgboost", "adult", rounds=100, depth=8)
 ADULT_16 = Model("xgboost", "adult", rounds=60, depth=16)
+ADULT_CATEGORIES = Model("xgboost", "adult with categories", rounds=100, depth=8, learning_rate=0.1)
 COVTYPE_8 = Model("xgboost", "covtype", rounds=10, depth=8)
 FASHION_8 = Model("xgboost", "fashion_mnist", rounds=20, depth=8)
 CALIFORNIA_FOREST = Model("scikit-learn", "california_housing", rounds=100, depth=8)
@@ -216,12 +217,15 @@ GROUPS = {
         )
     ),
     "categories": Group(
-        tuple(
-            case
-            for rivals in CATEGORICAL
-            for data in ("adult with categories", "airlines", "cities")
-            if "CatBoost" not in rivals or data.startswith("adult")  # of many categories it makes target statistics
-            for case in _categorical(data, rivals)
+        (
+            *(
+                case
+                for rivals in CATEGORICAL
+                for data in ("adult with categories", "airlines", "cities")
+                if "CatBoost" not in rivals or data.startswith("adult")  # of many categories it makes statistics
+                for case in _categorical(data, rivals)
+            ),
+            _against(ADULT_CATEGORIES, 1000, 1000, (), n_threads=2),
         )
     ),
     "effects": Group(
@@ -235,7 +239,7 @@ GROUPS = {
         tuple(
             Case(f"{model.library}: {model}", "importance", ("silva", "scikit-learn"), model, 20_000, 2, target)
             for model, bound in (
-                (Model("xgboost", "adult with categories", rounds=100, depth=8, learning_rate=0.1), 20),
+                (ADULT_CATEGORIES, 20),
                 (Model("catboost", "adult with categories", rounds=100, depth=6, learning_rate=0.1), None),
                 (CALIFORNIA_HISTOGRAMS, None),
             )
