@@ -33,6 +33,22 @@ def test_nearest_rows_are_those_of_the_definition(model, neighbors, numbers):
     np.testing.assert_allclose(neighbors.similarity(numbers[2], numbers[0]), expected, atol=1e-12)
 
 
+def test_nearest_rows_by_categories_are_those_of_the_librarys_leaves():
+    lightgbm, pandas = pytest.importorskip("lightgbm"), pytest.importorskip("pandas")
+    rng = np.random.default_rng(3)
+    towns = pandas.Categorical.from_codes(rng.integers(-1, 40, 300), [f"town {i}" for i in range(40)])
+    frame = pandas.DataFrame({"town": towns, "number": rng.normal(size=300)})
+    y = frame.town.cat.codes.to_numpy() % 5 + frame.number.to_numpy()
+    params = {"verbose": -1, "num_threads": 1, "num_leaves": 15, "min_data_per_group": 1, "cat_smooth": 1}
+    booster = lightgbm.train(params, lightgbm.Dataset(frame[:240], y[:240]), 10)
+    leaves = booster.predict(frame, pred_leaf=True)
+    neighbors = silva.Neighbors(booster, frame[:240], y[:240])
+    expected = oracle.similarity(leaves[240:], leaves[:240], neighbors.tree_weight)
+    similarity, rows = neighbors.kneighbors(frame[240:], 7)
+    np.testing.assert_array_equal(rows, oracle.nearest(expected.round(9), 7))
+    np.testing.assert_allclose(similarity, np.take_along_axis(expected, rows, axis=1), atol=1e-12)
+
+
 def test_training_rows_are_not_their_own_neighbours(model, neighbors, numbers):
     (training,) = leaves_of(model, numbers[0])
     expected = oracle.similarity(training, training, neighbors.tree_weight)
