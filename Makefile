@@ -9,7 +9,8 @@ PYTHON ?= $(call find_python,11)
 VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
-PYTEST := $(BIN)/python -m pytest -n $(WORKERS) $(PYTEST_OPTIONS)
+# Each worker begins with a stretch of its own, so that modules' fixtures are made once.
+PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(PYTEST_OPTIONS)
 NATIVE := $(shell find src/silva/native -type f)
 CXX_SOURCES := $(filter %.h %.cuh %.cpp %.cu,$(NATIVE) $(shell find tests -type f))
 

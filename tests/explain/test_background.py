@@ -90,7 +90,7 @@ def test_interactions_of_a_wide_forest(n_outputs, vector_leaves):
 
 def test_tables_and_patterns_agree_on_trained_sizes():
     forest = full_forest(2, n_trees=6, depth=8, n_features=9)
-    X = np.random.default_rng(1).normal(size=(600, 9))
+    X = np.random.default_rng(1).normal(size=(200, 9))
     exact = interventional.values_by_pair(forest, X[:5], X[5:])
     for dtype in DTYPES:
         for table_bytes in BUDGETS.values():
