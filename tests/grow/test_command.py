@@ -157,7 +157,7 @@ def test_no_generations(table, capsys):
 
 def test_a_device_that_is_none(table, capsys):
     with pytest.raises(SystemExit):
-        main(["grow", str(table / "data.csv"), "--target", "y", "-o", "t.silva", "--device", "gpu"])
+        main(["grow", str(table / "data.csv"), "--target", "y", "-o", "t.silva", "--device", "tpu"])
     assert "expected 'auto', 'cpu', 'cuda'" in capsys.readouterr().err
 
 
