@@ -11,7 +11,10 @@ from tests.oracles import neighbors as oracle
 Q = [0.0, 0.03, 0.1, 0.25, 0.5, 0.77, 0.95, 1.0]
 
 
-@pytest.mark.parametrize("settings", [{"min_samples_leaf": 5}, {"bootstrap": False, "min_samples_leaf": 3}, {}])
+@pytest.mark.parametrize(
+    "settings",
+    [{"min_samples_leaf": 5}, {"bootstrap": False, "min_samples_leaf": 3}, {"min_samples_leaf": 120}, {}],
+)
 @pytest.mark.parametrize("weighted", [False, True])
 def test_quantiles_are_those_of_quantile_forest(settings, weighted, numbers):
     quantile_forest = pytest.importorskip("quantile_forest")
@@ -24,6 +27,7 @@ def test_quantiles_are_those_of_quantile_forest(settings, weighted, numbers):
     expected = theirs.predict(rows, Q, weighted_leaves=weighted)
     found = neighbors.quantile(rows, Q, weighted_leaves=weighted)
     differs = np.abs(found - expected) > 1e-6
+    np.testing.assert_array_equal(silva.Neighbors(theirs, X, y).quantile(rows, Q, weighted_leaves=weighted), found)
     # Where cumulated fractions reach a quantile exactly, rounding decides in quantile-forest.
     assert differs.mean() <= (0.005 if weighted and "min_samples_leaf" not in settings else 0)
 

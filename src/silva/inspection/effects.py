@@ -251,7 +251,10 @@ class Effects:
             average = accumulated_categories(self._rows, found[0], codes[order], self._output, self._weights)
             return self._shown(LocalEffect, found, [shown[order]], average)
         if any(of_categories):
-            raise NotImplementedError("categories have no order, so pairs with them have no ALE; use dependence()")
+            name = feature_name(self._rows.forest, found[of_categories.index(True)])
+            raise NotImplementedError(
+                f"{name!r} has categories, which have no order, so pairs with it have no ALE; use dependence()"
+            )
         edges = [edges_of(self._rows, feature, bins) for feature in found]
         if len(found) == 1:
             average = accumulated(self._rows, found[0], edges[0], self._output, self._weights)
