@@ -32,7 +32,7 @@ SHARED = ("leaf_model", "categorical_features", "n_jobs", "verbose", "device")
 """Parameters that a tree which a boosted sequence begins with has of the sequence's trees."""
 
 BRIEF = 20
-"""Generations without improvement after which the search for it ends."""
+"""Generations without improvement after which the search for it ends, as those of a mean's trees do."""
 
 
 class ModelTreeEnsembleClassifier(ClassifierMixin, TreeEnsembleEstimator):  # type: ignore[misc]
@@ -49,7 +49,7 @@ class ModelTreeEnsembleClassifier(ClassifierMixin, TreeEnsembleEstimator):  # ty
     ----------
     estimator : ModelTreeClassifier or ModelTreeRegressor, optional
         The estimator of each tree: a `ModelTreeClassifier` or, when boosting, a `ModelTreeRegressor` of working
-        responses. By default, trees have half the penalty; boosted ones have up to eight leaves and short searches. Its
+        responses. By default, trees have half the penalty and short searches; boosted ones have up to eight leaves. Its
         `n_jobs`, `random_state`, `time_limit`, `callbacks`, `class_weight` and `verbose` are not used.
     n_estimators : int, default=10
         Number of trees (of sets of trees, one a class, from three classes on) or, when boosting, of sequences.
@@ -187,7 +187,7 @@ class ModelTreeEnsembleClassifier(ClassifierMixin, TreeEnsembleEstimator):  # ty
 
     def _members(self) -> dict[str, Any]:
         return {
-            "mean": ModelTreeClassifier(penalty=0.5),
+            "mean": ModelTreeClassifier(penalty=0.5, n_iter_no_change=BRIEF),
             "boosting": ModelTreeRegressor(**BOOSTED).set_params(penalty=0.3),
         }
 
