@@ -197,6 +197,7 @@ def test_it_shows_itself():
     assert text.startswith("ModelTreeRegressor in place of the model: R² 0.9")
     assert len(text.splitlines()) == 6
     assert "<b>" not in found._repr_html_()
+    assert found._repr_html_().count("\n") == 5
     assert "<details" in found._repr_html_()
     ax = found.plot()
     np.testing.assert_array_equal(ax.lines[0].get_ydata(), found.curve["fidelity"])

@@ -120,7 +120,8 @@ class Distillation:
 
     def _repr_html_(self) -> str:
         tree = estimator_html(self.model) if hasattr(self.model, "leaf_summary_") else ""
-        return f"<pre>{markup(str(self))}</pre>{tree}"
+        lines = "\n".join(markup(line) for line in str(self).splitlines())
+        return f"<pre style='white-space:pre-wrap'>{lines}</pre>{tree}"
 
     def plot(self, ax: Any = None) -> Any:
         """Draw fidelity over size.
