@@ -2,7 +2,7 @@
 # Builds silva, tests it and measures its explanations on a machine with NVIDIA GPUs.
 #
 #     benchmarks/gpu.sh build test memcheck racecheck train tables throughput background responses shap
-#     benchmarks/gpu.sh categories wide roofline
+#     benchmarks/gpu.sh categories large wide roofline
 #     benchmarks/gpu.sh report
 #
 # The kernels of explanations alone, minutes of sanitizers instead of an hour:
@@ -62,6 +62,7 @@ for step in "$@"; do
     background) run $tables --name background --background ;;
     responses) SILVA_DATA=$DATA run python3 -m benchmarks.responses --gpu "$RESULTS" ;;
     shap) run python3 benchmarks/cuda_shap.py --results "$RESULTS" --commit "${COMMIT:-unknown}" ;;
+    large) run python3 benchmarks/cuda_large.py --results "$RESULTS" --commit "${COMMIT:-unknown}" ;;
     categories) SILVA_DATA=$DATA run python3 benchmarks/cuda_categories.py --results "$RESULTS" --commit "${COMMIT:-unknown}" ;;
     wide) run $tables --name wide --wide ;;
     roofline) run python3 benchmarks/cuda_roofline.py --data "$DATA" --trained "$TRAINED" --results "$RESULTS" ;;
