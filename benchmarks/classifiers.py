@@ -129,7 +129,7 @@ def table(records: list[dict[str, Any]]) -> str:
 
 
 def main() -> None:
-    """Fit all methods on all sets, method by method; print the table and write the records."""
+    """Fit all methods on all sets, method by method; write the records after each fit, and print the table."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--sets", nargs="+", default=list(SETS))
@@ -142,8 +142,8 @@ def main() -> None:
         for split in splits:
             if time.perf_counter() - began < given.seconds:
                 records.append(scored(split, method))
+                given.out.write_text(json.dumps({**machine.conditions(), "records": records}, indent=1))
     print(table(records))
-    given.out.write_text(json.dumps({**machine.conditions(), "records": records}, indent=1))
 
 
 if __name__ == "__main__":
