@@ -57,10 +57,14 @@ def measure(forest, X):
         for count in counts:
             rows = {"cuda": cupy.asarray(X[:count]), "cpu": X[:count]}
             results, first = {}, {}
-            for device, call in calls.items():
-                began = time.perf_counter()
-                results[device] = on_host(call(rows[device]))
-                first[device] = time.perf_counter() - began
+            try:
+                for device, call in calls.items():
+                    began = time.perf_counter()
+                    results[device] = on_host(call(rows[device]))
+                    first[device] = time.perf_counter() - began
+            except NotImplementedError as error:
+                yield {"what": what, "rows": count, "refused": str(error)}
+                continue
             error = float(np.abs(results["cuda"] - results["cpu"]).max() / np.abs(results["cpu"]).max())
             found = {"what": what, "rows": count, "error": error, "first": first}
             if error <= TOLERANCE:
