@@ -125,6 +125,8 @@ def _end(data: bytes, start: int, length: int) -> int:
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
     """Read a number, and where it ends."""
+    if at < len(data) and data[at] < 128:  # as most do
+        return data[at], at + 1
     value = 0
     for i, byte in enumerate(data[at : at + MOST_VARINT_BYTES]):
         value |= (byte & 127) << 7 * i
