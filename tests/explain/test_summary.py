@@ -94,7 +94,7 @@ def test_workers_of_dask_give_the_same(explained):
     distributed = pytest.importorskip("distributed")
     explainer, rows, values = explained
     with (
-        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,
         distributed.Client(cluster) as client,
     ):
         parts = client.gather(client.map(explainer.summary, np.array_split(rows, 4)))
