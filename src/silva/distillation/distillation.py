@@ -10,12 +10,12 @@ import numpy as np
 from sklearn.base import clone, is_classifier
 
 from silva.distillation.drawn import RowsBetween, taken
-from silva.escapes import PICTURE, markup
-from silva.extras import import_extra
+from silva.escapes import markup
 from silva.forest import Forest
 from silva.grow.classifier import ModelTreeClassifier
 from silva.grow.ensemble_base import TreeEnsembleEstimator
 from silva.grow.estimator import ModelTreeRegressor, TreeEstimator
+from silva.inspection.plots import axes_of, plain
 from silva.outline import estimator_html
 from silva.wording import percent_text
 
@@ -134,9 +134,8 @@ class Distillation:
         -------
         matplotlib Axes
         """
-        pyplot = import_extra("matplotlib.pyplot", "plot", "pictures need matplotlib")
-        with import_extra("matplotlib", "plot", "pictures need matplotlib").rc_context(PICTURE):
-            ax = pyplot.subplots(figsize=(5, 3.4), layout="constrained")[1] if ax is None else ax
+        ax = axes_of(ax)
+        with plain():
             ax.plot(self.curve["size"], self.curve["fidelity"], "o-", label="held-out rows")
             ax.plot(self.curve["size"], self.curve["drawn_fidelity"], "s--", label="rows drawn between them")
             ax.set_xscale("log", base=2)

@@ -44,7 +44,30 @@ CYCLES = 3
 """Times that the leaves of every class are fitted beside the other classes."""
 
 
-class ModelTreeClassifier(ClassifierMixin, TreeEstimator):  # type: ignore[misc]
+class ClassEstimator(ClassifierMixin, TreeEstimator):  # type: ignore[misc]
+    """What trees and ensembles of them predict of classes."""
+
+    def predict(self, X: Rows) -> Array:
+        """Predict the most probable class of rows: (n_rows,)."""
+        check_is_fitted(self)
+        labels: Array = routed(self, X, "prediction")
+        return labels
+
+    def predict_proba(self, X: Rows) -> Doubles:
+        """Probabilities of the classes: float64, (n_rows, n_classes)."""
+        probabilities: Doubles = routed(self, X, "probability")
+        return probabilities
+
+    def decision_function(self, X: Rows) -> Doubles:
+        """Log-odds of the second of two classes, (n_rows,), or logarithms of odds up to a constant a row, a class each.
+
+        float64, (n_rows,) or (n_rows, n_classes).
+        """
+        margins: Doubles = routed(self, X, "margin")
+        return margins
+
+
+class ModelTreeClassifier(ClassEstimator):
     """Classification trees that people can read: few splits, and a logistic regression in each leaf.
 
     Two classes have one tree of log-odds. More classes have one tree each, and a softmax turns their log-odds into
@@ -216,25 +239,6 @@ class ModelTreeClassifier(ClassifierMixin, TreeEstimator):  # type: ignore[misc]
             given = Circumstances(0, started, home, callbacks=callbacks, interrupts=interrupts)
             self._grow(searching, columns.taken(order), target[order], weight, given)
         return self
-
-    def predict(self, X: Rows) -> Array:
-        """Predict the most probable class of rows: (n_rows,)."""
-        check_is_fitted(self)
-        labels: Array = routed(self, X, "prediction")
-        return labels
-
-    def predict_proba(self, X: Rows) -> Doubles:
-        """Probabilities of the classes: float64, (n_rows, n_classes)."""
-        probabilities: Doubles = routed(self, X, "probability")
-        return probabilities
-
-    def decision_function(self, X: Rows) -> Doubles:
-        """Log-odds of the second of two classes, (n_rows,), or logarithms of odds up to a constant a row, a class each.
-
-        float64, (n_rows,) or (n_rows, n_classes).
-        """
-        margins: Doubles = routed(self, X, "margin")
-        return margins
 
     def apply(self, X: Rows) -> Int32s:
         """Index of the leaf that each row reaches in each tree: int32, (n_rows, n_trees)."""

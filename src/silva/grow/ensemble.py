@@ -11,13 +11,10 @@ from sklearn.utils.validation import check_is_fitted
 from silva.device import array_gpu, on_host
 from silva.grow.boosting import TreeSequence
 from silva.grow.data.reading import routed, training_data
-from silva.grow.data.repeats import in_order, repetitions
 from silva.grow.ensemble_base import BOOSTED, TreeEnsembleEstimator
 from silva.grow.estimator import ModelTreeRegressor
 from silva.grow.losses import SquaredLoss
-from silva.grow.search.blas import one_blas_thread
 from silva.grow.search.fitting import fit_tree
-from silva.grow.search.interrupts import keeping_interrupts
 from silva.grow.tree.intervals import MOST_LEFT_OUT, around, of_all_trees, quadratic_mean, usable_errors
 
 MEMBERS: dict[str, dict[str, Any]] = {"mean": {"penalty": 0.5, "smoothing": "auto"}, "boosting": BOOSTED}
@@ -154,15 +151,8 @@ class ModelTreeEnsembleRegressor(RegressorMixin, TreeEnsembleEstimator):  # type
         home = array_gpu(X)
         X, y, sample_weight = (on_host(array) for array in (X, y, sample_weight))
         columns, target, weight = training_data(self, X, y, sample_weight)
-        order, weight, copies = in_order(columns.X, target, weight)
-        columns, target = columns.taken(order), target[order]
-        rows = repetitions(columns.X, target) if copies > 1 else np.arange(len(order))
-        draws = self._samples(rows, np.zeros(len(order), np.int64))
-        with keeping_interrupts() as interrupts, one_blas_thread():
-            sequences = self._grown(member, (columns, target, weight), draws, home, interrupts)
-            self.interrupted_ = interrupts.have_come
-        self.samples_ = [order[draw.seen] for draw in draws]
-        self._join(sequences)
+        data = columns, target, weight
+        sequences, draws, columns, target = self._fit(member, data, home, np.zeros_like(target))
         self._scores = self._out_of_bag(sequences, columns.as_rows(), target, [draw.unseen for draw in draws])
         return self
 

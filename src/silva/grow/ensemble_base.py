@@ -19,9 +19,12 @@ from silva.forest import Forest
 from silva.grow.boosting import Course, TreeSequence, boosted
 from silva.grow.checks import ENSEMBLE_RANGES, check_choice, check_parameters, check_ranges, check_time_limit
 from silva.grow.data.reading import routed
+from silva.grow.data.repeats import in_order, repetitions
 from silva.grow.estimator import ModelTreeRegressor, TreeEstimator
 from silva.grow.merging import merged
+from silva.grow.search.blas import one_blas_thread
 from silva.grow.search.growing import Circumstances
+from silva.grow.search.interrupts import keeping_interrupts
 from silva.parallel import n_threads
 
 if TYPE_CHECKING:
@@ -136,6 +139,22 @@ class TreeEnsembleEstimator(TreeEstimator):
         if isinstance(member, ModelTreeRegressor):
             check_parameters(member)
         return member
+
+    def _fit(
+        self, member: Any, data: Data, home: int | None, group: Doubles, **meaning: Any
+    ) -> tuple[list[TreeSequence], list[Draw], TrainingColumns, Doubles]:
+        """Grow on draws with the same part of every `group`, and join; also the columns and targets in their order."""
+        columns, target, weight = data
+        order, weight, copies = in_order(columns.X, target, weight)
+        columns, target = columns.taken(order), target[order]
+        rows = repetitions(columns.X, target) if copies > 1 else np.arange(len(order))
+        draws = self._samples(rows, group[order].astype(np.int64))
+        with keeping_interrupts() as interrupts, one_blas_thread():
+            sequences = self._grown(member, (columns, target, weight), draws, home, interrupts)
+            self.interrupted_ = interrupts.have_come
+        self.samples_ = [order[draw.seen] for draw in draws]
+        self._join(sequences, **meaning)
+        return sequences, draws, columns, target
 
     def _samples(self, row: Int64s, group: Int64s) -> list[Draw]:
         """Draw the rows of each sequence; copies of a `row` that it sees are not among those that it has not seen.

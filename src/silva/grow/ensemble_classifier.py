@@ -5,19 +5,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from sklearn.base import ClassifierMixin
-from sklearn.utils.validation import check_is_fitted
 
 from silva.device import array_gpu, on_host
 from silva.grow.boosting import TreeSequence
-from silva.grow.classifier import ModelTreeClassifier, class_weights, classes_of, meaning_of, refuse_several
-from silva.grow.data.reading import routed, training_data
-from silva.grow.data.repeats import in_order, repetitions
+from silva.grow.classifier import (
+    ClassEstimator,
+    ModelTreeClassifier,
+    class_weights,
+    classes_of,
+    meaning_of,
+    refuse_several,
+)
+from silva.grow.data.reading import training_data
 from silva.grow.ensemble_base import BOOSTED, TreeEnsembleEstimator
 from silva.grow.estimator import ModelTreeRegressor
 from silva.grow.losses import LogLoss
-from silva.grow.search.blas import one_blas_thread
-from silva.grow.search.interrupts import keeping_interrupts
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from silva.grow.data.columns import TrainingColumns
     from silva.grow.losses import SequenceLoss
     from silva.grow.search.growing import Circumstances
-    from silva.typing import Array, Doubles, Rows
+    from silva.typing import Doubles, Rows
 
 
 SHARED = ("leaf_model", "categorical_features", "n_jobs", "verbose", "device")
@@ -35,7 +37,7 @@ BRIEF = 20
 """Generations without improvement after which the search for it ends, as those of a mean's trees do."""
 
 
-class ModelTreeEnsembleClassifier(ClassifierMixin, TreeEnsembleEstimator):  # type: ignore[misc]
+class ModelTreeEnsembleClassifier(ClassEstimator, TreeEnsembleEstimator):
     """Several classification trees in one forest: the mean of large trees, or sums of small ones, in log-odds.
 
     ``method="mean"`` grows each tree on a part of the rows with another seed, as `ModelTreeClassifier` does.
@@ -158,32 +160,8 @@ class ModelTreeEnsembleClassifier(ClassifierMixin, TreeEnsembleEstimator):  # ty
         self.classes_, codes = classes_of(self, y)
         columns, target, weight = training_data(self, X, codes, class_weights(self.class_weight, y, sample_weight))
         refuse_several(self.classes_, columns)
-        order, weight, copies = in_order(columns.X, target, weight)
-        columns, target = columns.taken(order), target[order]
-        rows = repetitions(columns.X, target) if copies > 1 else np.arange(len(order))
-        draws = self._samples(rows, target.astype(np.int64))
-        with keeping_interrupts() as interrupts, one_blas_thread():
-            sequences = self._grown(member, (columns, target, weight), draws, home, interrupts)
-            self.interrupted_ = interrupts.have_come
-        self.samples_ = [order[draw.seen] for draw in draws]
-        self._join(sequences, objective="log-loss", **meaning_of(self.classes_))
+        self._fit(member, (columns, target, weight), home, target, objective="log-loss", **meaning_of(self.classes_))
         return self
-
-    def predict(self, X: Rows) -> Array:
-        """Predict the most probable class of rows: (n_rows,)."""
-        check_is_fitted(self)
-        labels: Array = routed(self, X, "prediction")
-        return labels
-
-    def predict_proba(self, X: Rows) -> Doubles:
-        """Probabilities of the classes: float64, (n_rows, n_classes)."""
-        probabilities: Doubles = routed(self, X, "probability")
-        return probabilities
-
-    def decision_function(self, X: Rows) -> Doubles:
-        """Log-odds as of `ModelTreeClassifier`: float64, (n_rows,) or (n_rows, n_classes)."""
-        margins: Doubles = routed(self, X, "margin")
-        return margins
 
     def _members(self) -> dict[str, Any]:
         return {
