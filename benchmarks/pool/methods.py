@@ -239,6 +239,7 @@ def _linear(split: Split, settings: dict[str, Any]) -> dict[str, Any]:
 
 METHODS: dict[str, Callable[[Split, dict[str, Any]], dict[str, Any]]] = {
     "tree": _tree,
+    "sum": _ensemble(n_estimators=2, method="sum"),
     "mean": _ensemble(n_estimators=5),
     "boosted": _ensemble(n_estimators=3, method="boosting"),
     "LightGBM": _lightgbm,

@@ -33,6 +33,11 @@ def forest_facts(forest: TreeEnsemble) -> dict[str, str]:
     }
 
 
+def constraints(forest: TreeEnsemble) -> str:
+    """Name what predictions of a forest of silva's own keep to: its objective says so behind a semicolon."""
+    return shown(forest.objective.partition("; ")[2]) if forest.source == "silva" else ""
+
+
 def feature_name(forest: TreeEnsemble, feature: int) -> str:
     """Name a feature: its own name, or x and its number as in scikit-learn."""
     return forest.feature_names[feature] if forest.feature_names else f"x{feature}"

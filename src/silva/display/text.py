@@ -8,7 +8,7 @@ import numpy as np
 
 from silva.equations import leaf_equation, probability_text
 from silva.escapes import shown
-from silva.facts import feature_names
+from silva.facts import constraints, feature_names
 from silva.loading import load
 from silva.rules import (
     class_of,
@@ -89,6 +89,8 @@ def export_text(
     notes = [f"{clipped} are clipped to {common}."] if common else []
     if forest.source == "silva" and np.diff(forest.tree_offsets)[tree] == 1:
         notes.append("No split paid off: this holds for all rows.")
+    if held := constraints(forest):
+        notes.append(f"{held[0].upper()}{held[1:]}.")
     title = shown(heading(forest, tree, lines.shares, log_odds))
     return "\n".join([*filter(None, [title]), lines.text(), *notes])
 

@@ -89,6 +89,8 @@ class ModelTreeClassifier(ClassEstimator):
     monotonic_cst : array-like of int of shape (n_features,), or dict of int by name, optional
         As for `ModelTreeRegressor`, for the probability of the second of two classes. Splits do not test such features;
         coefficients have the sign.
+    interaction_cst : {"pairwise", "no_interactions"} or sequence of sequences of int or str, optional
+        As for `ModelTreeRegressor`, for the log-odds; each class has a group of its own.
     n_jobs : int, optional
         Number of threads; None or -1 for all. The trees do not depend on it.
     random_state : int, RandomState instance or None, default=0
@@ -165,6 +167,7 @@ class ModelTreeClassifier(ClassEstimator):
         time_limit: float | None = 50,
         categorical_features: Sequence[int | str] | None = None,
         monotonic_cst: Any = None,
+        interaction_cst: Any = None,
         n_jobs: int | None = None,
         random_state: Any = 0,
         max_depth: int = 18,
@@ -185,6 +188,7 @@ class ModelTreeClassifier(ClassEstimator):
         self.time_limit = time_limit
         self.categorical_features = categorical_features
         self.monotonic_cst = monotonic_cst
+        self.interaction_cst = interaction_cst
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.max_depth = max_depth
@@ -302,7 +306,7 @@ class ModelTreeClassifier(ClassEstimator):
         meaning = {
             "feature_names": None if names is None else tuple(str(name) for name in names),
             "source": "silva",
-            "objective": "log-loss",
+            "objective": f"log-loss{reader._constraints}",
         }
         grown = [as_tree(one, weight, **meaning) for one in found]
         self.forest_ = Forest(

@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from silva.device import parse_device
 from silva.forest import Forest
+from silva.grow.backfitting import Sum, fitted_together
 from silva.grow.boosting import Course, TreeSequence, boosted
 from silva.grow.checks import ENSEMBLE_RANGES, check_choice, check_parameters, check_ranges, check_time_limit
 from silva.grow.data.reading import routed
@@ -25,6 +26,7 @@ from silva.grow.merging import merged
 from silva.grow.search.blas import one_blas_thread
 from silva.grow.search.growing import Circumstances
 from silva.grow.search.interrupts import keeping_interrupts
+from silva.grow.search.selection import BRIEF, FOLDS, MOST_ROWS
 from silva.parallel import n_threads
 
 if TYPE_CHECKING:
@@ -66,6 +68,7 @@ class TreeEnsembleEstimator(TreeEstimator):
     time_limit: float | None
     n_jobs: int | None
     random_state: Any
+    _has_intervals = False
 
     @abstractmethod
     def _members(self) -> dict[str, Any]:
@@ -104,7 +107,7 @@ class TreeEnsembleEstimator(TreeEstimator):
         check_is_fitted(self)
         shares = np.array([tree.feature_importances_ for tree in self.estimators_])
         squares = np.ones(len(shares))
-        if self.method == "boosting":
+        if self.method != "mean":
             explained = np.array([tree._explained for tree in self.estimators_])
             squares = (explained / (explained.max() or 1.0)) ** 2
         importances: Doubles = squares @ shares / (squares.sum() or 1.0)
@@ -119,6 +122,11 @@ class TreeEnsembleEstimator(TreeEstimator):
     def monotonic_cst(self) -> Any:
         """Those of `estimator`."""
         return None if self.estimator is None else self.estimator.monotonic_cst
+
+    @property
+    def interaction_cst(self) -> Any:
+        """Those of `estimator`."""
+        return None if self.estimator is None else self.estimator.interaction_cst
 
     @property
     def device(self) -> str:
@@ -141,19 +149,27 @@ class TreeEnsembleEstimator(TreeEstimator):
         return member
 
     def _fit(
-        self, member: Any, data: Data, home: int | None, group: Doubles, **meaning: Any
+        self, member: Any, data: Data, home: int | None, group: Doubles, objective: str, **meaning: Any
     ) -> tuple[list[TreeSequence], list[Draw], TrainingColumns, Doubles]:
-        """Grow on draws with the same part of every `group`, and join; also the columns and targets in their order."""
+        """Grow on draws with the same part of every `group`, and join; also the columns and targets in their order.
+
+        Of a sum, which has seen all rows, the sequences that are returned are others, on parts of the rows.
+        `objective` and `meaning` are fields of the forest.
+        """
         columns, target, weight = data
         order, weight, copies = in_order(columns.X, target, weight)
         columns, target = columns.taken(order), target[order]
         rows = repetitions(columns.X, target) if copies > 1 else np.arange(len(order))
         draws = self._samples(rows, group[order].astype(np.int64))
-        with keeping_interrupts() as interrupts, one_blas_thread():
-            sequences = self._grown(member, (columns, target, weight), draws, home, interrupts)
-            self.interrupted_ = interrupts.have_come
+        data = columns, target, weight
         self.samples_ = [order[draw.seen] for draw in draws]
-        self._join(sequences, **meaning)
+        with keeping_interrupts() as interrupts, one_blas_thread():
+            sequences = self._grown(member, data, draws, home, interrupts)
+            self._join(sequences, **meaning, objective=f"{objective}{self._constraints}")
+            if self.method == "sum":
+                draws = self._folds(rows)
+                sequences = self._grown(member.set_params(**BRIEF), data, draws, home, interrupts)
+            self.interrupted_ = interrupts.have_come
         return sequences, draws, columns, target
 
     def _samples(self, row: Int64s, group: Int64s) -> list[Draw]:
@@ -162,6 +178,9 @@ class TreeEnsembleEstimator(TreeEstimator):
         The same part of every `group` is drawn, at least one row.
         """
         random = check_random_state(self.random_state)
+        if self.method == "sum":
+            seen = np.arange(len(row), dtype=np.int32)
+            return [Draw(int(random.randint(2**31 - 1)), seen, seen[:0])]
         draws = []
         for _ in range(self.n_estimators):
             seed = int(random.randint(2**31 - 1))
@@ -171,6 +190,17 @@ class TreeEnsembleEstimator(TreeEstimator):
             seen = np.sort(seen).astype(np.int32)
             draws.append(Draw(seed, seen, np.flatnonzero(~np.isin(row, row[seen])).astype(np.int32)))
         return draws
+
+    def _folds(self, row: Int64s) -> list[Draw]:
+        """Divide rows, of which copies have the same number, so that each is left out of one of `FOLDS` draws."""
+        random = check_random_state(self.random_state)
+        n_folds = min(FOLDS, int(row[-1]) + 1) if len(row) <= MOST_ROWS and self._has_intervals else 0
+        fold = (random.permutation(row[-1] + 1) % max(n_folds, 1))[row]
+        parts = [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(n_folds if n_folds > 1 else 0)]
+        return [
+            Draw(int(random.randint(2**31 - 1)), seen.astype(np.int32), unseen.astype(np.int32))
+            for seen, unseen in parts
+        ]
 
     def _grown(
         self, member: Any, data: Data, draws: list[Draw], home: int | None, interrupts: Interrupts
@@ -199,10 +229,14 @@ class TreeEnsembleEstimator(TreeEstimator):
                     partial(self._whole, member),
                 )
                 return boosted(course, *data, draw.seen, draw.unseen, given)
+            if self.method == "sum":
+                plan = Sum(member, self._loss(target), self.n_estimators, seconds, interrupts, self)
+                seen = columns.taken(draw.seen), target[draw.seen], weight[draw.seen]
+                return fitted_together(plan, *seen, given)
             tree = clone(member).set_params(random_state=draw.seed, time_limit=seconds)
             return self._alone(tree, columns.taken(draw.seen), target[draw.seen], weight[draw.seen], given)
 
-        if n_together == 1:
+        if n_together <= 1:
             return [fitted(number) for number in range(len(draws))]
         with ThreadPoolExecutor(n_together) as pool:
             return list(pool.map(fitted, range(len(draws))))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -92,6 +93,11 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
         without a constraint. It holds for all rows, seen or not. Coefficients of such features have the sign, and
         leaves on either side of a split by one are clipped to a common value (``lowest``, ``highest`` of
         `leaf_summary_`). Not for categories, nor with ``smoothing``: ``auto`` then is 0.
+    interaction_cst : {"pairwise", "no_interactions"} or sequence of sequences of int or str, optional
+        Groups of features that may act together, as in scikit-learn: splits and equations of a tree have the features
+        of one group, so that sums of trees have no effects of features of different groups on each other. Features
+        that no group names are a group of their own. A regression ranks the groups, and the trees of the two best are
+        searched for. It is meant for sums, boosted ones above all: pass the tree as `estimator` of an ensemble.
     n_jobs : int, optional
         Number of threads; None or -1 for all (None is 1 in scikit-learn). The tree depends on it only where
         `time_limit` ends the search.
@@ -231,6 +237,7 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
         time_limit: float | None = 50,
         categorical_features: Sequence[int | str] | None = None,
         monotonic_cst: Any = None,
+        interaction_cst: Any = None,
         n_jobs: int | None = None,
         random_state: Any = 0,
         max_depth: int = 18,
@@ -262,6 +269,7 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
         self.time_limit = time_limit
         self.categorical_features = categorical_features
         self.monotonic_cst = monotonic_cst
+        self.interaction_cst = interaction_cst
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.max_depth = max_depth
@@ -325,7 +333,7 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
                 seed = check_random_state(self.random_state).randint(2**31 - 1)
                 given = Circumstances(seed, started, home, population, callbacks, interrupts)
                 growth = fit_tree(self, columns, target, weight, given)
-            data = columns, target, weight
+            data = replace(columns, groups=growth.columns.groups), target, weight
             self._keep(settled(self, growth, data, given), self)
             if self.stability:
                 self.stability_ = stability(self, self.forest_.ensemble, data, given)
@@ -422,7 +430,7 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
             self,
             feature_names=None if names is None else tuple(str(name) for name in names),
             source="silva",
-            objective="squared error",
+            objective=f"squared error{reader._constraints}",
         )
         result = growth.result
         self.forest_ = Forest(grown.forest)

@@ -12,6 +12,7 @@ import numpy as np
 
 from silva.evaluate.links import expit
 from silva.grow.class_splits import FittedLeaves, proposed_splits, split_price, with_split
+from silva.grow.data.groups import most_promising
 from silva.grow.logistic import LogisticRows, fit_logistic_leaf
 from silva.grow.search.growing import grow
 from silva.grow.tree.assembly import assembled
@@ -124,6 +125,14 @@ def best_tree(
     shares : Shares
         Seconds for them.
     """
+    if len(columns.groups) > 1:
+        groups = most_promising(columns, y, weight)
+        shares.n_left += (len(groups) - 1) * rounds
+        trees = [
+            best_tree(model, dataclasses.replace(columns, groups=(group,)), y, weight, given, rounds, shares)
+            for group in groups
+        ]
+        return min(trees, key=lambda candidate: candidate.cost)
     best: Candidate | None = None
     target, spread = y, weight
     for _ in range(rounds):

@@ -62,6 +62,8 @@ class TrainingColumns:
         1 where predictions must rise with a feature, -1 where they must fall.
     tests_constrained : bool
         Whether splits may test such features.
+    groups : tuple of tuples of int
+        Features of which a tree may use those of one group; if there is one group only, these. None: all features.
     """
 
     X: Doubles
@@ -70,6 +72,7 @@ class TrainingColumns:
     derived: tuple[Derived, ...] = ()
     signs: Int64s | None = None
     tests_constrained: bool = True
+    groups: tuple[tuple[int, ...], ...] = ()
 
     @property
     def is_constrained(self) -> bool:
@@ -144,7 +147,15 @@ class TrainingColumns:
     def is_testable(self) -> Bools:
         """Which columns of X splits may test."""
         testable = np.array([*(True for _ in self.categories), *(column.is_testable for column in self.derived)], bool)
+        testable &= self.is_usable
         return testable if self.tests_constrained else testable & (self.column_signs == 0)
+
+    @property
+    def is_usable(self) -> Bools:
+        """Which columns of X a tree may use at all."""
+        if len(self.groups) != 1:
+            return np.ones(self.X.shape[1], bool)
+        return np.isin(self.sources, self.groups[0])
 
 
 def has_categories(X: object, categorical_features: Sequence[int | str] | None) -> bool:

@@ -17,6 +17,7 @@ from sklearn.utils.validation import (
 
 from silva.device import array_gpu, on_host
 from silva.grow.data import columns as grow_columns
+from silva.grow.data.groups import constraints_text, groups_of
 from silva.inputs.arrays import records_message
 
 if TYPE_CHECKING:
@@ -45,7 +46,11 @@ def training_data(
         target = check_target(target, data)
         weight = _check_sample_weight(sample_weight, data, dtype=np.float64, ensure_non_negative=True)
         columns = grow_columns.numeric_columns(data)
-    columns = dataclasses.replace(columns, signs=_signs(estimator, columns))
+    names = [str(name) for name in getattr(estimator, "feature_names_in_", [])]
+    names = names or [f"x{place}" for place in range(columns.n_features)]
+    signs, groups = _signs(estimator, columns), groups_of(estimator.interaction_cst, names)
+    columns = dataclasses.replace(columns, signs=signs, groups=groups)
+    estimator._constraints = constraints_text(signs, estimator.interaction_cst, groups, names)
     return grow_columns.weighted_rows(columns, target, weight)
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from silva.grow.data.derived import like
+from silva.grow.data.groups import most_promising
 from silva.grow.data.repeats import in_order
 from silva.grow.data.rows import prepare
 from silva.grow.search.growing import Growth, grow
@@ -30,6 +31,8 @@ APART = 0x686F6E65
 def fit_tree(model: Any, columns: TrainingColumns, target: Doubles, weight: Doubles, given: Circumstances) -> Growth:
     """Search for a tree; with ``honest`` on a part of the rows, the others being left to its equations.
 
+    If features may act together within groups only, trees of the most promising groups are searched for.
+
     If it tests features with which predictions must rise or fall, a second search is for a tree that does not: clipping
     leaves so that the constraints hold may cost more than such splits gain.
 
@@ -38,10 +41,18 @@ def fit_tree(model: Any, columns: TrainingColumns, target: Doubles, weight: Doub
     model, columns, target, weight, given
         As in `silva.grow.search.growing.grow`.
     """
+    if len(columns.groups) > 1:
+        groups = most_promising(columns, target, weight)
+        model = with_share_of_time(model, len(groups))
+        growths = [
+            fit_tree(model, dataclasses.replace(columns, groups=(group,)), target, weight, own)
+            for group in groups
+            for own in [dataclasses.replace(given, started=time.perf_counter())]
+        ]
+        return min(growths, key=lambda growth: _cost(model, growth))
     if not columns.is_constrained:
         return _searched(model, columns, target, weight, given)
-    if model.time_limit is not None:
-        model = type(model)(**{**model.get_params(deep=False), "time_limit": model.time_limit / 2})
+    model = with_share_of_time(model, 2)
     growth = _searched(model, columns, target, weight, given)
     tested = growth.result.best["feature"]
     if not growth.columns.column_signs[tested[tested >= 0]].any() or growth.result.interrupted:
@@ -49,6 +60,13 @@ def fit_tree(model: Any, columns: TrainingColumns, target: Doubles, weight: Doub
     without = dataclasses.replace(columns, tests_constrained=False)
     own = dataclasses.replace(given, started=time.perf_counter(), population=())
     return min(growth, _searched(model, without, target, weight, own), key=lambda one: _cost(model, one))
+
+
+def with_share_of_time(model: Any, n_searches: int) -> Any:
+    """Return the estimator with a part of its limit of time."""
+    if model.time_limit is None:
+        return model
+    return type(model)(**{**model.get_params(deep=False), "time_limit": model.time_limit / n_searches})
 
 
 def _cost(model: Any, growth: Growth) -> float:
@@ -81,7 +99,7 @@ def _searched(model: Any, columns: TrainingColumns, target: Doubles, weight: Dou
 def _moved(model: Any, growth: Growth, columns: TrainingColumns, target: Doubles, weight: Doubles) -> Growth:
     """Put what was found on other rows; splits that part few of them are left out."""
     columns = like(growth.columns, columns)
-    linear = ~columns.is_categorical & (model.leaf_model == "linear")
+    linear = ~columns.is_categorical & columns.is_usable & (model.leaf_model == "linear")
     rows = prepare(columns.X, target, weight, linear, n_threads(model.n_jobs), model.storage, columns.is_testable)
     found = growth.result
     best, *population = to_ranks(to_values([found.best, *found.population], growth.rows), rows)

@@ -100,7 +100,7 @@ def grow(model: Any, columns: TrainingColumns, target: Doubles, weight: Doubles,
     is_linear = model.leaf_model == "linear"
     if is_linear:
         columns = with_derived(columns, target, weight)
-    linear, threads = ~columns.is_categorical & is_linear, n_threads(model.n_jobs)
+    linear, threads = ~columns.is_categorical & columns.is_usable & is_linear, n_threads(model.n_jobs)
     sorter = find_sorter(model.device, given.home, *columns.X.shape)
     rows = prepare(columns.X, target, weight, linear, threads, model.storage, columns.is_testable, sorter)
     gpu = place_rows(model.device, model.algorithm, given.home, rows, model.chunks, model.max_leaves)

@@ -35,7 +35,7 @@ class GrownTree:
     """A Forest of one tree; in the order of its leaves, their regressions and limits; and how they were smoothed.
 
     `scores` are what rows left out in turn are off, in errors of their leaves (`silva.grow.tree.intervals`); `sse` is
-    the sum of squares of a constrained tree, in units of the target's variance.
+    the sum of squares, in units of the target's variance.
     """
 
     forest: TreeEnsemble
@@ -78,9 +78,10 @@ def grown_tree(
     models = _by_leaf(fit, np.flatnonzero(is_leaf).tolist(), columns)
     models, strength = smooth(tree, models, rows, columns, y, reached, smoothing, target_range(y))
     limits = {v: _limits(model, clip, y) for v, model in models.items()}
-    cost = float("nan")
     if columns.is_constrained:
         models, limits, cost = _monotone(tree, models, limits, rows, columns, y, reached)
+    else:
+        cost = sum(model.sse for model in models.values())
     step = -(-len(y) // MOST_LEFT_OUT)
     parts = [(columns.X[at], y[at], rows.weight[at]) for at in (reached[v][::step] for v in models)]
     scores = left_out_scores(list(models.values()), parts, list(limits.values()))

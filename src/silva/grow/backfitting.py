@@ -1,0 +1,109 @@
+"""Sums of a few trees that are fitted together: each in turn to what the others leave of a loss (backfitting).
+
+Of trees that are grown one after the other, the first models what the sum would share out. So every tree is searched
+again beside the others, from the population that it was found in (Friedman and Stuetzle 1981,
+https://doi.org/10.1080/01621459.1981.10477729).
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.base import clone
+
+from silva.grow.boosting import TreeSequence
+from silva.grow.search.fitting import fit_tree
+
+if TYPE_CHECKING:
+    from silva.grow.data.columns import TrainingColumns
+    from silva.grow.estimator import ModelTreeRegressor
+    from silva.grow.losses import SequenceLoss
+    from silva.grow.search.growing import Circumstances
+    from silva.grow.search.interrupts import Interrupts
+    from silva.typing import Doubles
+
+CYCLES = 3
+"""Times that each tree is fitted."""
+
+FIRST_LEAVES = 2
+"""Most leaves of a tree before the last one is there: a first tree of full size would leave the others nothing."""
+
+AGAIN = 20
+"""Generations of a search that goes on from an earlier one."""
+
+
+@dataclass(frozen=True)
+class Sum:
+    """How trees are fitted together.
+
+    Attributes
+    ----------
+    member : ModelTreeRegressor
+        What they are grown with.
+    loss : SequenceLoss
+    n_trees : int
+        Of each output.
+    seconds : float or None
+        For all of them.
+    interrupts : Interrupts
+    reader : estimator
+        Which read the rows.
+    """
+
+    member: ModelTreeRegressor
+    loss: SequenceLoss
+    n_trees: int
+    seconds: float | None
+    interrupts: Interrupts
+    reader: Any
+
+
+def fitted_together(
+    plan: Sum, columns: TrainingColumns, target: Doubles, weight: Doubles, given: Circumstances
+) -> TreeSequence:
+    """Fit the trees in turn, `CYCLES` times; the first time all searches are whole, then brief.
+
+    Parameters
+    ----------
+    plan : Sum
+    columns, target, weight
+        Rows of positive weight.
+    given : Circumstances
+    """
+    loss, began = plan.loss, time.perf_counter()
+    start = loss.start(target, weight)
+    n_trees, rows = plan.n_trees * loss.n_outputs, columns.as_rows()
+    trees: list[ModelTreeRegressor] = []
+    own = np.zeros((n_trees, len(target)))
+    orders = [columns] * n_trees
+    margins = np.tile(start, (len(target), 1))
+    for turn in range(CYCLES * n_trees):
+        number, output, is_first = turn % n_trees, turn % loss.n_outputs, turn < n_trees
+        elapsed = time.perf_counter() - began
+        is_late = plan.seconds is not None and elapsed >= plan.seconds
+        if not is_first and (plan.interrupts.have_come or is_late):
+            break
+        rest, spread = loss.step(target, margins, weight, output)
+        wanted = rest + own[number]
+        tree = clone(plan.member)
+        if plan.seconds is not None:
+            share = (plan.seconds - elapsed) / (n_trees - turn + 1 if is_first else 1)
+            tree.set_params(time_limit=max(share, 1e-3))
+        if is_first:
+            orders[number] = columns.ordered_by(wanted, spread)
+            trees.append(tree)
+            if turn < n_trees - loss.n_outputs:
+                tree.set_params(max_leaves=min(FIRST_LEAVES, tree.max_leaves))
+        else:
+            tree.set_params(generations=AGAIN, n_iter_no_change=AGAIN)
+        earlier = [] if is_first else trees[number]._population
+        here = replace(given, seed=given.seed + turn, started=time.perf_counter(), population=earlier)
+        tree._keep(fit_tree(tree, orders[number], wanted, spread, here), plan.reader)
+        trees[number] = tree
+        margins[:, output] -= own[number]
+        own[number] = tree.forest_.predict(rows, device="cpu", n_jobs=tree.n_jobs)
+        margins[:, output] += own[number]
+    return TreeSequence(start, trees=trees)
