@@ -139,7 +139,7 @@ def test_equations(row_type, missing, tmp_path):
         link="identity", classes=(), prediction="response", missing=math.nan,
         linear_offsets=2 * forest.ensemble.linear_offsets,
         linear_feature=forest.ensemble.linear_feature[repeated],
-        linear_category=np.tile([-1, -2], len(forest.ensemble.linear_feature)).astype(np.int32),
+        linear_category=np.resize([-1, -2, -3], len(repeated)).astype(np.int32),
         linear_coefficient=rng.normal(size=len(repeated)),
         linear_mean=rng.uniform(size=len(repeated)),
     )  # fmt: skip

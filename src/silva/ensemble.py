@@ -23,8 +23,11 @@ if TYPE_CHECKING:
 ABSENT_IS_MISSING = ("xgboost", "treelite")
 """Libraries that take an entry that is not stored for missing; for others it is 0."""
 
-NUMBER, MISSING = -1, -2
-"""In the place of a linear term's category: the feature's number, and 1 where it is missing."""
+NUMBER, MISSING, LOGARITHM = -1, -2, -3
+"""In the place of a linear term's category: the feature's number, 1 where it is missing, the number's logarithm."""
+
+OF_NUMBERS = (NUMBER, LOGARITHM)
+"""Terms of a feature's number; where a row lacks it, they count as their means."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,12 +79,13 @@ class TreeEnsemble:
     linear_offsets : int64, (n_leaves + 1,) or (0,)
         The linear model of leaf ``l`` has the terms ``linear_offsets[l]`` to ``linear_offsets[l + 1] - 1``; empty where
         leaves are constants. The leaf's value is then ``leaf_value`` plus, over the terms, coefficient times (value of
-        the term - mean), a missing number counting as the mean, clipped to the leaf's range.
+        the term - mean), a missing number and the logarithm of one that is not positive counting as the mean, clipped
+        to the leaf's range.
     linear_feature : int32, (n_terms,)
         Feature of each term, not falling within a leaf.
     linear_category : int32, (n_terms,)
-        The term's value: -1 for the feature's number, -2 for 1 where the feature is missing, otherwise 1 where the
-        row's category has this code; 0 in other rows.
+        The term's value: -1 for the feature's number, -2 for 1 where the feature is missing, -3 for the number's
+        natural logarithm, otherwise 1 where the row's category has this code; 0 in other rows.
     linear_coefficient, linear_mean : float64, (n_terms,)
         Coefficient, and mean of the term over the leaf's training rows.
     linear_deviation : float64, (n_terms,) or (0,)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from silva.ensemble import MISSING, NUMBER
+from silva.ensemble import MISSING, OF_NUMBERS
 from silva.evaluate.linear import term_name
 from silva.facts import feature_name
 from silva.wording import Wording, number_text, percent_text, signed_text, step_near
@@ -31,7 +31,7 @@ class Term:
     ----------
     feature : int
     name : str
-        Of the feature; of a single category ``"smoker = yes"``.
+        Of the feature; of a logarithm ``"log area"``, of a single category ``"smoker = yes"``.
     is_number : bool
     coefficient : float
         Of the number, or of the single category; NaN of several categories.
@@ -103,7 +103,7 @@ def leaf_terms(forest: TreeEnsemble, leaf: int, errors: Array | None = None) -> 
     found = []
     for feature in dict.fromkeys(forest.linear_feature[at].tolist()):
         own = at[forest.linear_feature[at] == feature]
-        is_level = forest.linear_category[own] != NUMBER
+        is_level = ~np.isin(forest.linear_category[own], OF_NUMBERS)
         found += [_single(forest, int(term), errors) for term in own[~is_level]]
         levels = own[is_level]
         if len(levels) == 1:
@@ -116,7 +116,7 @@ def leaf_terms(forest: TreeEnsemble, leaf: int, errors: Array | None = None) -> 
 def _single(forest: TreeEnsemble, at: int, errors: Array | None) -> Term:
     feature, category = int(forest.linear_feature[at]), int(forest.linear_category[at])
     coefficient, mean = float(forest.linear_coefficient[at]), float(forest.linear_mean[at])
-    is_number = category == NUMBER
+    is_number = category in OF_NUMBERS
     if not is_number and 0 <= mean <= 1:
         deviation = math.sqrt(mean * (1 - mean))
     else:

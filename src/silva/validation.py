@@ -238,8 +238,9 @@ def _check_linear_leaves(forest: SimpleNamespace) -> None:
         forest.linear_feature,
     )
     _refuse_any(
-        forest.linear_category < -2,
-        "term {at} of the linear models takes category {value}, expected -2 (missing), -1 (the number) or a code",
+        forest.linear_category < -3,
+        "term {at} of the linear models takes category {value}, expected -3 (the logarithm), -2 (missing), "
+        "-1 (the number) or a code",
         forest.linear_category,
     )
     for name in ("linear_coefficient", "linear_mean", "linear_deviation", "leaf_missing"):

@@ -103,6 +103,13 @@ def linked(forest, link, scale):
     return dataclasses.replace(forest, link=link, link_scale=scale, missing=math.nan)
 
 
+def with_logarithms(forest):
+    """Half of the terms."""
+    forest = ArrayForest(forest.ensemble)
+    kinds = np.resize([-3, -1], len(forest.ensemble.linear_feature)).astype(np.int32)
+    return dataclasses.replace(forest, linear_category=kinds)
+
+
 def marked(forest):
     return dataclasses.replace(forest, missing=0.1)
 
@@ -119,6 +126,8 @@ FORESTS = {
     "XGBoost": of_xgboost,
     "scikit-learn": of_sklearn,
     "random, clipped": lambda: with_models(random_forest(3, RANDOM), 1, -1, 1),
+    "random, of logarithms": lambda: with_logarithms(with_models(random_forest(3, RANDOM), 1, -1, 1)),
+    "LightGBM, linear, of logarithms": lambda: with_logarithms(of_lightgbm(linear_tree=True)),
     "random, of float32": lambda: random_forest(4, dataclasses.replace(SINGLE, thresholds="ties")),
     "random, of float32, through exp": lambda: linked(random_forest(5, SINGLE), "exp", 1.0),
     "random, far margins": lambda: linked(random_forest(6, RANDOM), "logistic", 400.0),
@@ -308,6 +317,7 @@ SHEET = {
     "MIN": min,
     "MAX": max,
     "EXP": math.exp,
+    "LN": lambda x: math.log(x) if x > 0 else math.nan,
     "EXACT": lambda one, other: one == other,
     "ISBLANK": lambda cell: cell is None,
     "TRUE": True,

@@ -22,7 +22,7 @@ def linear_forest(seed, kinds=False, means=True, missing=False, **options):
         "leaf_range": np.where(rng.random((forest.n_leaves, 1)) < 0.5, [-np.inf, np.inf], forest.ensemble.leaf_range)
     }
     if kinds:
-        changes["linear_category"] = rng.integers(-2, 3, n_terms).astype(np.int32)
+        changes["linear_category"] = rng.integers(-3, 3, n_terms).astype(np.int32)
     if not means:
         changes["linear_mean"] = np.zeros(n_terms)
     if missing:

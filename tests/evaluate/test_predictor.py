@@ -126,7 +126,7 @@ def test_linear_leaves_have_the_bits_of_predict(n_outputs, output):
     meaning = {"link": link, "classes": (np.arange(max(n_outputs, 2)),), "is_estimator": True, "prediction": "argmax"}
     forest = with_linear_leaves(random_forest(5, Options(n_trees=6, n_outputs=n_outputs, meaning=meaning)))
     n_terms = len(forest.ensemble.linear_feature)
-    kinds = np.random.default_rng(0).integers(-2, 2, n_terms).astype(np.int32)
+    kinds = np.random.default_rng(0).integers(-3, 2, n_terms).astype(np.int32)
     forest = dataclasses.replace(forest, linear_category=kinds)
     X = random_rows(1, forest, 40)
     predictor, expected = forest.predictor(output), forest.predict(X, output=output)

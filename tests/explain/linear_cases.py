@@ -57,7 +57,7 @@ def of_categories(seed):
         forest,
         linear_offsets=2 * forest.ensemble.linear_offsets,
         linear_feature=forest.ensemble.linear_feature[repeated],
-        linear_category=rng.integers(-2, 4, len(repeated)).astype(np.int32),
+        linear_category=rng.integers(-3, 4, len(repeated)).astype(np.int32),
         linear_coefficient=rng.normal(size=len(repeated)),
         linear_mean=rng.uniform(size=len(repeated)),
     )

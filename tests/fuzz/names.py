@@ -115,7 +115,7 @@ def with_equations(forest, rng):
         forest,
         linear_offsets=np.arange(0, n_terms + 1, 3),
         linear_feature=np.tile([0, 1, 2], forest.n_leaves).astype(np.int32),
-        linear_category=np.tile([-1, -1, 0], forest.n_leaves).astype(np.int32),
+        linear_category=np.tile([-1, -3, 0], forest.n_leaves).astype(np.int32),
         linear_coefficient=rng.normal(size=n_terms),
         linear_mean=rng.normal(size=n_terms) / 4,
         linear_deviation=np.ones(n_terms),

@@ -76,7 +76,7 @@ def test_no_rows(forest):
         ({"linear_offsets": np.array([0, 2, 1, 3, 4])}, "linear_offsets must rise from 0 to 4"),
         ({"linear_feature": np.array([0, 1, 2, 0], np.int32)}, "term 2 of the linear models uses feature 2"),
         ({"linear_coefficient": np.array([0, 1, np.nan, 0])}, "linear_coefficient holds NaN"),
-        ({"linear_category": np.array([-1, -3, 0, 0], np.int32)}, "term 1 of the linear models takes category -3"),
+        ({"linear_category": np.array([-1, -4, 0, 0], np.int32)}, "term 1 of the linear models takes category -4"),
         ({"linear_category": np.array([-1], np.int32)}, "linear_category has 1 entries, expected 4"),
         ({"linear_mean": np.zeros(3)}, "linear_mean has 3 entries, expected 4"),
         ({"leaf_range": np.zeros((3, 2))}, "leaf_range has the shape"),

@@ -94,6 +94,18 @@ def test_all_rows_as_the_sample_give_the_tree_of_fit():
     assert np.array_equal(tree.forest_.ensemble.threshold, alone.forest_.ensemble.threshold)
 
 
+def test_equations_have_logarithms():
+    frame = example(2000).drop(columns=["w", "place"])
+    frame["d"] = np.exp(np.random.default_rng(1).normal(size=2000))
+    frame["y"] += 2 * np.log(frame["d"])
+    frame.loc[::9, "d"] = np.nan
+    tree = fitted(frame, 5, log_terms=True)
+    alone = silva.ModelTreeRegressor(**QUICK, log_terms=True).fit(frame.drop(columns="y"), frame["y"])
+    assert "log d" in tree.leaves_["feature"]
+    for name in ("coefficient", "standard_error", "mean"):
+        np.testing.assert_allclose(tree.leaves_[name], alone.leaves_[name], rtol=1e-6, atol=1e-9, err_msg=name)
+
+
 def test_partitions_change_rounding_alone():
     frame = example(2000)
     one, many = (fitted(frame, n, weight="w") for n in (1, 23))

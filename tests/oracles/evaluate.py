@@ -114,9 +114,10 @@ def leaf_values(forest: Forest, X: Any, reached: NDArray[np.int64]) -> NDArray[n
         for term in range(int(trees.linear_offsets[leaf]), int(trees.linear_offsets[leaf + 1])):
             x, category = rows[here, trees.linear_feature[term]], int(trees.linear_category[term])
             with np.errstate(over="ignore", invalid="ignore"):
-                if category == -1:
-                    lacks_number |= np.isnan(x)
-                    difference = np.where(np.isnan(x), 0.0, x - trees.linear_mean[term])
+                if category in (-1, -3):
+                    number = x if category == -1 else logarithm(x)
+                    lacks_number |= np.isnan(number)
+                    difference = np.where(np.isnan(number), 0.0, number - trees.linear_mean[term])
                 else:
                     difference = (np.isnan(x) if category == -2 else x == category) - trees.linear_mean[term]
                 value += trees.linear_coefficient[term] * difference
@@ -124,6 +125,12 @@ def leaf_values(forest: Forest, X: Any, reached: NDArray[np.int64]) -> NDArray[n
         is_constant = lacks_number & bool(len(trees.leaf_missing))
         result[here, 0] = np.where(is_constant, trees.leaf_missing[leaf], value) if is_constant.any() else value
     return result
+
+
+def logarithm(x: Any) -> NDArray[np.float64]:
+    """Natural logarithm; NaN where a number has none."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(np.asarray(x, np.float64) > 0, np.log(np.asarray(x, np.float64)), np.nan)
 
 
 def margins(forest: Forest, X: Any) -> NDArray[np.float64]:
@@ -142,7 +149,9 @@ def term_sizes(forest: Forest, X: Any) -> NDArray[np.float64]:
             here = np.flatnonzero(reached[:, tree] == leaf)
             terms = slice(int(trees.linear_offsets[leaf]), int(trees.linear_offsets[leaf + 1]))
             numbers = rows[here][:, trees.linear_feature[terms]]
-            numbers = np.where(trees.linear_category[terms] == -1, numbers, 1.0) + np.abs(trees.linear_mean[terms])
+            logarithms = np.abs(np.nan_to_num(logarithm(numbers)))
+            numbers = np.select([trees.linear_category[terms] == kind for kind in (-1, -3)], [numbers, logarithms], 1.0)
+            numbers += np.abs(trees.linear_mean[terms])
             size = numbers @ np.abs(trees.linear_coefficient[terms]) + abs(float(trees.leaf_value[leaf, 0]))
             result[here, trees.tree_output[tree]] += abs(float(trees.tree_weight[tree])) * size
     return result

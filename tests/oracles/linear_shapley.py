@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tests.oracles import shapley
+from tests.oracles import evaluate, shapley
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -68,9 +68,10 @@ def _leaf_game(forest: Forest, leaf: int, rows: NDArray[Any], member: NDArray[np
     for term in range(trees.linear_offsets[leaf], trees.linear_offsets[leaf + 1]):
         feature, category = trees.linear_feature[term], trees.linear_category[term]
         x, mean = rows[:, feature], trees.linear_mean[term]
-        if category == -1:
-            deviation = np.where(np.isnan(x), 0, x - mean)
-            lacking[:, feature] += np.isnan(x)
+        if category in (-1, -3):
+            number = x if category == -1 else evaluate.logarithm(x)
+            deviation = np.where(np.isnan(number), 0, number - mean)
+            lacking[:, feature] += np.isnan(number)
         else:
             deviation = np.where(np.isnan(x) if category == -2 else x == category, 1, 0) - mean
         parts[:, feature] += trees.linear_coefficient[term] * deviation
@@ -111,12 +112,13 @@ def _returned(forest: Forest, leaf: int, row: NDArray[Any]) -> float:
             trees.linear_category[term],
             trees.linear_mean[term],
         )
-        if category == -1:
-            deviation = 0.0 if np.isnan(x) else x - mean
+        if category in (-1, -3):
+            number = x if category == -1 else float(evaluate.logarithm(x))
+            deviation = 0.0 if np.isnan(number) else number - mean
+            if np.isnan(number) and len(trees.leaf_missing):
+                return float(trees.leaf_missing[leaf])
         else:
             deviation = float(np.isnan(x) if category == -2 else x == category) - mean
-        if category == -1 and np.isnan(x) and len(trees.leaf_missing):
-            return float(trees.leaf_missing[leaf])
         value += trees.linear_coefficient[term] * deviation
     return float(np.clip(value, *trees.leaf_range[leaf]))
 

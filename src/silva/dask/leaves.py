@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from silva.ensemble import NUMBER
+from silva.ensemble import OF_NUMBERS
 from silva.grow.tree.assembly import MARGIN, GrownTree
 from silva.grow.tree.refit import LeafModel, independent, shared_out
 
@@ -26,7 +26,7 @@ def solved(terms: Terms, sums: LeafSums, unit: float) -> LeafModel:
     shifts = (ones @ columns) / np.where(terms.is_number > 0, np.maximum(ones @ present, 1e-300), total)
     centred = columns - np.where(terms.is_number > 0, present, ones[:, None]) * shifts
     means = terms.means.copy()
-    of_number = terms.categories == NUMBER
+    of_number = np.isin(terms.categories, OF_NUMBERS)
     means[of_number] += shifts[terms.columns[of_number]]
     means[~of_number] += sums.totals[~of_number] / total
     offset = float(ones @ target) / total
@@ -61,7 +61,7 @@ def solved(terms: Terms, sums: LeafSums, unit: float) -> LeafModel:
         sse=sse,
         rmse=float(np.sqrt(sse / total) * unit),
         n_rows=sums.n_rows,
-        spreads=_spreads(centred, means[at], terms.columns[at], terms.categories[at] == NUMBER, total),
+        spreads=_spreads(centred, means[at], terms.columns[at], np.isin(terms.categories[at], OF_NUMBERS), total),
     )
 
 

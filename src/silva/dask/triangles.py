@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from silva.ensemble import MISSING, NUMBER
+from silva.ensemble import OF_NUMBERS
+from silva.evaluate.linear import term_values
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -54,17 +55,14 @@ class Terms:
 
     @property
     def is_number(self) -> Doubles:
-        """1 for a column that is a feature's number, which may be missing."""
+        """1 for a column of a feature's number, which rows may lack."""
         flags = np.zeros(self.n_columns)
-        flags[self.columns[self.categories == NUMBER]] = 1
+        flags[self.columns[np.isin(self.categories, OF_NUMBERS)]] = 1
         return flags
 
     def values(self, rows: Floats) -> Doubles:
         """Terms of rows about their means, NaN where a number is missing."""
-        x = rows[:, self.features].astype(np.float64)
-        values = np.where(self.categories == NUMBER, x, x == self.categories)
-        values = np.where(self.categories == MISSING, np.isnan(x), values)
-        deviations: Doubles = values - self.means
+        deviations: Doubles = term_values(rows[:, self.features], self.categories) - self.means
         return deviations
 
 

@@ -19,7 +19,7 @@ from silva.display.languages import (
     Language,
     Python,
 )
-from silva.ensemble import MISSING, NUMBER
+from silva.ensemble import LOGARITHM, MISSING, NUMBER, OF_NUMBERS
 from silva.escapes import comment, python_literal
 from silva.explain import Explainer
 from silva.facts import feature_names
@@ -63,9 +63,9 @@ def export_sql(model: object, dialect: SqlDialect = "duckdb", output: int = 0) -
     Returns
     -------
     str
-        An expression of doubles: ``SELECT <expression> FROM table``. The margin has the bits of
-        ``predict(X, output="margin")`` in float64; `Forest.predict` rounds to float32 where its result is float32, and
-        the database's EXP may differ in the last bit. NULL and NaN are missing. SQLite has NULL for NaN in results,
+        An expression of doubles: ``SELECT <expression> FROM table``. The margin has the bits of ``predict(X,
+        output="margin")`` in float64; `Forest.predict` rounds to float32 where its result is float32, and the
+        database's EXP and LN may differ in the last bit. NULL and NaN are missing. SQLite has NULL for NaN in results,
         and reads one number of 17 digits in some 30,000 as its neighbour (version 3.40). PostgreSQL ends a query where
         a number overflows, and may need a larger ``max_stack_depth`` from some thousand trees on, SQLite a larger
         parser stack for trees of more than 20 levels.
@@ -103,8 +103,8 @@ def export_python(model: object, name: str = "predict", output: int = 0) -> str:
     Returns
     -------
     str
-        The function returns a float with the bits of the margin in float64, as `export_sql`; `math.exp` may differ in
-        the last bit.
+        The function returns a float with the bits of the margin in float64, as `export_sql`; `math.exp` and `math.log`
+        may differ in the last bit.
 
     Raises
     ------
@@ -135,7 +135,8 @@ def export_c(model: object, name: str = "predict", output: int = 0) -> str:
     -------
     str
         The function returns the bits of the margin in float64, as `export_sql`, where the compiler fuses no products
-        with sums; exp may differ in the last bit. Values are those of ``Explainer(dtype="float64")`` up to rounding.
+        with sums; exp and log may differ in the last bit. Values are those of ``Explainer(dtype="float64")`` up to
+        rounding.
 
     Raises
     ------
@@ -385,8 +386,8 @@ class _Writer:
             text = language.clipped(text, low, high)
         if not len(forest.leaf_missing):
             return text
-        numbers = {int(forest.linear_feature[term]) for term in terms if forest.linear_category[term] == NUMBER}
-        lacks = language.any([self._is_missing(feature) for feature in sorted(numbers)])
+        numbers = {(int(forest.linear_feature[t]), int(forest.linear_category[t])) for t in terms}
+        lacks = language.any([self._lacks(*number) for number in sorted(numbers) if number[1] in OF_NUMBERS])
         return language.choose(lacks, language.number(float(forest.leaf_missing[leaf])), text)
 
     def _term(self, term: int) -> str:
@@ -394,14 +395,23 @@ class _Writer:
         feature, category = int(forest.linear_feature[term]), int(forest.linear_category[term])
         coefficient = language.number(float(forest.linear_coefficient[term]))
         mean, zero, one = (language.number(float(x)) for x in (forest.linear_mean[term], 0, 1))
-        if category == NUMBER:
-            deviation = language.choose(self._is_missing(feature), zero, f"{language.value(feature)} - {mean}")
+        if category in OF_NUMBERS:
+            x = language.value(feature)
+            x = x if category == NUMBER else language.logarithm(x)
+            deviation = language.choose(self._lacks(feature, category), zero, f"{x} - {mean}")
         else:
             table = self._table(feature)
             named = category if table is None or category == MISSING else table[category]
             test = self._is_missing(feature) if category == MISSING else self._has(feature, named)
             deviation = f"({language.choose(test, one, zero)} - {mean})"
         return f"{coefficient} * {deviation}"
+
+    def _lacks(self, feature: int, category: int) -> str:
+        """Whether a row lacks the number of a term."""
+        language, missing = self._language, self._is_missing(feature)
+        if category != LOGARITHM:
+            return missing
+        return language.any([missing, f"{language.value(feature)} <= {language.number(0.0)}"])
 
     def _has(self, feature: int, category: Any) -> str:
         return self._language.equals(feature, category)

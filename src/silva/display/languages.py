@@ -77,6 +77,10 @@ class Language:
         """Confine a value to a range."""
         return f"clip({value}, {self.number(low)}, {self.number(high)})"
 
+    def logarithm(self, value: str) -> str:
+        """Take the natural logarithm of a positive number."""
+        return f"log({value})"
+
     def link(self, name: str, value: str) -> str:
         """Turn a margin into the response."""
         return {"logistic": f"1.0 / (1.0 + exp(-({value})))", "exp": f"exp({value})"}[name]
@@ -162,6 +166,9 @@ class Sql(Language):
     def link(self, name: str, value: str) -> str:  # noqa: D102
         one = self.number(1.0)
         return {"logistic": f"{one} / ({one} + EXP(-({value})))", "exp": f"EXP({value})"}[name]
+
+    def logarithm(self, value: str) -> str:  # noqa: D102
+        return f"LN({value})"
 
 
 class DuckDb(Sql):
@@ -253,6 +260,9 @@ class Excel(Language):
         top = self.number(EXPONENTS[1])  # beyond it EXP is an error
         return {"logistic": f"1/(1+EXP(MIN(-({value}),{top})))", "exp": f"EXP({value})"}[name]
 
+    def logarithm(self, value: str) -> str:  # noqa: D102
+        return f"LN({value})"
+
 
 DIALECTS: dict[str, type[Sql]] = {"duckdb": DuckDb, "postgresql": PostgreSql, "sqlite": Sqlite}
 
@@ -275,7 +285,7 @@ double {name}(const double *x) {{
 """
 
 PYTHON_SOURCE = '''\
-from math import exp
+from math import exp, log
 
 
 def _clip(value, low, high):
@@ -294,7 +304,7 @@ def {name}(row):
 {statements}
 '''
 
-PYTHON_WORDS = frozenset({*keyword.kwlist, "__debug__", "exp", "float", "_clip", "_exp"})
+PYTHON_WORDS = frozenset({*keyword.kwlist, "__debug__", "exp", "float", "log", "_clip", "_exp"})
 """Names that no function can have: the language's, and those that the source uses itself."""
 
 C_TEXT = (

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from silva.ensemble import MISSING, NUMBER
+from silva.ensemble import LOGARITHM, MISSING, NUMBER
 from silva.facts import feature_name
 
 if TYPE_CHECKING:
@@ -54,11 +54,25 @@ def _overall_means(forest: TreeEnsemble, rows: Floats) -> Doubles:
 
 
 def _term_values(forest: TreeEnsemble, rows: Floats, terms: slice) -> Doubles:
-    """Evaluate the terms on the rows, (n, n_terms); NaN where a number is missing."""
-    values = rows[:, forest.linear_feature[terms]].astype(np.float64)
-    category = forest.linear_category[terms]
+    """Evaluate the terms on the rows, (n, n_terms); NaN where a row lacks a number."""
+    return term_values(rows[:, forest.linear_feature[terms]], forest.linear_category[terms])
+
+
+def term_values(x: Floats, category: Int32s) -> Doubles:
+    """Evaluate terms on the values of their features, (n, n_terms); NaN where a row lacks a number."""
+    values = x.astype(np.float64)
     has_it = np.where(category == MISSING, np.isnan(values), values == category)
-    return np.where(category == NUMBER, values, has_it)
+    result: Doubles = np.where(category == NUMBER, values, has_it)
+    if (category == LOGARITHM).any():
+        result = np.where(category == LOGARITHM, logarithms(values), result)
+    return result
+
+
+def logarithms(x: Doubles) -> Doubles:
+    """Natural logarithms of numbers; NaN of those that are not positive."""
+    result = np.full(x.shape, np.nan)
+    np.log(x, out=result, where=x > 0)
+    return result
 
 
 def _means(values: Doubles, otherwise: Doubles) -> Doubles:
@@ -75,6 +89,8 @@ def term_name(forest: TreeEnsemble, feature: int, category: int) -> str:
     name = feature_name(forest, feature)
     if category == NUMBER:
         return name
+    if category == LOGARITHM:
+        return f"log {name}"
     if category == MISSING:
         return f"{name} missing"
     table = forest.categories[feature] if forest.categories else None

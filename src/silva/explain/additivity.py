@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from silva.device import array_gpu, import_cupy
-from silva.ensemble import NUMBER
+from silva.ensemble import LOGARITHM, NUMBER
 from silva.evaluate.evaluator import evaluator_of
+from silva.evaluate.linear import logarithms
 
 if TYPE_CHECKING:
     from silva.ensemble import TreeEnsemble
@@ -151,7 +152,10 @@ def _linear_span(forest: TreeEnsemble, rows: Array) -> Doubles:
     np.maximum.at(means, forest.linear_feature, np.abs(forest.linear_mean) + (forest.linear_category != NUMBER))
     by_output = np.zeros((forest.n_outputs, forest.n_features))
     np.add.at(by_output, forest.tree_output, np.abs(forest.tree_weight)[:, None] * slopes)
-    reached: Doubles = (np.nan_to_num(np.abs(rows), nan=0.0, posinf=0.0) + means) @ by_output.T
+    sizes = np.nan_to_num(np.abs(rows), nan=0.0, posinf=0.0)
+    if (forest.linear_category == LOGARITHM).any():
+        sizes = np.maximum(sizes, np.nan_to_num(np.abs(logarithms(rows)), nan=0.0, posinf=0.0))
+    reached: Doubles = (sizes + means) @ by_output.T
     return reached
 
 

@@ -69,6 +69,8 @@ def check_parameters(estimator: Any) -> None:
         check_choice(estimator, name, choices)
     check_time_limit(estimator.time_limit)
     _check_terms(estimator.max_terms_per_leaf)
+    if estimator.log_terms not in (True, False, "auto"):
+        raise ValueError(f"log_terms is {estimator.log_terms!r}, expected True, False or 'auto'")
     if not isinstance(estimator.search, TreeSearch | None):
         raise TypeError(f"search is {estimator.search!r}, expected a silva.TreeSearch or None")
     search = search_of(estimator)

@@ -101,6 +101,8 @@ class ModelTreeClassifier(ClassEstimator):
     max_terms_per_leaf : int or None, default=None
         Largest number of terms of a leaf's equation, in which all categories of a feature are one term; None is no
         limit.
+    log_terms : bool or "auto", default=False
+        As for `ModelTreeRegressor`.
     penalty : float, default=1.0
         Factor of BIC's price of a parameter.
     rounds : int, default=2
@@ -174,6 +176,7 @@ class ModelTreeClassifier(ClassEstimator):
         min_samples_leaf: int = 5,
         rows_per_parameter: float = 5.0,
         max_terms_per_leaf: int | None = None,
+        log_terms: bool | Literal["auto"] = False,
         penalty: float = 1.0,
         rounds: int = 2,
         class_weight: dict[Any, float] | Literal["balanced"] | None = None,
@@ -195,6 +198,7 @@ class ModelTreeClassifier(ClassEstimator):
         self.min_samples_leaf = min_samples_leaf
         self.rows_per_parameter = rows_per_parameter
         self.max_terms_per_leaf = max_terms_per_leaf
+        self.log_terms = log_terms
         self.penalty = penalty
         self.rounds = rounds
         self.class_weight = class_weight

@@ -111,6 +111,11 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
     max_terms_per_leaf : int or None, default=None
         Largest number of terms of a leaf's equation, in which all categories of a feature are one term; None is no
         limit. Blended equations (`smoothing`) and ``algorithm="qr"`` without pruning have more.
+    log_terms : bool or "auto", default=False
+        Whether equations may also have the natural logarithms of features that are positive and skewed, and whose
+        largest value is at least four times the smallest; ``auto``: from 500 rows on. The logarithm of a number that is
+        not positive, which `fit` has then not seen, counts as the leaf's mean, like a missing one. Features of
+        `monotonic_cst` have none.
     penalty : float, default=1.0
         Factor of BIC's price of a parameter.
     fitness : {"bic", "weighted"}, default="bic"
@@ -244,6 +249,7 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
         min_samples_leaf: int = 5,
         rows_per_parameter: float = 5.0,
         max_terms_per_leaf: int | None = None,
+        log_terms: bool | Literal["auto"] = False,
         penalty: float = 1.0,
         fitness: Fitness = "bic",
         loss: Loss = "squared",
@@ -276,6 +282,7 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
         self.min_samples_leaf = min_samples_leaf
         self.rows_per_parameter = rows_per_parameter
         self.max_terms_per_leaf = max_terms_per_leaf
+        self.log_terms = log_terms
         self.penalty = penalty
         self.fitness = fitness
         self.loss = loss

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from silva.ensemble import MISSING, NUMBER
+from silva.ensemble import LOGARITHM, MISSING, OF_NUMBERS
 from silva.files import replacing
 from silva.onnx_note import NEVER, note_of
 from silva.writers.onnx_graph import BOOL, DOUBLE, FLOAT, INT64, STRING, TREES_DOMAIN, Graph
@@ -211,13 +211,21 @@ def _terms(forest: TreeEnsemble, graph: Graph, rows: str) -> tuple[str, str, dic
     distinct, which = np.unique(pairs, axis=0, return_inverse=True)
     columns = graph.add("Gather", rows, graph.constant(distinct[:, 0], "int64"), axis=1)
     is_missing = graph.add("IsNaN", columns)
-    is_number = graph.constant(distinct[:, 1] == NUMBER, "bool")
+    is_number = graph.constant(np.isin(distinct[:, 1], OF_NUMBERS), "bool")
+    is_logarithm = distinct[:, 1] == LOGARITHM
     lacks = graph.add("And", is_missing, is_number)
     has_code = graph.add("Equal", columns, graph.constant(distinct[:, 1]))
     # No missing value equals a code, so that each term has one of the two.
     lacks_any = graph.add("And", is_missing, graph.constant(distinct[:, 1] == MISSING, "bool"))
     indicator = graph.add("Cast", graph.add("Or", lacks_any, has_code), to=DOUBLE)
     filled = graph.add("Where", is_missing, graph.constant([0.0]), columns)
+    if is_logarithm.any():
+        of_logarithms = graph.constant(is_logarithm, "bool")
+        is_positive = graph.add("Greater", filled, graph.constant([0.0]))
+        lacks_sign = graph.add("And", graph.add("Not", is_positive), of_logarithms)
+        lacks = graph.add("Or", lacks, lacks_sign)
+        logarithm = graph.add("Log", graph.add("Where", is_positive, filled, graph.constant([1.0])))
+        filled = graph.add("Where", of_logarithms, logarithm, filled)
     values = graph.add("Where", is_number, filled, indicator)
     axis = graph.constant([1], "int64")
     leaf = np.repeat(np.arange(forest.n_leaves), np.diff(forest.linear_offsets))

@@ -29,7 +29,8 @@ class Derived:
     source : int
         The feature.
     category : int
-        The category that the column is 1 for, MISSING for 1 where the feature is missing, NUMBER for codes.
+        The category that the column is 1 for, MISSING for 1 where the feature is missing, LOGARITHM for the feature's
+        logarithm, NUMBER for codes.
     codes : float64, (n_categories + 1,), or None
         Value of each category and, last, of rows without any.
     """

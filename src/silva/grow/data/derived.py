@@ -1,4 +1,4 @@
-"""Columns that stand for categories and missing values in the equations of leaves."""
+"""Columns that stand for categories, missing values and logarithms in the equations of leaves."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from silva.ensemble import MISSING, NUMBER
+from silva.ensemble import LOGARITHM, MISSING, NUMBER
+from silva.evaluate.linear import logarithms
 from silva.grow.data.columns import Derived, TrainingColumns
 from silva.grow.data.rows import columns_with
 
@@ -27,8 +28,18 @@ FOLDS = 5
 """Parts of the rows; a row's code is the mean target of its category in the other parts."""
 
 
-def with_derived(columns: TrainingColumns, y: Doubles, weight: Doubles) -> TrainingColumns:
-    """Put columns of categories and of missing values behind the features.
+LEAST_LOGARITHMS = 500
+"""Rows from which on ``log_terms="auto"`` has logarithms: with fewer, more columns to choose from cost more than they
+gain."""
+
+LEAST_SPAN = 4.0
+"""Largest value of a feature, in its smallest one, from which on its logarithm is a column."""
+
+
+def with_derived(
+    columns: TrainingColumns, y: Doubles, weight: Doubles, log_terms: bool | str = False
+) -> TrainingColumns:
+    """Put columns of categories, of missing values and, on request, of logarithms behind the features.
 
     A feature of two categories has a column that is 1 for the rarer one. Up to `MOST_LEVELS` categories have one each,
     except the most frequent. More categories share a column that holds their means of what the other columns leave of
@@ -42,6 +53,10 @@ def with_derived(columns: TrainingColumns, y: Doubles, weight: Doubles) -> Train
         if min(is_missing.sum(), (~is_missing).sum()) >= LEAST_ROWS:
             derived.append(Derived(int(source), MISSING))
             values.append(is_missing.astype(np.float64))
+    if log_terms is True or (log_terms == "auto" and len(y) >= LEAST_LOGARITHMS):
+        found = _logarithms(columns, weight)
+        derived += [column for column, _ in found]
+        values += [column_values for _, column_values in found]
     own, categorical = _with_own_columns(columns), columns.is_categorical
     for source in np.flatnonzero(own):
         found = _indicators(columns, int(source))
@@ -69,6 +84,8 @@ def like(known: TrainingColumns, columns: TrainingColumns) -> TrainingColumns:
 def _values(column: Derived, known: TrainingColumns, x: Doubles) -> Doubles:
     if column.category == MISSING:
         return np.isnan(x).astype(np.float64)
+    if column.category == LOGARITHM:
+        return logarithms(x)
     order = known.order[column.source]
     assert order is not None
     if column.codes is None:
@@ -77,6 +94,31 @@ def _values(column: Derived, known: TrainingColumns, x: Doubles) -> Doubles:
     codes = np.append(column.codes[np.argsort(order)], column.codes[-1])
     values: Doubles = codes[np.where(np.isnan(x), len(order), np.nan_to_num(x)).astype(np.intp)]
     return values
+
+
+def _logarithms(columns: TrainingColumns, weight: Doubles) -> list[tuple[Derived, Doubles]]:
+    """Make a column for each feature of positive numbers whose logarithms are less skewed than they are.
+
+    Features with which predictions must rise or fall have none: a number that is not positive would break this.
+    """
+    found = []
+    for source in np.flatnonzero(~columns.is_categorical & (columns.column_signs == 0)).tolist():
+        x = columns.X[:, source]
+        if not np.nanmin(x, initial=np.inf) > 0 or np.nanmax(x) < LEAST_SPAN * np.nanmin(x):
+            continue
+        logarithm = logarithms(x)
+        if abs(_skewness(logarithm, weight)) < _skewness(x, weight):
+            found.append((Derived(source, LOGARITHM), logarithm))
+    return found
+
+
+def _skewness(x: Doubles, weight: Doubles) -> float:
+    """Mean cube of the standardised numbers, missing ones left out."""
+    present = ~np.isnan(x)
+    share = weight[present] / weight[present].sum()
+    deviation = x[present] - share @ x[present]
+    deviation /= float(np.abs(deviation).max()) or 1.0
+    return float(share @ deviation**3 / max(share @ deviation**2, 1e-300) ** 1.5)
 
 
 def _with_own_columns(columns: TrainingColumns) -> Bools:
@@ -153,7 +195,7 @@ def _distinct(values: list[Doubles]) -> list[int]:
     seen: set[bytes] = set()
     for k, column in enumerate(values):
         bits = column.tobytes()
-        if column.min() < column.max() and bits not in seen:
+        if np.nanmin(column) < np.nanmax(column) and bits not in seen:
             seen.add(bits)
             kept.append(k)
     return kept

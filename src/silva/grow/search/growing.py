@@ -99,7 +99,7 @@ def grow(model: Any, columns: TrainingColumns, target: Doubles, weight: Doubles,
     columns, target = columns.taken(order), gathered(target, order)
     is_linear = model.leaf_model == "linear"
     if is_linear:
-        columns = with_derived(columns, target, weight)
+        columns = with_derived(columns, target, weight, model.log_terms)
     linear, threads = ~columns.is_categorical & columns.is_usable & is_linear, n_threads(model.n_jobs)
     sorter = find_sorter(model.device, given.home, *columns.X.shape)
     rows = prepare(columns.X, target, weight, linear, threads, model.storage, columns.is_testable, sorter)

@@ -1,27 +1,34 @@
 // What a term of a leaf's linear model takes of a row, and what becomes of the sum; host and device.
 #pragma once
+#ifndef __CUDACC__
+#include <cmath>
+#endif
 #ifndef SILVA_DEVICE
-#define SILVA_DEVICE inline
+#define SILVA_DEVICE static inline  // of each file its own: files are compiled for different processors
 #endif
 
 namespace silva {
 
-// In place of a category: the feature's number itself, and 1 where it is missing.
-constexpr int kTermOfNumber = -1, kTermOfMissing = -2;
+// In place of a category: the feature's number itself, 1 where it is missing, and the number's natural logarithm.
+constexpr int kTermOfNumber = -1, kTermOfMissing = -2, kTermOfLogarithm = -3;
 
 #ifndef __CUDACC__  // NVRTC has no constant NaN
 // Of a leaf where missing numbers count as their means.
 constexpr double kNoValue = __builtin_nan("");
 #endif
 
-// The term's value about its mean. A missing number counts as the mean; of a category, a row has it or not.
-SILVA_DEVICE double term_deviation(double x, int category, double mean) {
-  const bool is_missing = x != x;
-  if (category == kTermOfNumber) return is_missing ? 0 : x - mean;
-  return double(category == kTermOfMissing ? is_missing : x == double(category)) - mean;
+// Whether a row lacks the number that the term is of: it is missing or, of a logarithm, not positive.
+SILVA_DEVICE bool lacks_number(double x, int category) {
+  return category == kTermOfNumber ? x != x : category == kTermOfLogarithm && !(x > 0);
 }
 
-SILVA_DEVICE bool lacks_number(double x, int category) { return category == kTermOfNumber && x != x; }
+// The term's value about its mean. What a row lacks counts as the mean; of a category, a row has it or not.
+SILVA_DEVICE double term_deviation(double x, int category, double mean) {
+  if (lacks_number(x, category)) return 0;
+  if (category == kTermOfNumber) return x - mean;
+  if (category == kTermOfLogarithm) return log(x) - mean;
+  return double(category == kTermOfMissing ? x != x : x == double(category)) - mean;
+}
 
 // What a leaf returns for the value of its model. missing: its value for rows that lack a number, NaN where missing
 // numbers count as their means.

@@ -43,6 +43,7 @@ function termsOf(leaf, row) {
   for (let t = linear.offsets[leaf]; t < linear.offsets[leaf + 1]; t++) {
     let x = row[linear.feature[t]];
     if (linear.category[t] === -2) x = Number.isNaN(x) ? 1 : 0;
+    else if (linear.category[t] === -3) x = x > 0 ? Math.log(x) : NaN;
     else if (linear.category[t] >= 0) x = x === linear.category[t] ? 1 : 0;
     const deviation = Number.isNaN(x) ? 0 : x - linear.mean[t];
     found.push({ feature: linear.feature[t], value: deviation * linear.coefficient[t] });
@@ -54,7 +55,8 @@ function termsOf(leaf, row) {
 function lacksNumber(leaf, row) {
   const linear = model.linear;
   for (let t = linear.offsets[leaf]; t < linear.offsets[leaf + 1]; t++) {
-    if (linear.category[t] === -1 && Number.isNaN(row[linear.feature[t]])) return true;
+    const x = row[linear.feature[t]];
+    if (linear.category[t] === -1 && Number.isNaN(x) || linear.category[t] === -3 && !(x > 0)) return true;
   }
   return false;
 }

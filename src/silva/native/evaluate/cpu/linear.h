@@ -1,5 +1,6 @@
 // Leaves that hold linear models: what a tree adds to the margins of some rows. The CPU's counterpart of
-// evaluate/cuda/sum_linear.cu, with its bits; a file of its own, where no product is fused with a sum.
+// evaluate/cuda/sum_linear.cu, with its bits (logarithms aside); a file of its own, where no product is fused with a
+// sum.
 #pragma once
 #include "common/rows.h"
 

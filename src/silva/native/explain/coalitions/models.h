@@ -1,5 +1,6 @@
 // Leaves that hold equations: their value depends on whose numbers the coalition gives the equation's features.
 #pragma once
+#include "common/linear_term.h"
 #include "explain/coalitions/kernels.h"
 
 namespace silva {
@@ -34,19 +35,15 @@ class PairModels {
     for (int64_t at = models_.offsets[number]; at < models_.offsets[number + 1]; ++at) {
       const int32_t feature = models_.feature[at], category = models_.category[at];
       const double x = knows(models_.player[feature]) ? number_at(a_, row_, feature) : number_at(c_, other_, feature);
-      const bool is_missing = x != x;
-      double term = category == kModelNumber ? x : double(category == kModelMissing ? is_missing : x == category);
-      if (category == kModelNumber && is_missing) lacks_any = true, term = models_.mean[at];
-      result += models_.coefficient[at] * (term - models_.mean[at]);
+      lacks_any |= lacks_number(x, category);
+      result += models_.coefficient[at] * term_deviation(x, category, models_.mean[at]);
     }
-    const double low = models_.range[2 * number], high = models_.range[2 * number + 1];
-    result = result < low ? low : result > high ? high : result;
-    if (lacks_any && models_.missing) result = models_.missing[number];
+    const double missing = models_.missing ? models_.missing[number] : kNoValue;
+    result = model_value(result, lacks_any, missing, models_.range[2 * number], models_.range[2 * number + 1]);
     return result * models_.weight[leaf];
   }
 
  private:
-  static constexpr int32_t kModelNumber = -1, kModelMissing = -2;
   const CoalitionModels& models_;
   const RowSource &a_, &c_;
   int64_t row_, other_;
