@@ -43,8 +43,9 @@ def load(
         An ``xgboost.Booster`` or ``lightgbm.Booster``, a fitted estimator of XGBoost, LightGBM, CatBoost, scikit-learn
         or another library of the guide's table, a ``treelite.Model``, an ``onnx.ModelProto``, a `ModelTreeRegressor`, a
         `Forest`, the path of a model file: ``.json`` (XGBoost, CatBoost), ``.ubj`` (XGBoost), ``.txt`` (LightGBM),
-        ``.cbm`` (CatBoost), ``.onnx``, ``.silva``, or of a folder that pyspark.ml has saved a model in. Files with
-        other suffixes are recognized by their contents. No file needs its library; folders need pyarrow.
+        ``.cbm`` (CatBoost), ``.onnx``, ``.zip`` (H2O's MOJO), ``.silva``, or of a folder that pyspark.ml has saved a
+        model in. Files with other suffixes are recognized by their contents. No file needs its library; folders need
+        pyarrow.
         A Booster or a file predicts as the Booster does, with all its rounds. An estimator predicts as itself: up to
         its best iteration, and labels if it is a classifier. CatBoost's Booster is ``catboost.CatBoost``, which
         predicts margins.
@@ -53,7 +54,7 @@ def load(
     mmap : bool
         Map a ``.silva`` file instead of reading it, so that processes share its memory. The file may be replaced
         (`Forest.save`) or deleted meanwhile. Writing into it or truncating it changes the forest or ends the process.
-    format : {"xgboost", "lightgbm", "catboost", "onnx", "silva"}, optional
+    format : {"xgboost", "lightgbm", "catboost", "onnx", "h2o", "silva"}, optional
         Format of the file `model`, whatever its suffix.
     survival_at, hazard_at : array-like of shape (n_times,), optional
         Increasing times at which the forest predicts the probability to survive or the cumulative hazard, one output a

@@ -13,7 +13,7 @@ Algorithm = Literal["auto", "serial", "by_sample", "by_node", "windowed"]
 Output = Literal["prediction", "margin", "probability", "leaf"]
 """What `Forest.predict` returns."""
 
-ModelFormat = Literal["xgboost", "lightgbm", "catboost", "onnx", "silva"]
+ModelFormat = Literal["xgboost", "lightgbm", "catboost", "onnx", "h2o", "silva"]
 """Libraries whose files are read."""
 
 SqlDialect = Literal["duckdb", "postgresql", "sqlite"]
@@ -52,6 +52,7 @@ Link = Literal[
     "softmax_zero",
     "probit",
     "log_survival",
+    "shares",
 ]
 """Functions that turn margins into responses (silva.evaluate.links)."""
 

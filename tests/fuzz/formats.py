@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import io
 import json
 import struct
 import tempfile
+import zipfile
 import zlib
 from fnmatch import fnmatch
 from pathlib import Path
@@ -31,7 +33,7 @@ FOLDERS = (Path(__file__).parent / "seeds", Path(__file__).parent.parent / "read
 METADATA = 14
 """Field of a model's metadata in ONNX."""
 
-SUFFIXES = (".json", ".ubj", ".txt", ".cbm", ".onnx", ".treelite", ".silva", ".explainer", ".spark")
+SUFFIXES = (".json", ".ubj", ".txt", ".cbm", ".onnx", ".treelite", ".silva", ".explainer", ".spark", ".zip")
 
 
 def find_seeds(only="*"):
@@ -277,6 +279,25 @@ def _mutate_rows(rng, path):
         parquet.write_table(arrow.Table.from_pylist(rows, schema), path)
 
 
+def mutate_zip(rng, data, other):
+    """A MOJO of H2O with one member changed: its text, its bytes, or none of them but the archive's own."""
+    with zipfile.ZipFile(io.BytesIO(data)) as archive, zipfile.ZipFile(io.BytesIO(other)) as another:
+        members = {name: archive.read(name) for name in archive.namelist() if not name.startswith("experimental")}
+        name = "model.ini" if rng.random() < 0.3 else pick(rng, sorted(members))
+        similar = another.read(name if name in another.namelist() else "model.ini")
+    is_text = not name.endswith(".bin")
+    members[name] = (
+        mutate_text(rng, members[name].decode()).encode(errors="replace")
+        if is_text and rng.random() < 0.8
+        else mutate_bytes(rng, members[name], similar)
+    )
+    result = io.BytesIO()
+    with zipfile.ZipFile(result, "w", zipfile.ZIP_DEFLATED) as archive:
+        for member, content in members.items():
+            archive.writestr(member, content)
+    return result.getvalue()
+
+
 MUTATORS = {
     ".json": mutate_json,
     ".ubj": mutate_ubj,
@@ -287,4 +308,5 @@ MUTATORS = {
     ".silva": mutate_silva,
     ".explainer": mutate_explainer,
     ".spark": mutate_spark,
+    ".zip": mutate_zip,
 }

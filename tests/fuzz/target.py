@@ -75,7 +75,7 @@ def hold_to_promises(forest):
     if forest.ensemble.transform is not None:
         look_up(forest)
         forest = silva.Forest(dataclasses.replace(forest.ensemble, transform=None))
-    if forest.source.startswith(("ONNX", "Spark")):  # whose arrays hold values, the oracle's codes
+    if forest.source.startswith(("ONNX", "Spark", "H2O")):  # whose arrays hold values, the oracle's codes
         forest = silva.Forest(dataclasses.replace(forest.ensemble, categories=None))
     X = rows_for(forest)
     evaluate_all(forest, X)

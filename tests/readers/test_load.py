@@ -99,6 +99,11 @@ def test_other_things(thing):
         silva.load(thing)
 
 
+def test_models_of_snapml_are_refused_by_name():
+    with pytest.raises(NotImplementedError, match=r"a Model of snapml is not supported: its trees .* silva\.distill"):
+        silva.load(instance("snapml.RandomForestRegressor"))
+
+
 @pytest.mark.parametrize("name", ["model.pkl", "model", "model.bin"])
 def test_files_that_hold_nothing_known(name, tmp_path):
     with pytest.raises(FileNotFoundError):

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from silva.ensemble import TreeEnsemble
     from silva.typing import Array
 
-PROBABILITY_LINKS = {"logistic", "softmax", "one_vs_all", "exponential"}
+PROBABILITY_LINKS = {"logistic", "softmax", "one_vs_all", "exponential", "shares"}
 """Links whose responses are probabilities of classes."""
 
 SURELY_FLOAT32 = 3e38
@@ -84,6 +84,12 @@ def probit(x: Array) -> Array:
     return result
 
 
+def shares(x: Array) -> Array:
+    """Divide a row's margins by their sum, unless that is 0: H2O's forests, which have a tree for each class."""
+    total = x.sum(axis=1, keepdims=True)
+    return x / np.where(total > 0, total, 1)
+
+
 def survival(x: Array) -> Array:
     """Probability to survive of the logarithm of a cumulative hazard."""
     return np.asarray(np.exp(-exp(x)))
@@ -106,6 +112,7 @@ LINKS: dict[str, Callable[[Array, float], Array]] = {
     "softmax_zero": lambda x, _: softmax_zero(x),
     "probit": lambda x, _: probit(x),
     "log_survival": lambda x, _: survival(x),
+    "shares": lambda x, _: shares(x),
 }
 """Response of margins (n, n_outputs) in float64, by `TreeEnsemble.link`."""
 

@@ -30,8 +30,15 @@ READERS = {
     "lineartree": "silva.readers.lineartree",
     "ydf": "silva.readers.ydf",
     "pyspark": "silva.readers.spark",
+    "h2o": "silva.readers.h2o",
 }
 """Modules whose `read` takes a live model of a library."""
+
+UNREAD = {
+    "snapml": "its trees are in its compiled library alone, and the PMML that it writes lacks the training weights of "
+    "nodes and the columns that no tree asks for"
+}
+"""Libraries that are told apart only to say why they are not read."""
 
 FILES = {
     ".json": "silva.readers.json_file",
@@ -39,20 +46,34 @@ FILES = {
     ".cbm": "silva.readers.catboost",
     ".txt": "silva.readers.lightgbm",
     ".onnx": "silva.readers.onnx",
+    ".zip": "silva.readers.h2o",
 }
 """Modules whose `read_file` takes a path with the suffix."""
 
-FORMATS = {"xgboost": ".json", "lightgbm": ".txt", "catboost": ".cbm", "onnx": ".onnx", "silva": ".silva"}
+FORMATS = {
+    "xgboost": ".json",
+    "lightgbm": ".txt",
+    "catboost": ".cbm",
+    "onnx": ".onnx",
+    "h2o": ".zip",
+    "silva": ".silva",
+}
 """Libraries by name, and a suffix of their files; XGBoost's and CatBoost's are told apart by what they hold."""
 
-STARTS = ((b"CBM1", ".cbm"), (b"tree\n", ".txt"), (b"tree\r\n", ".txt"), (b"\x08", ".onnx"))
+STARTS = (
+    (b"CBM1", ".cbm"),
+    (b"tree\n", ".txt"),
+    (b"tree\r\n", ".txt"),
+    (b"\x08", ".onnx"),
+    (b"PK\x03\x04", ".zip"),
+)
 """First bytes of files."""
 
 
 EXPECTED = (
     "expected a Booster or estimator of XGBoost or LightGBM, a CatBoost model, a tree ensemble of scikit-learn, "
     "scikit-survival, quantile-forest, NGBoost, econml, causalml, imodels, linear-tree or YDF, a treelite.Model, an "
-    "onnx.ModelProto, a silva.Forest, or the path of a .json, .ubj, .txt, .cbm, .onnx or .silva file "
+    "onnx.ModelProto, a silva.Forest, or the path of a .json, .ubj, .txt, .cbm, .onnx, .zip (H2O) or .silva file "
     "or of a folder of pyspark.ml"
 )
 
@@ -79,6 +100,11 @@ def read_model(model: object, curve: Curve | None = None) -> TreeEnsemble:
             f"the model is the method {called} of a {type(owner).__name__}; pass the {type(owner).__name__} itself"
         )
     library = library_of(model)
+    if library in UNREAD:
+        raise NotImplementedError(
+            f"a {type(model).__name__} of {library} is not supported: {UNREAD[library]}; explain "
+            "silva.distill(model, X), which stands for it, or train with another library"
+        )
     if library is None:
         raise TypeError(f"cannot load a {type(model).__module__}.{type(model).__qualname__}; {EXPECTED}")
     if curve is not None and library not in WITH_CURVES:
@@ -95,7 +121,7 @@ def library_of(model: object) -> str | None:
     """Name the library that a live model comes from, by the modules of its class and base classes."""
     for base in type(model).__mro__:
         library = base.__module__.partition(".")[0]
-        if library in READERS:
+        if library in READERS or library in UNREAD:
             return library
     return None
 
