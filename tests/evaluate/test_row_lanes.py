@@ -52,7 +52,7 @@ def forests():
 @pytest.mark.parametrize("n_rows", [64, 65, 130, 200, 700])
 def test_leaves_are_the_oracles(forest, n_rows):
     X = random_rows(1, forest, n_rows)
-    for rows in (X, np.nan_to_num(X)):
+    for rows in (X, np.nan_to_num(X), np.asfortranarray(X)):
         found = CpuEvaluator(forest).leaves(rows, CHOICE, 2)
         np.testing.assert_array_equal(found, evaluate.leaf_ids(forest, rows))
 

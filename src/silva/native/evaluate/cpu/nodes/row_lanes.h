@@ -27,7 +27,11 @@ struct RowLanes {
   int64_t stride;
   Vector* reached;  // [node][kVectorsTogether]
 
-  static int64_t padded(int64_t n_rows) { return (n_rows + kLanes - 1) / kLanes * kLanes; }
+  // Whole vectors, and whole blocks of the encoding (evaluate/cpu/nodes/rows.h).
+  static int64_t padded(int64_t n_rows) {
+    constexpr int kBlockRows = kLanes > kSearchWidth ? kLanes : kSearchWidth;
+    return (n_rows + kBlockRows - 1) / kBlockRows * kBlockRows;
+  }
   static SILVA_INLINE Vector splat(Code x) { return Vector{} + x; }
 
   // The leaves that the rows reach in one tree.

@@ -87,33 +87,149 @@ SILVA_INLINE uint32_t class_at(const Code* codes, const Code* flags, int32_t col
 template <bool RowByRow>
 struct CodeOrder {
   int64_t stride;
-  SILVA_INLINE int64_t operator()(int row, int column) const {
-    return RowByRow ? row * stride + column : column * stride + row;
-  }
 };
 
+constexpr int kTogether = kSearchWidth;  // values of a column that are encoded side by side
+template <class T>
+struct Together {
+  typedef T Vector __attribute__((vector_size(sizeof(T) * kTogether)));
+};
+using Floats = Together<float>::Vector;
+using Doubles = Together<double>::Vector;
+using Ints = Together<int32_t>::Vector;
+
+// How many pivots of one node are not above each x: four comparisons halve the pivots that are left.
+SILVA_INLINE Ints counts_not_above(const float* pivots, const Floats& x) {
+#if defined(__AVX512BW__)
+  const __m512 table = _mm512_loadu_ps(pivots);
+  __m512i at = _mm512_setzero_si512();
+  SILVA_UNROLL
+  for (int step = kSearchWidth / 2; step; step /= 2) {
+    const __m512 pivot = _mm512_permutexvar_ps(_mm512_add_epi32(at, _mm512_set1_epi32(step - 1)), table);
+    at = _mm512_mask_add_epi32(at, _mm512_cmp_ps_mask(__m512(x), pivot, _CMP_GE_OQ), at, _mm512_set1_epi32(step));
+  }
+  return Ints(at);
+#else
+  Ints count;
+  for (int i = 0; i < kTogether; ++i) count[i] = count_not_above(pivots, x[i]);
+  return count;
+#endif
+}
+SILVA_INLINE Ints counts_not_above(const double* pivots, const Doubles& x) {
+  Ints count;
+  for (int i = 0; i < kTogether; ++i) count[i] = count_not_above(pivots, x[i]);
+  return count;
+}
+
+template <class Code>
+SILVA_INLINE void put_together(Code* at, const Ints& numbers) {
+  const auto narrow = __builtin_convertvector(numbers, typename Together<Code>::Vector);
+  __builtin_memcpy(at, &narrow, sizeof narrow);
+}
+
+// Ranks of settled values, and all bits of the flags of missing ones. Returns whether there are any.
+template <class Code, class Vector, class Real>
+SILVA_INLINE bool rank_together(const NodeColumn& column, const Real* nodes, const Vector& x, Code* codes,
+                                Code* flags) {
+  Ints rank{};
+  if (column.n_levels) rank = counts_not_above(nodes + int64_t(column.search[0]) * kSearchWidth, x);
+  for (int level = 1; level < column.n_levels; ++level) {
+    const Real* first = nodes + int64_t(column.search[level]) * kSearchWidth;
+    int32_t each[kTogether];
+    Real values[kTogether];
+    __builtin_memcpy(each, &rank, sizeof each);
+    __builtin_memcpy(values, &x, sizeof values);
+    for (int i = 0; i < kTogether; ++i)
+      each[i] = kSearchWidth * each[i] + count_not_above(first + int64_t(each[i]) * kSearchWidth, values[i]);
+    __builtin_memcpy(&rank, each, sizeof each);
+  }
+  const Ints missing = __builtin_convertvector(x != x, Ints);
+  put_together(codes, rank);
+  put_together(flags, missing);
+  int32_t any = 0;
+  for (int i = 0; i < kTogether; ++i) any |= missing[i];
+  return any != 0;
+}
+
+// Places of the classes among groups of 8, and their bits there.
+template <class Code>
+SILVA_INLINE void class_together(const NodeTask& task, const NodeColumn& column, const Floats& x, Code* codes,
+                                 Code* flags) {
+  const FeatureClasses& feature = task.classes.features[column.feature];
+  const int32_t* class_of = task.classes.class_of + feature.first;
+  const int32_t n = feature.n_categories;
+  const Ints is_category = Ints(x >= 0.0f) & Ints(x < float(n)), is_fraction = Ints(x > -1.0f) & Ints(x < 0.0f);
+  const Ints other = (Ints{} + n) - is_fraction - 2 * Ints(x != x);
+  const Ints place = is_category ? __builtin_convertvector(is_category ? x : Floats{}, Ints) : other;
+  Ints c;
+  for (int i = 0; i < kTogether; ++i) c[i] = class_of[place[i]];
+  put_together(codes, c >> 3);
+  put_together(flags, (Ints{} + 1) << (c & 7));
+}
+
+// Vector of `encode` of each value. Values that are compared as they are stay in registers: what is stored one by one
+// waits until it can be loaded as a vector.
+template <class Real, class Vector, class Encode>
+SILVA_INLINE typename Together<Real>::Vector encoded(const Vector& x, bool plain, const Encode& encode) {
+  auto result = __builtin_convertvector(x, typename Together<Real>::Vector);
+  if (!plain)
+    for (int i = 0; i < kTogether; ++i) result[i] = encode(x[i]);
+  return result;
+}
+
+template <class Code, class Vector>
+SILVA_INLINE bool encode_together(const NodeTask& task, const NodeColumn& column, const Vector& x, Code* codes,
+                                  Code* flags) {
+  const RowCoding& coding = task.coding;
+  const int feature = column.feature;
+  const bool plain = coding.zero_threshold <= 0 && !coding.flags[feature];
+  if (coding.ranked && !column.n_classes) {
+    const Doubles settled = encoded<double>(x, plain, [&](double each) { return settle(coding, feature, each); });
+    return rank_together(column, task.forest.search64, settled, codes, flags);
+  }
+  const Floats code =
+      coding.ranked ? encoded<float>(x, false, [&](double each) { return encode_ranked(coding, feature, each); })
+                    : encoded<float>(x, plain, [&](auto each) { return encode_cast(coding, feature, float(each)); });
+  if (!column.n_classes) return rank_together(column, task.forest.search32, code, codes, flags);
+  class_together(task, column, code, codes, flags);
+  return false;
+}
+
 // Returns whether any value is missing; writes flags beside ranks and classes.
-template <class Code, class Input, bool RowByRow>
-bool encode_codes(const NodeTask& task, int64_t first_row, int n_rows, CodeOrder<RowByRow> at, Code* codes,
+template <class Code, class Input>
+bool encode_codes(const NodeTask& task, int64_t first_row, int n_rows, CodeOrder<true> order, Code* codes,
                   Code* flags) {
-  const NodeTables& forest = task.forest;
   const Input* data = static_cast<const Input*>(task.rows.data) + first_row * task.rows.row_stride;
   bool any_missing = false;
-  const auto encode = [&](int row, int c) {
-    const NodeColumn& column = forest.columns[c];
-    bool missing = false;
-    const Input x = data[row * task.rows.row_stride + column.feature * task.rows.feature_stride];
-    codes[at(row, c)] = code_of<Code>(task, column, x, flags[at(row, c)], missing);
-    any_missing |= missing;
-  };
-  if constexpr (RowByRow) {
-    for (int row = 0; row < n_rows; ++row)
-      for (int c = 0; c < forest.n_columns; ++c) encode(row, c);
-  } else {
-    // Lanes beyond the rows look classes up too.
-    for (int c = 0; c < forest.n_columns; ++c) {
-      for (int row = 0; row < n_rows; ++row) encode(row, c);
-      for (int row = n_rows; row < at.stride; ++row) codes[at(row, c)] = flags[at(row, c)] = 0;
+  for (int row = 0; row < n_rows; ++row)
+    for (int c = 0; c < task.forest.n_columns; ++c) {
+      const NodeColumn& column = task.forest.columns[c];
+      bool missing = false;
+      const Input x = data[row * task.rows.row_stride + column.feature * task.rows.feature_stride];
+      codes[row * order.stride + c] = code_of<Code>(task, column, x, flags[row * order.stride + c], missing);
+      any_missing |= missing;
+    }
+  return any_missing;
+}
+
+// Columns are whole vectors: lanes beyond the rows, which look classes up too, have values of 0.
+template <class Code, class Input>
+bool encode_codes(const NodeTask& task, int64_t first_row, int n_rows, CodeOrder<false> order, Code* codes,
+                  Code* flags) {
+  const Input* data = static_cast<const Input*>(task.rows.data) + first_row * task.rows.row_stride;
+  bool any_missing = false;
+  for (int c = 0; c < task.forest.n_columns; ++c) {
+    const NodeColumn& column = task.forest.columns[c];
+    const Input* values = data + column.feature * task.rows.feature_stride;
+    for (int64_t row = 0; row < order.stride; row += kTogether) {
+      typename Together<Input>::Vector x{};
+      const int64_t n = n_rows - row < kTogether ? n_rows - row : kTogether;
+      if (task.rows.row_stride == 1 && n == kTogether)
+        __builtin_memcpy(&x, values + row, sizeof x);
+      else
+        for (int i = 0; i < n; ++i) x[i] = values[(row + i) * task.rows.row_stride];
+      const int64_t at = c * order.stride + row;
+      any_missing |= encode_together(task, column, x, codes + at, flags + at);
     }
   }
   return any_missing;
