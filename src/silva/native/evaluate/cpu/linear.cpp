@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <numeric>
+
 #include "common/linear_term.h"
 #include "evaluate/cpu/linear_plan.h"
 
@@ -7,6 +10,7 @@ namespace {
 constexpr int kMostSorted = 512;  // rows
 constexpr int kFewest = 2;        // rows a leaf, below which sorting costs more than it saves
 constexpr int kTogether = 4;      // rows whose sums are independent of each other
+constexpr int kApart = 4;         // neighbouring rows are counted apart: counting again waits for the last count
 
 template <class Real>
 struct Rows {
@@ -71,16 +75,18 @@ void add_tree(const LinearLeaves& leaves, int tree, const int32_t* leaf_of, cons
       add_leaf<Means, 1>(leaves.model[leaf_of[places[row]]], leaves.term, rows, &row, 1, weight, sums);
     return;
   }
-  int32_t begin[kMostSorted + 1] = {}, leaf[kMostSorted], order[kMostSorted];
+  int32_t next[kApart * kMostSorted / kFewest], place[kMostSorted], order[kMostSorted];  // next: [leaf][kApart]
+  std::fill_n(next, kApart * n_leaves, 0);
   for (int row = 0; row < n_rows; ++row) {
-    leaf[row] = int32_t(leaf_of[places[row]] - first);
-    ++begin[leaf[row] + 1];
+    place[row] = kApart * int32_t(leaf_of[places[row]] - first) + row % kApart;
+    ++next[place[row]];
   }
-  for (int64_t i = 0; i < n_leaves; ++i) begin[i + 1] += begin[i];
-  for (int row = 0; row < n_rows; ++row) order[begin[leaf[row]]++] = row;
-  for (int64_t i = 0, at = 0; i < n_leaves; at = begin[i++])
-    add_leaf<Means, kTogether>(leaves.model[first + i], leaves.term, rows, order + at, int(begin[i] - at), weight,
-                               sums);
+  std::exclusive_scan(next, next + kApart * n_leaves, next, 0);
+  for (int row = 0; row < n_rows; ++row) order[next[place[row]]++] = row;
+  for (int64_t i = 0, at = 0, end = 0; i < n_leaves; ++i, at = end) {
+    end = next[kApart * i + kApart - 1];
+    add_leaf<Means, kTogether>(leaves.model[first + i], leaves.term, rows, order + at, int(end - at), weight, sums);
+  }
 }
 
 template <class Real>
