@@ -8,7 +8,7 @@ import pytest
 from silva.cuda.compiler import ARCHITECTURES, compile_kernel, measure_kernel, variant
 from silva.evaluate.cuda.evaluator import linear_variant
 from silva.evaluate.cuda.few_rows import few_variant
-from silva.evaluate.cuda.paper import evaluate_variant, nodes_variant, windows_variant
+from silva.evaluate.cuda.paper import evaluate_variant, nodes_variant, sets_variant, windows_variant
 from silva.evaluate.cuda.tiles import tiles_variant
 from silva.explain.cuda.coalitions import differing_variant, masks_variant, pairs_variant, sum_variant
 from silva.explain.cuda.kernels import leaves_variant, walk_variant
@@ -73,6 +73,7 @@ SMALL = [
     *(variant("explain/cuda/sum_slots", REAL=real, TILE=rows) for real, rows in (("float", 128), ("double", 64))),
     *(variant("explain/cuda/sum_slots", REAL=real, TILE=32) for real in ("float", "double")),
     *(evaluate_variant(np.dtype(code)) for code in ("uint8", "uint16", "uint32")),
+    *(sets_variant(row, value, "uint16") for row, value in (("float32", "float32"), ("float32", "float64"))),
     *(nodes_variant(np.dtype("uint8"), splits, 2)[0] for splits in (1, 15, 255)),
     *(windows_variant(np.dtype("uint16"), levels) for levels in (1, 5)),
     *(encode(row, value, "uint16") for row in ("float32", "float64") for value in ("float32", "float64")),

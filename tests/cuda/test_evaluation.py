@@ -20,6 +20,7 @@ from silva.evaluate.cuda.tiling import Tiling
 from silva.plans import plan_of
 from silva.typing import Choice
 from tests.conftest import examples
+from tests.evaluate.test_categories import forest_of_sets, rows_of_sets
 from tests.example_forests import empty_forest, with_linear_leaves
 from tests.oracles import evaluate
 from tests.strategies import Options, forests_and_rows, full_forest, random_forest, random_rows
@@ -51,6 +52,16 @@ def test_margins_of_many_rows_match_the_cpu(example):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(silva.evaluate.cuda.few_rows, "MOST_ROWS", 0)
         check(*example, "by_sample", "margin")
+
+
+@pytest.mark.parametrize("row_type", ["float32", "float64"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_more_sets_than_a_tile_of_codes_holds(row_type, dtype):
+    forest = forest_of_sets(80, row_type, depth=6, n_trees=60)
+    X = rows_of_sets(forest, 80, 150).astype(dtype)
+    assert not plan_of(forest, "cuda").tiles.serves()
+    for output in ("leaf", "margin"):
+        check(forest, X, "by_sample", output)
 
 
 FORMS = ("narrow", "heap", "wide")

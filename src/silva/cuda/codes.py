@@ -8,6 +8,7 @@ float64 thresholds stay exact, and a set of categories is a column of two codes.
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -90,6 +91,26 @@ def encode_forest(forest: TreeEnsemble) -> Codes:
         offsets=np.append(first_test, len(np.flatnonzero(new_test))).astype(np.int64),
         thresholds=threshold[order][new_test],
     )
+
+
+def divide_sets(codes: Codes) -> tuple[Codes, Codes]:
+    """Divide columns into those of numbers and those of sets; nodes of the i-th set have the column -1 - i."""
+    is_set, sizes = codes.category_set >= 0, np.diff(codes.offsets)
+    n_sets, n_numbers = np.cumsum(is_set, dtype=np.int32), np.cumsum(~is_set, dtype=np.int32)
+    place = np.where(is_set, -n_sets, n_numbers - 1)
+
+    def part(taken: Bools) -> Codes:
+        return dataclasses.replace(
+            codes,
+            node_column=place[codes.node_column],
+            feature=codes.feature[taken],
+            category_set=codes.category_set[taken],
+            missing=codes.missing[taken],
+            offsets=np.append(0, np.cumsum(sizes[taken])),
+            thresholds=codes.thresholds[np.repeat(taken, sizes)],
+        )
+
+    return part(~is_set), part(is_set)
 
 
 def _is_new(order: NDArray[np.intp], keys: list[Array]) -> Bools:

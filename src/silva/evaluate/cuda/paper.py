@@ -6,20 +6,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from silva.cuda.codes import divide_sets
 from silva.cuda.compiler import variant
+from silva.cuda.encoder import CodeTables, row_strides
 from silva.cuda.launches import launch
 from silva.cuda.uploads import PerGpu
 from silva.device import import_cupy
 from silva.evaluate.choice import most_splits
 from silva.evaluate.cuda.windows import cut_windows
+from silva.parallel import cached_property
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import DTypeLike
 
+    from silva.cuda.codes import Codes
     from silva.cuda.compiler import Variant
-    from silva.cuda.encoder import CodeTables
     from silva.ensemble import TreeEnsemble
     from silva.typing import Array, Choice, GpuArray
 
@@ -54,6 +57,8 @@ class NodeWalks:
 
     def leaves(self, x: GpuArray, choice: Choice) -> GpuArray:
         """Find the leaves of rows: see `walk`."""
+        if choice.algorithm == "by_sample" and self._has_sets:
+            return self._by_sets(x)
         return self.walk(self.encode(x), len(x), choice)
 
     def encode(self, x: GpuArray) -> GpuArray:
@@ -81,6 +86,31 @@ class NodeWalks:
         args = {**self._arguments(codes, n_rows, result, per_block), **self._nodes("nodes", "roots")}
         launch(evaluate_variant(self._codes.code_type), (n_tiles, -(-n_trees // per_block)), (BLOCK,), args)
 
+    def _by_sets(self, x: GpuArray) -> GpuArray:
+        """`by_sample` where sets of categories are looked up on the way."""
+        numbers, sets = self._divided
+        codes = numbers.encode(x, -(-len(x) // BLOCK) * BLOCK)
+        n_trees, n_tiles = self._forest.n_trees, codes.shape[1] // BLOCK
+        result: GpuArray = import_cupy().empty((n_trees, codes.shape[1]), np.int32)
+        if n_tiles:
+            per_block = _trees_per_block(n_trees, n_tiles)
+            args = {**self._arguments(codes, len(x), result, per_block), **sets.tables(), "X": x, **row_strides(x)}
+            arrays = self._uploaded("sets", lambda: self._node_arrays(numbers.codes))
+            args |= {name: arrays[name] for name in ("nodes", "roots")}
+            kernel = sets_variant(x.dtype, numbers.codes.thresholds.dtype, numbers.code_type)
+            launch(kernel, (n_tiles, -(-n_trees // per_block)), (BLOCK,), args)
+        return result
+
+    @property
+    def _has_sets(self) -> bool:
+        return bool((self._codes.codes.category_set >= 0).any())
+
+    @cached_property
+    def _divided(self) -> tuple[CodeTables, CodeTables]:
+        """Tables of the columns of numbers and of those of sets."""
+        numbers, sets = divide_sets(self._codes.codes)
+        return CodeTables(self._forest, numbers), CodeTables(self._forest, sets)
+
     def _by_node(self, codes: GpuArray, n_rows: int, result: GpuArray, reductions: int) -> None:
         n_trees, most = self._forest.n_trees, most_splits(self._forest)
         kernel, lanes = nodes_variant(self._codes.code_type, most, reductions)
@@ -103,7 +133,7 @@ class NodeWalks:
         return {**sizes, "codes": codes, "stride": result.shape[1], "leaves": result}
 
     def _nodes(self, *names: str) -> dict[str, GpuArray]:
-        arrays = self._uploaded("nodes", self._node_arrays)
+        arrays = self._uploaded("nodes", lambda: self._node_arrays(self._codes.codes))
         return {name: arrays[name] for name in names}
 
     def _windows(self, levels: int) -> dict[str, GpuArray]:
@@ -113,8 +143,8 @@ class NodeWalks:
         upload = import_cupy().asarray
         return self._uploads.get(lambda: {name: upload(array) for name, array in build().items()}, key)
 
-    def _node_arrays(self) -> dict[str, Array]:
-        forest, codes = self._forest, self._codes.codes
+    def _node_arrays(self, codes: Codes) -> dict[str, Array]:
+        forest = self._forest
         sizes = np.diff(forest.tree_offsets)
         first = np.repeat(forest.tree_offsets[:-1], sizes)
         is_leaf = forest.feature < 0
@@ -143,6 +173,12 @@ def _setting(choice: Choice) -> int:
 def evaluate_variant(code_type: DTypeLike) -> Variant:
     """Name the kernel of serial and by_sample."""
     return variant("evaluate/cuda/walk_rows", CODE=np.dtype(code_type))
+
+
+def sets_variant(input_type: DTypeLike, row_type: DTypeLike, code_type: DTypeLike) -> Variant:
+    """Name the kernel of by_sample for trees with many sets of categories."""
+    macros = {"INPUT": np.dtype(input_type), "ROW": np.dtype(row_type), "CODE": np.dtype(code_type)}
+    return variant("evaluate/cuda/walk_sets", **macros)
 
 
 def nodes_variant(code_type: DTypeLike, most_splits: int, reductions: int) -> tuple[Variant, int]:
