@@ -559,9 +559,17 @@ def index_leaves(
     positions: NDArray[np.int32],
     first_leaf: NDArray[np.int32],
     order: NDArray[np.int32],
-    weight: NDArray[np.float64] | None,
+    counts: NDArray[np.uint16] | None,
+    row_weight: NDArray[np.float64] | None,
     n_threads: int,
 ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]: ...
+def weigh_leaves(
+    positions: NDArray[np.int32],
+    first_leaf: NDArray[np.int32],
+    counts: NDArray[np.uint16] | None,
+    row_weight: NDArray[np.float64] | None,
+    n_threads: int,
+) -> NDArray[np.float64]: ...
 
 class RowShares:
     def __init__(

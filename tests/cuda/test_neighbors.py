@@ -27,7 +27,7 @@ def test_nearest_rows_are_those_of_the_cpu(n_rows, n_queries, n_trees, k, weight
         for n in (n_rows, n_queries)
     )
     weight = np.ones(n_trees, np.int64) if weights == "same" else rng.integers(0, 900, n_trees)
-    index = LeafIndex(forest, list_rows(forest, training, None, None, 1), weight, None, None)
+    index = LeafIndex(forest, list_rows(forest, training, 1), weight, None, None)
     index.positions = training
     shares = CudaShares(index, 0)
     for positions, own in ((queries, -1), (training[n_rows // 2 :].copy(), n_rows // 2)):

@@ -69,7 +69,7 @@ def test_lists_and_codes_find_the_same(n_leaves, weights, n_trees):
         for n in (n_rows, n_queries)
     )
     weight = np.broadcast_to(np.array(weights, np.uint16), n_trees).copy()
-    offsets, rows, _ = _core.index_leaves(training, first, np.arange(n_rows, dtype=np.int32), None, 2)
+    offsets, rows, _ = _core.index_leaves(training, first, np.arange(n_rows, dtype=np.int32), None, None, 2)
     shares = _core.RowShares(offsets, rows, first, weight, n_rows)
     expected = oracle.similarity(queries, training, weight.astype(float)) if n_trees < 10 else None
     group, query_group = (rng.integers(0, 3, n).astype(np.int32) for n in (n_rows, n_queries))
@@ -93,7 +93,7 @@ def test_lists_and_codes_find_the_same(n_leaves, weights, n_trees):
 def test_trees_of_too_many_leaves_have_no_codes():
     first = np.array([0, 70_000], np.int32)
     positions = np.arange(0, 70_000, 1000, dtype=np.int32)[:, None].copy()
-    offsets, rows, _ = _core.index_leaves(positions, first, np.arange(70, dtype=np.int32), None, 1)
+    offsets, rows, _ = _core.index_leaves(positions, first, np.arange(70, dtype=np.int32), None, None, 1)
     shares = _core.RowShares(offsets, rows, first, np.ones(1, np.uint16), 70)
     assert not shares.prefers_codes
     out = np.empty((70, 1), np.int32)

@@ -55,7 +55,12 @@ def in_parts(forest: TreeEnsemble, n_rows: int) -> Iterator[slice]:
 
 
 def list_rows(
-    forest: TreeEnsemble, positions: Int32s, order: Int64s | None, weight: Doubles | None, n_jobs: int | None
+    forest: TreeEnsemble,
+    positions: Int32s,
+    n_jobs: int | None,
+    order: Int64s | None = None,
+    bags: Counts | None = None,
+    row_weight: Doubles | None = None,
 ) -> LeafLists:
     """List the rows of each leaf, by number, or as places in an order; rows of weight 0 are left out.
 
@@ -63,13 +68,14 @@ def list_rows(
     ----------
     forest : TreeEnsemble
     positions : int32, (n, n_trees)
-    order : (n,), optional
-    weight : (n, n_trees), optional
     n_jobs : int, optional
+    order : (n,), optional
+    bags, row_weight : optional
+        As of `LeafIndex`.
     """
     places = np.arange(len(positions)) if order is None else order
-    first = forest.leaf_offsets.astype(np.int32)
-    return LeafLists(*_core.index_leaves(positions, first, places.astype(np.int32), weight, n_threads(n_jobs)))
+    first, threads = forest.leaf_offsets.astype(np.int32), n_threads(n_jobs)
+    return LeafLists(*_core.index_leaves(positions, first, places.astype(np.int32), bags, row_weight, threads))
 
 
 class LeafIndex:
@@ -131,6 +137,17 @@ class LeafIndex:
         weight = np.ones((len(self), self.forest.n_trees)) if self.bags is None else self.bags.astype(np.float64)
         return weight if self.row_weight is None else weight * self.row_weight[:, None]
 
+    def given(self, n_jobs: int | None, order: Int64s | None = None) -> LeafLists:
+        """List the rows that trees were given, by leaf, with their weights; by number, or as places in an order."""
+        if order is None and self.bags is None and self.row_weight is None:
+            return self.lists
+        return list_rows(self.forest, self.positions, n_jobs, order, self.bags, self.row_weight)
+
+    def leaf_weights(self, n_jobs: int | None) -> Doubles:
+        """Weight of the rows that each leaf was given, (n_leaves,)."""
+        first = self.forest.leaf_offsets.astype(np.int32)
+        return _core.weigh_leaves(self.positions, first, self.bags, self.row_weight, n_threads(n_jobs))
+
     def nearest(
         self, positions: Int32s, k: int, first_own: int, n_jobs: int | None, by: str = "auto"
     ) -> tuple[Int32s, Int32s]:
@@ -159,6 +176,12 @@ class TargetIndex:
     lists : LeafLists
         Ranks of the targets.
     """
+
+    @classmethod
+    def of(cls, index: LeafIndex, targets: Doubles, n_jobs: int | None) -> TargetIndex:
+        """Index the targets of all rows, (n,)."""
+        order = np.argsort(targets, kind="stable")
+        return cls(index, targets[order], index.given(n_jobs, order))
 
     def __init__(self, index: LeafIndex, targets: Doubles, lists: LeafLists) -> None:
         self.targets, self.lists = targets, lists

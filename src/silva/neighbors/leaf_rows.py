@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -64,10 +63,10 @@ class LeafRows:
         if bags is not None and drew_by_weight(ensemble, bags):
             row_weight = None
         positions = evaluator_of(ensemble).positions(rows, n_jobs)
-        lists = list_rows(ensemble, positions, None, None, n_jobs)
+        lists = list_rows(ensemble, positions, n_jobs)
         index = LeafIndex(ensemble, lists, np.ones(1, np.int64), bags, row_weight)
         index.positions = positions
-        counts = lists.weight() if index.weight() is None else _leaf_weights(index)
+        counts = index.leaf_weights(n_jobs)
         if check:
             check_counts(ensemble, counts)
         index.weights = tree_shares(ensemble, counts, tree_weight)
@@ -216,23 +215,7 @@ class LeafRows:
     def _by_target(self) -> list[TargetIndex]:
         """Lists of the ranks of each output's targets."""
         targets = self._given_targets("quantile")
-        columns = targets.reshape(len(targets), -1).T
-        found = []
-        for column in columns:
-            order = np.argsort(column, kind="stable")
-            lists = list_rows(self.forest.ensemble, self._index.positions, order, self._index.weight(), self._n_jobs)
-            found.append(TargetIndex(self._index, column[order], lists))
-        return found
-
-
-def _leaf_weights(index: LeafIndex) -> Doubles:
-    """Weight of the rows that each leaf was given."""
-    weight = index.weight()
-    assert weight is not None
-    total = np.empty(index.forest.n_leaves)
-    for tree, (first, end) in enumerate(pairwise(index.forest.leaf_offsets.tolist())):
-        total[first:end] = np.bincount(index.positions[:, tree] - first, weight[:, tree], end - first)
-    return total
+        return [TargetIndex.of(self._index, column, self._n_jobs) for column in targets.reshape(len(targets), -1).T]
 
 
 def _row_weight(sample_weight: ArrayLike | None, n_rows: int) -> Doubles | None:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from silva.neighbors.conformal import LeafScale, check_coverage, conformal_quantile, jackknife_plus
-from silva.neighbors.index import TargetIndex, list_rows
 from silva.neighbors.influence import influence_of
 from silva.neighbors.leaf_rows import targets_of
 from silva.neighbors.similar import SimilarRows
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
+    from silva.neighbors.index import TargetIndex
     from silva.neighbors.influence import AverageInfluence, BoostedInfluence
     from silva.typing import Array, Bools, Doubles, Int32s, Int64s, IntervalMethod, QuantileMethod, Rows
 
@@ -400,10 +400,7 @@ class Neighbors(SimilarRows):
     @cached_property
     def _drawn(self) -> Any:
         """Rows that trees were given, by leaf, with their weights."""
-        weight = self._index.weight()
-        if weight is None:
-            return self._index.lists
-        return list_rows(self.forest.ensemble, self._index.positions, None, weight, self._n_jobs)
+        return self._index.given(self._n_jobs)
 
     @cached_property
     def _drawn_mass(self) -> Doubles:

@@ -61,14 +61,12 @@ def intervals(rows: ReportRows, test: ReportRows | None, at: Int64s) -> dict[str
 def _index(rows: ReportRows, kept: Int64s) -> LeafIndex:
     forest = rows.forest
     positions = evaluator_of(forest).positions(rows.settled[kept], rows.n_jobs)
-    lists = list_rows(forest, positions, None, None, rows.n_jobs)
+    lists = list_rows(forest, positions, rows.n_jobs)
     index = LeafIndex(forest, lists, tree_shares(forest, lists.weight(), "auto"), None, None)
     index.positions = positions
     return index
 
 
 def _of_targets(index: LeafIndex, y: Array, positions: Array, n_jobs: int | None) -> Doubles:
-    order = np.argsort(y, kind="stable")
-    lists = list_rows(index.forest, index.positions, order, None, n_jobs)
     ends = np.array([(1 - COVERAGE) / 2, (1 + COVERAGE) / 2])
-    return TargetIndex(index, y[order], lists).quantiles(positions, ends, True, True, n_jobs)
+    return TargetIndex.of(index, y, n_jobs).quantiles(positions, ends, True, True, n_jobs)

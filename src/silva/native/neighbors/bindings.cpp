@@ -64,46 +64,115 @@ void check_lists(const LeafLists& lists, int64_t n_rows) {
   }
 }
 
+// What the trees were given of the rows: how often each row, and how much it weighs; without either all once.
+class Given {
+ public:
+  using Counts = std::optional<Matrix<const uint16_t>>;
+  Given(const Positions& positions, const Vector<int32_t>& first_leaf, const Counts& counts,
+        const std::optional<Vector<double>>& row_weight, int n_threads)
+      : n_rows(int64_t(positions.shape(0))),
+        n_trees(int64_t(positions.shape(1))),
+        first(view(first_leaf)),
+        leaves_(positions.data()),
+        counts_(counts ? counts->data() : nullptr),
+        row_weight_(row_weight ? row_weight->data() : nullptr) {
+    check_positions(positions, first, n_threads);
+    if (counts && (int64_t(counts->shape(0)) != n_rows || int64_t(counts->shape(1)) != n_trees))
+      throw nb::value_error("counts are not one for each row and tree");
+    if (row_weight && int64_t(row_weight->size()) != n_rows) throw nb::value_error("weights are not one a row");
+  }
+
+  // A tree's column: rows one after the other, which are read in any order.
+  struct Tree {
+    int64_t index;
+    const int32_t* leaf;
+    const uint16_t* counts;
+    const double* row_weight;
+
+    double weight(int64_t row) const { return (counts ? counts[row] : 1.0) * (row_weight ? row_weight[row] : 1.0); }
+  };
+
+  bool has_weights() const { return counts_ || row_weight_; }
+
+  template <class Take>
+  void each_tree(const Team& team, const Take& take) const {
+    share_out(team, (n_trees + kTreesTogether - 1) / kTreesTogether, [&](int64_t at, int32_t) {
+      const int64_t from = at * kTreesTogether, n = std::min(kTreesTogether, n_trees - from);
+      const UnsetVector<int32_t> leaf = columns(leaves_, from, n);
+      const UnsetVector<uint16_t> counts = columns(counts_, from, n);
+      for (int64_t tree = 0; tree < n; ++tree)
+        take(Tree{from + tree, &leaf[size_t(tree * n_rows)], counts_ ? &counts[size_t(tree * n_rows)] : nullptr,
+                  row_weight_});
+    });
+  }
+
+  const int64_t n_rows, n_trees;
+  const std::span<const int32_t> first;  // leaf of each tree
+
+ private:
+  static constexpr int64_t kTreesTogether = 8;
+
+  template <class T>
+  UnsetVector<T> columns(const T* table, int64_t from, int64_t n) const {
+    UnsetVector<T> result(table ? size_t(n * n_rows) : 0);
+    for (int64_t row = 0; table && row < n_rows; ++row)
+      for (int64_t tree = 0; tree < n; ++tree) result[size_t(tree * n_rows + row)] = table[row * n_trees + from + tree];
+    return result;
+  }
+
+  const int32_t* leaves_;
+  const uint16_t* counts_;
+  const double* row_weight_;
+};
+
 // Rows of each leaf in the given order, as places in it; those of weight 0 are left out.
 nb::tuple index_leaves(const Positions& positions, const Vector<int32_t>& first_leaf, const Vector<int32_t>& order,
-                       const std::optional<Matrix<const double>>& weight, int n_threads) {
-  const std::span<const int32_t> first = view(first_leaf), places = view(order);
-  const int64_t n_rows = int64_t(positions.shape(0)), n_trees = int64_t(positions.shape(1)), n_leaves = first.back();
-  check_positions(positions, first, n_threads);
-  if (int64_t(places.size()) != n_rows) throw nb::value_error("the order has another number of rows");
-  if (weight && (int64_t(weight->shape(0)) != n_rows || int64_t(weight->shape(1)) != n_trees))
-    throw nb::value_error("weights are not one for each row and tree");
+                       const Given::Counts& counts, const std::optional<Vector<double>>& row_weight, int n_threads) {
+  const Given given(positions, first_leaf, counts, row_weight, n_threads);
+  const std::span<const int32_t> first = given.first, places = view(order);
+  if (int64_t(places.size()) != given.n_rows) throw nb::value_error("the order has another number of rows");
   for (const int32_t row : places)
-    if (row < 0 || row >= n_rows) throw nb::value_error("the order names no row");
-  const double* weights = weight ? weight->data() : nullptr;
-  const int32_t* leaves = positions.data();
-  const auto counts = [&](int64_t row, int64_t tree) { return !weights || weights[row * n_trees + tree] > 0; };
-  std::vector<int64_t> offsets(size_t(n_leaves) + 1);
+    if (row < 0 || row >= given.n_rows) throw nb::value_error("the order names no row");
+  std::vector<int64_t> offsets(size_t(first.back()) + 1);
   UnsetVector<int32_t> rows;
   UnsetVector<double> mass;
   run_interruptibly([&] {
     const BorrowedTeam threads(n_threads);
-    share_out(threads.team(), n_trees, [&](int64_t tree, int32_t) {
-      for (int64_t row = 0; row < n_rows; ++row)
-        if (counts(row, tree)) ++offsets[size_t(leaves[row * n_trees + tree]) + 1];
+    given.each_tree(threads.team(), [&](const Given::Tree& tree) {
+      for (int64_t row = 0; row < given.n_rows; ++row) offsets[size_t(tree.leaf[row]) + 1] += tree.weight(row) > 0;
     });
-    for (size_t leaf = 0; leaf < size_t(n_leaves); ++leaf) offsets[leaf + 1] += offsets[leaf];
+    for (size_t leaf = 0; leaf + 1 < offsets.size(); ++leaf) offsets[leaf + 1] += offsets[leaf];
     rows.resize(size_t(offsets.back()));
-    mass.resize(weights ? rows.size() : 0);
-    share_out(threads.team(), n_trees, [&](int64_t tree, int32_t) {
-      const auto from = offsets.begin() + first[size_t(tree)], to = offsets.begin() + first[size_t(tree) + 1];
-      std::vector<int64_t> next(from, to);
-      std::vector<double> sum(weights ? next.size() : 0);
-      for (int64_t place = 0; place < n_rows; ++place) {
-        const int64_t row = places[size_t(place)];
-        if (!counts(row, tree)) continue;
-        const size_t leaf = size_t(leaves[row * n_trees + tree] - first[size_t(tree)]);
-        if (weights) mass[size_t(next[leaf])] = sum[leaf] += weights[row * n_trees + tree];
-        rows[size_t(next[leaf]++)] = int32_t(place);
+    mass.resize(given.has_weights() ? rows.size() : 0);
+    given.each_tree(threads.team(), [&](const Given::Tree& tree) {
+      const int32_t begin = first[size_t(tree.index)], end = first[size_t(tree.index) + 1];
+      std::vector<int64_t> next(offsets.begin() + begin, offsets.begin() + end);
+      std::vector<double> sum(next.size());
+      for (size_t place = 0; place < places.size(); ++place) {
+        const int32_t row = places[place];
+        const double weight = tree.weight(row);
+        if (weight == 0) continue;
+        const size_t leaf = size_t(tree.leaf[row] - begin), at = size_t(next[leaf]++);
+        rows[at] = int32_t(place);
+        if (!mass.empty()) mass[at] = sum[leaf] += weight;
       }
     });
   });
   return nb::make_tuple(to_numpy(std::move(offsets)), to_numpy(std::move(rows)), to_numpy(std::move(mass)));
+}
+
+// Weight of the rows that each leaf was given.
+auto weigh_leaves(const Positions& positions, const Vector<int32_t>& first_leaf, const Given::Counts& counts,
+                  const std::optional<Vector<double>>& row_weight, int n_threads) {
+  const Given given(positions, first_leaf, counts, row_weight, n_threads);
+  std::vector<double> total(size_t(given.first.back()));
+  run_interruptibly([&] {
+    const BorrowedTeam threads(n_threads);
+    given.each_tree(threads.team(), [&](const Given::Tree& tree) {
+      for (int64_t row = 0; row < given.n_rows; ++row) total[size_t(tree.leaf[row])] += tree.weight(row);
+    });
+  });
+  return to_numpy(std::move(total));
 }
 
 // Finds shares either by the lists of leaves or by codes of all rows, whichever looks at less.
@@ -308,8 +377,10 @@ class TargetMixture {
 
 void bind_neighbors(nb::module_& module) {
   module.def("index_leaves", &index_leaves, nb::arg("positions"), nb::arg("first_leaf"), nb::arg("order"),
-             nb::arg("weight").none(), nb::arg("n_threads"),
+             nb::arg("counts").none(), nb::arg("row_weight").none(), nb::arg("n_threads"),
              "Offsets of leaves, their rows as places in the order, and cumulated weights.");
+  module.def("weigh_leaves", &weigh_leaves, nb::arg("positions"), nb::arg("first_leaf"), nb::arg("counts").none(),
+             nb::arg("row_weight").none(), nb::arg("n_threads"), "Weight of the rows that each leaf was given.");
   nb::class_<RowShares>(module, "RowShares", "Shares of trees in which rows reach the leaves of training rows.")
       .def(nb::init<Vector<int64_t>, Vector<int32_t>, Vector<int32_t>, Vector<uint16_t>, int64_t>(), nb::arg("offsets"),
            nb::arg("rows"), nb::arg("first_leaf"), nb::arg("weight"), nb::arg("n_rows"))

@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "common/unset_vector.h"
 #include "neighbors/keys.h"
 
 namespace silva {
@@ -77,24 +78,27 @@ class Distribution {
 
   // False where no leaf that the row reaches has training rows.
   bool open(const int32_t* leaves) {
-    parts_.clear();
-    total_ = 0;
+    const int32_t n_trees = mixture_.lists.n_trees();
+    parts_.clear(), rows_.clear();
+    total_ = 0, has_few_rows_ = true;
     double trees = 0;
-    fetch(leaves);
-    for (size_t tree = 0; tree < mixture_.share.size(); ++tree) {
+    for (int32_t tree = 0; tree < n_trees; ++tree) __builtin_prefetch(&mixture_.lists.offsets[size_t(leaves[tree])]);
+    for (int32_t tree = 0; tree < std::min(kAhead, n_trees); ++tree) fetch(leaves[tree]);
+    for (int32_t tree = 0; tree < n_trees; ++tree) {
+      if (tree + kAhead < n_trees) fetch(leaves[tree + kAhead]);
       const int32_t leaf = leaves[tree];
       const std::span<const int32_t> rows = mixture_.lists.of(leaf);
-      const double mass = mixture_.mass_of(leaf, int64_t(rows.size())), share = mixture_.share[tree];
+      const double mass = mixture_.mass_of(leaf, int64_t(rows.size())), share = mixture_.share[size_t(tree)];
       if (mass <= 0 || share <= 0) continue;
       parts_.push_back({rows, leaf, weighted_ ? share / mass : share, 0, int64_t(rows.size())});
       total_ += mass;
       trees += weighted_ ? share : share * mass;
+      has_few_rows_ &= rows_.size() + rows.size() <= kFewRows * size_t(n_trees);
+      if (has_few_rows_) copy(parts_.back());
     }
     // In units of rows: all together weigh as much as the rows of the leaves, as quantile-forest has it.
-    size_t n_rows = 0;
-    for (Part& part : parts_) part.factor *= total_ / trees, n_rows += part.rows.size();
-    is_bucketed_ = n_rows <= kFewRows * parts_.size();
-    if (is_bucketed_) fill_buckets();
+    for (Part& part : parts_) part.factor *= total_ / trees;
+    if (has_few_rows_) put_into_buckets();
     return !parts_.empty();
   }
 
@@ -103,14 +107,12 @@ class Distribution {
   double quantile(double q, bool linear) {
     constexpr double kRounding = 1e-9;
     const double wanted = linear ? q * (total_ - 1) + 1 : q * total_;
-    // Row `above` is the first whose cumulated weight is beyond what is wanted (linear) or reaches it.
-    const int64_t above = first_beyond(linear ? wanted + kRounding : std::max(wanted - kRounding, 0.0));
-    if (!linear) return mixture_.targets[size_t(above < 0 ? last() : above)];
-    const auto [below, weight] = last_before();
-    if (above < 0) return mixture_.targets[size_t(below)];
-    if (below < 0) return mixture_.targets[size_t(above)];
-    const double low = mixture_.targets[size_t(below)], high = mixture_.targets[size_t(above)];
-    return low == high ? low : low + std::clamp(wanted - weight, 0.0, 1.0) * (high - low);
+    const double limit = linear ? wanted + kRounding : std::max(wanted - kRounding, 0.0);
+    const Place found = has_few_rows_ ? find_in_buckets(limit) : search(limit);
+    if (found.above < 0) return mixture_.targets[size_t(found.below)];
+    if (!linear || found.below < 0) return mixture_.targets[size_t(found.above)];
+    const double low = mixture_.targets[size_t(found.below)], high = mixture_.targets[size_t(found.above)];
+    return low == high ? low : low + std::clamp(wanted - found.weight, 0.0, 1.0) * (high - low);
   }
 
   // Share of the weight of targets with a rank below this one.
@@ -130,6 +132,18 @@ class Distribution {
     int64_t middle = 0;
   };
 
+  // Ranks of rows (-1: none): the first up to which the weight is more than a limit, the last before it, and the weight
+  // up to that one.
+  struct Place {
+    int64_t above, below;
+    double weight;
+  };
+
+  struct WeighedRow {
+    int32_t rank, next;  // of the same bucket
+    double weight;
+  };
+
   static int64_t count_below(std::span<const int32_t> rows, int64_t low, int64_t high, int64_t rank) {
     constexpr int64_t kFew = 32;
     if (high - low <= kFew) {  // without a branch that depends on them
@@ -140,49 +154,87 @@ class Distribution {
     return std::lower_bound(rows.begin() + low, rows.begin() + high, rank) - rows.begin();
   }
 
-  // The lists of a row's leaves lie anywhere in memory: asks for all of them before the first is read.
-  void fetch(const int32_t* leaves) const {
+  // Lists of leaves lie anywhere in memory: asks for one before it is read. Inline, since GCC leaves out calls of
+  // functions that do nothing else.
+  SILVA_INLINE void fetch(int32_t leaf) const {
     const LeafLists& lists = mixture_.lists;
-    for (size_t tree = 0; tree < mixture_.share.size(); ++tree) __builtin_prefetch(&lists.offsets[leaves[tree]]);
-    for (size_t tree = 0; tree < mixture_.share.size(); ++tree) {
-      const size_t first = size_t(lists.offsets[leaves[tree]]), end = size_t(lists.offsets[leaves[tree] + 1]);
-      if (first == end) continue;
-      __builtin_prefetch(&lists.rows[first]);
-      if (mixture_.mass.empty()) continue;
-      __builtin_prefetch(&mixture_.mass[first]);
-      __builtin_prefetch(&mixture_.mass[end - 1]);
+    const size_t first = size_t(lists.offsets[size_t(leaf)]), end = size_t(lists.offsets[size_t(leaf) + 1]);
+    if (first == end) return;
+    __builtin_prefetch(&lists.rows[first]);
+    if (mixture_.mass.empty()) return;
+    __builtin_prefetch(&mixture_.mass[first]);
+    __builtin_prefetch(&mixture_.mass[end - 1]);
+  }
+
+  // Few rows are cheaper to take one by one than to search for: copies a leaf's, with how often they count.
+  void copy(const Part& part) {
+    const double* mass =
+        mixture_.mass.empty() ? nullptr : &mixture_.mass[size_t(mixture_.lists.offsets[size_t(part.leaf)])];
+    const size_t n = rows_.size();
+    rows_.resize(n + part.rows.size());
+    double before = 0;
+    for (size_t i = 0; i < part.rows.size(); ++i) {
+      const double upto = mass ? mass[i] : before + 1.0;
+      rows_[n + i] = {part.rows[i], -1, upto - before};
+      before = upto;
     }
   }
 
-  // Weights up to the ends of equal ranges of ranks: few rows are cheaper to add up than to search for.
-  void fill_buckets() {
+  // Lists these rows by equal ranges of ranks, and adds up their weights.
+  void put_into_buckets() {
     std::fill(std::begin(reached_), std::end(reached_), 0.0);
-    for (const Part& part : parts_) {
-      const double* mass = mixture_.mass.empty() ? nullptr : &mixture_.mass[size_t(mixture_.lists.offsets[part.leaf])];
-      for (size_t i = 0; i < part.rows.size(); ++i)
-        reached_[part.rows[i] >> shift_] += part.factor * (mass ? mass[i] - (i ? mass[i - 1] : 0.0) : 1.0);
-    }
+    std::fill(std::begin(first_), std::end(first_), -1);
+    int32_t n = 0;
+    for (const Part& part : parts_)
+      for (size_t i = 0; i < part.rows.size(); ++i, ++n) {
+        WeighedRow& row = rows_[size_t(n)];
+        const int32_t bucket = row.rank >> shift_;
+        row.weight *= part.factor;
+        row.next = std::exchange(first_[bucket], n);
+        reached_[bucket] += row.weight;
+      }
     for (int bucket = 1; bucket < kBuckets; ++bucket) reached_[bucket] += reached_[bucket - 1];
   }
 
-  // The first rank up to which the weight is more than this, -1 where there is none. Leaves the parts' `low` at it.
-  int64_t first_beyond(double wanted) {
+  Place find_in_buckets(double limit) {
+    int bucket = int(std::upper_bound(std::begin(reached_), std::end(reached_), limit) - std::begin(reached_));
+    for (; bucket < kBuckets; ++bucket) {  // one more only where rounding has it so
+      sort_bucket(bucket);
+      double weight = bucket ? reached_[bucket - 1] : 0.0;
+      for (size_t at = 0, end = 0; at < sorted_.size(); at = end) {
+        double upto = weight;
+        for (; end < sorted_.size() && sorted_[end].first == sorted_[at].first; ++end) upto += sorted_[end].second;
+        if (upto > limit) return {sorted_[at].first, at ? sorted_[at - 1].first : last_in_buckets(bucket - 1), weight};
+        weight = upto;
+      }
+    }
+    return {-1, last_in_buckets(kBuckets - 1), total_};
+  }
+
+  void sort_bucket(int bucket) {
+    sorted_.clear();
+    for (int32_t at = first_[bucket]; at >= 0; at = rows_[size_t(at)].next)
+      sorted_.emplace_back(rows_[size_t(at)].rank, rows_[size_t(at)].weight);
+    std::sort(sorted_.begin(), sorted_.end());
+  }
+
+  // The last rank in this bucket or those before it.
+  int64_t last_in_buckets(int bucket) const {
+    while (bucket >= 0 && first_[bucket] < 0) --bucket;
+    int32_t last = -1;
+    for (int32_t at = bucket < 0 ? -1 : first_[bucket]; at >= 0; at = rows_[size_t(at)].next)
+      last = std::max(last, rows_[size_t(at)].rank);
+    return last;
+  }
+
+  Place search(double limit) {
     const int64_t end = int64_t(mixture_.targets.size());
     int64_t low = 0, high = end;
-    if (is_bucketed_) {
-      const int64_t bucket = std::upper_bound(std::begin(reached_), std::end(reached_), wanted) - std::begin(reached_);
-      low = std::min(bucket << shift_, end), high = std::min((bucket + 1) << shift_, end);
-    }
     double settled = 0;  // weight of the parts whose rows within the interval are known to be none
     open_.clear();
     for (Part& part : parts_) {
-      const int64_t size = int64_t(part.rows.size());
-      part.low = low == 0 ? 0 : count_below(part.rows, 0, size, low);
-      part.high = high == end ? size : count_below(part.rows, part.low, size, high);
-      if (part.low < part.high)
-        open_.push_back(&part);
-      else
-        settled += part.factor * mixture_.mass_of(part.leaf, part.low);
+      part.low = 0, part.high = int64_t(part.rows.size());
+      open_.push_back(&part);
     }
     while (low < high) {
       const int64_t middle = low + (high - low) / 2;
@@ -191,7 +243,7 @@ class Distribution {
         part->middle = count_below(part->rows, part->low, part->high, middle + 1);
         weight += part->factor * mixture_.mass_of(part->leaf, part->middle);
       }
-      const bool beyond = weight > wanted;
+      const bool beyond = weight > limit;
       (beyond ? high : low) = beyond ? middle : middle + 1;
       size_t n_open = 0;
       for (Part* part : open_) {
@@ -203,33 +255,25 @@ class Distribution {
       }
       open_.resize(n_open);
     }
-    return low == end ? -1 : low;
-  }
-
-  // The last row before the one that was found, and the weight up to it.
-  std::pair<int64_t, double> last_before() const {
-    int64_t row = -1;
-    double weight = 0;
+    Place found = {low == end ? -1 : low, -1, 0};
     for (const Part& part : parts_) {
-      if (part.low > 0) row = std::max(row, int64_t(part.rows[size_t(part.low - 1)]));
-      weight += part.factor * mixture_.mass_of(part.leaf, part.low);
+      if (part.low > 0) found.below = std::max(found.below, int64_t(part.rows[size_t(part.low - 1)]));
+      found.weight += part.factor * mixture_.mass_of(part.leaf, part.low);
     }
-    return {row, weight};
-  }
-
-  int64_t last() const {
-    int64_t row = -1;
-    for (const Part& part : parts_) row = std::max(row, int64_t(part.rows.back()));
-    return row;
+    return found;
   }
 
   static constexpr int kBuckets = 256;
+  static constexpr int32_t kAhead = 8;    // trees whose lists are asked for
   static constexpr size_t kFewRows = 64;  // of a leaf, in the mean
 
   const Mixture& mixture_;
-  bool weighted_, is_bucketed_ = false;
+  bool weighted_, has_few_rows_ = false;
   int shift_ = 0;
-  double reached_[kBuckets];
+  double reached_[kBuckets];  // weight up to the end of each bucket
+  int32_t first_[kBuckets];   // row of each bucket, -1 where it has none
+  UnsetVector<WeighedRow> rows_;
+  std::vector<std::pair<int32_t, double>> sorted_;
   std::vector<Part> parts_;
   std::vector<Part*> open_;
   double total_ = 0;
