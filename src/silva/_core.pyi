@@ -555,6 +555,16 @@ class GrowEngine:
 def spread_rows(
     starts: NDArray[Any], columns: NDArray[Any], values: NDArray[Any], place: NDArray[np.int32], out: NDArray[Any]
 ) -> None: ...
+def add_values(
+    values: NDArray[np.floating],
+    total: NDArray[np.float64],
+    squares: NDArray[np.float64],
+    magnitudes: NDArray[np.float64],
+    leads: NDArray[np.int64],
+    counts: NDArray[np.int64],
+    lowest: int,
+    n_threads: int,
+) -> None: ...
 def index_leaves(
     positions: NDArray[np.int32],
     first_leaf: NDArray[np.int32],

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from silva import _core
 from silva.extras import import_extra
 from silva.files import check_output, replacing
+from silva.parallel import n_threads
 
 if TYPE_CHECKING:
     import os
@@ -54,22 +56,12 @@ class Summary:
     def __repr__(self) -> str:
         return f"Summary({self.n_rows:,} rows, {len(self.names)} features)"
 
-    def add_values(self, values: Array) -> None:
+    def add_values(self, values: Array, n_jobs: int | None = None) -> None:
         """Count SHAP values (n, P) or (n, P, k)."""
-        values = values.reshape(len(values), *self.total.shape)
-        if not len(values):
-            return
-        magnitude = np.abs(values)
+        values = np.ascontiguousarray(values.reshape(len(values), *self.total.shape))
         self.n_rows += len(values)
-        self.total += values.sum(axis=0, dtype=np.float64)
-        self.squares += np.einsum("npk,npk->pk", values, values, dtype=np.float64)
-        self.magnitudes += magnitude.sum(axis=0, dtype=np.float64)
-        for k in range(values.shape[2]):
-            self.leads[:, k] += np.bincount(magnitude[:, :, k].argmax(axis=1), minlength=len(self.names))
-        place = _places(values, self.scale)
-        n_bins, n_cells = 2 * HALF + 1, self.total.size
-        place = place.reshape(len(values), n_cells) + np.arange(n_cells, dtype=np.int32) * n_bins
-        self.sketch += np.bincount(place.ravel(), minlength=n_cells * n_bins).reshape(self.sketch.shape)
+        sums = self.total, self.squares, self.magnitudes, self.leads, self.sketch
+        _core.add_values(values, *sums, _top(self.scale) - HALF, n_threads(n_jobs))
 
     def add_interactions(self, values: Array) -> None:
         """Count interaction values (n, P, P) or (n, P, P, k)."""
@@ -244,19 +236,14 @@ class Summary:
         return state | {"places": places.tolist(), "counts": self.sketch.ravel()[places].tolist()}
 
 
-def _places(values: Array, scale: float) -> Any:
-    """Bins of numbers: signs, and 32 steps within each power of 2; what is 2^-30 of the scale counts as 0."""
-    bits = values.astype(np.float32).view(np.int32)
-    top = int(np.float32(scale).view(np.int32)) >> 18
-    step = np.clip((bits >> 18 & 0x1FFF) - (top - HALF), 0, HALF)
-    sign = bits >> 31  # -1 of negative numbers: their step is negated without a branch
-    return HALF + (step ^ sign) - sign
+def _top(scale: float) -> int:
+    """Step of the scale: a float's exponent, and the first five bits of its fraction."""
+    return int(np.float32(scale).view(np.int32)) >> 18
 
 
 def _middles(scale: float) -> Doubles:
     """List the number in the middle of each bin."""
-    top = int(np.float32(scale).view(np.int32)) >> 18
-    bits = (top - HALF + np.arange(1, HALF + 1, dtype=np.int32)) << 18
+    bits = (_top(scale) - HALF + np.arange(1, HALF + 1, dtype=np.int32)) << 18
     middle = (bits + (1 << 17)).view(np.float32).astype(np.float64)
     return np.concatenate([-middle[::-1], [0.0], middle])
 
@@ -270,7 +257,8 @@ def scale_of(explainer: Any) -> float:
 def summarised(explainer: Any, result: Summary, batches: Any, pair_rows: int, by_position: bool) -> Summary:
     """Add the values of all batches."""
     for rows in _batches(batches):
-        result.add_values(np.asarray(explainer.shap_values(rows, by_position=by_position)))
+        values = np.asarray(explainer.shap_values(rows, by_position=by_position))
+        result.add_values(values, explainer.settings.n_jobs)
         if pair_rows:
             some = rows[:: max(1, _length(rows) // pair_rows)][:pair_rows]
             result.add_interactions(np.asarray(explainer.shap_interaction_values(some, by_position=by_position)))
