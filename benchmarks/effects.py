@@ -1,4 +1,4 @@
-"""Effects beside scikit-learn, woodelf, PyALE and a loop; summaries of many rows; trees in place of other models.
+"""Effects beside scikit-learn, woodelf, PyALE and a loop; summaries of many rows; drift; trees that distill models.
 
 `python -m benchmarks.effects` writes benchmarks/results/effects-<machine>.json and tables of docs/benchmarks.md;
 `--parts curves pairs` measures some parts again and keeps the others, `--quick` takes a hundredth of the rows, into
@@ -57,12 +57,12 @@ def rows_and_models(n_rows: int) -> tuple[Any, Any, Any]:
     return X[:n_rows], silva.load(model), model
 
 
-def line(name: str, own: Callable[[], Any], rivals: dict[str, Callable[[], Any]], runs: int = 3) -> dict[str, Any]:
-    """Measure one call beside others, which run once."""
-    found: dict[str, Any] = {"case": name, "silva": seconds_of(own, runs)}
-    for rival, call in rivals.items():
+def line(name: str, own: Callable[[], Any], rivals: dict[str, tuple[Callable[[], Any], float]]) -> dict[str, Any]:
+    """Measure one call beside others, which run once; each with how many times its work ours is."""
+    found: dict[str, Any] = {"case": name, "silva": seconds_of(own, 3)}
+    for rival, (call, times) in rivals.items():
         try:
-            found[rival] = seconds_of(call, 1)
+            found[rival] = seconds_of(call, 1) * times
         except ImportError as error:
             print(f"{rival}: {error}")
     return found
@@ -129,12 +129,12 @@ def measure_curves(n_rows: int) -> list[dict[str, Any]]:
         line(
             f"one curve, {n_rows:,} rows",
             lambda: silva.effects(forest, X, features=[0]),
-            {"sklearn": scikit_learn(model, X, [0])},
+            {"sklearn": (scikit_learn(model, X, [0]), 1)},
         ),
         line(
-            f"14 curves, {n_rows:,} rows",
+            f"14 curves, {n_rows:,} rows (scikit-learn: 2 of them, times 7)",
             lambda: silva.effects(forest, X, pairs=()),
-            {"sklearn": scikit_learn(model, X, list(range(N_FEATURES)))},
+            {"sklearn": (scikit_learn(model, X, [1, 2]), 7)},
         ),
         line(f"14 curves and 91 pairs, {n_rows:,} rows", lambda: silva.effects(forest, X), {}),
     ]
@@ -144,7 +144,7 @@ def measure_pairs(n_rows: int) -> list[dict[str, Any]]:
     """All curves and pairs of four times as many rows beside woodelf's."""
     X, forest, model = rows_and_models(4 * n_rows)
     name = f"14 curves and 91 pairs, {4 * n_rows:,} rows"
-    return [line(name, lambda: silva.effects(forest, X), {"woodelf": woodelf(model, X, GRID)})]
+    return [line(name, lambda: silva.effects(forest, X), {"woodelf": (woodelf(model, X, GRID), 1)})]
 
 
 def measure_local(n_rows: int) -> list[dict[str, Any]]:
@@ -156,14 +156,14 @@ def measure_local(n_rows: int) -> list[dict[str, Any]]:
         line(
             f"ALE of 14 features, {n_rows:,} rows",
             lambda: [effects.ale(feature) for feature in range(N_FEATURES)],
-            {"PyALE": python_ale(model, X, 40)},
+            {"PyALE": (python_ale(model, X, 40), 1)},
         ),
         line(f"ALE of a pair, {n_rows:,} rows", lambda: effects.ale(0, 1, bins=20), {}),
         line(f"H of 91 pairs and 14 features, 500 of {n_rows:,} rows", effects.interactions, {}),
         line(
             f"H of a pair, 100 of {len(few):,} rows (silva: of all)",
             lambda: on_few.interactions(100),
-            {"loop": loop_of_h(model, few, points)},
+            {"loop": (loop_of_h(model, few, points), 1)},
         ),
     ]
 
@@ -182,19 +182,65 @@ def measure_summary(n_rows: int) -> dict[str, Any]:
     """Summarise 200 times as many rows in one process, and compare a part of it with explaining alone."""
     explainer = silva.Explainer(silva.datasets.DATA / "california_housing.json")
     some, ratios = list(batches(10 * n_rows)), []
-    for _ in range(6):  # the first builds
-        alone = seconds_of(lambda: [explainer.shap_values(batch) for batch in some], 1)
-        ratios.append(seconds_of(lambda: explainer.summary(some), 1) / alone)
+    explainer.summary(some[0])
+    for _ in range(5):
+        alone = clocks(lambda: [explainer.shap_values(batch) for batch in some])
+        ratios.append(clocks(lambda: explainer.summary(some)) / alone)
     resident: list[int] = []
     started = time.perf_counter()
     summary = explainer.summary(batches(200 * n_rows, resident))
     return {
         "rows": summary.n_rows,
         "seconds": time.perf_counter() - started,
-        "ratio": float(np.median(ratios[1:])),
-        "ratios": ratios[1:],
+        "ratio": np.median(ratios, axis=0).tolist(),
+        "ratios": np.array(ratios).tolist(),
         "MiB": [resident[len(resident) // 10], resident[-1]],
+        "workers": on_workers(explainer, some),
     }
+
+
+def clocks(call: Callable[[], Any]) -> Any:
+    """Seconds of the processors, and by the clock."""
+    before = np.array([time.process_time(), time.perf_counter()])
+    call()
+    return np.array([time.process_time(), time.perf_counter()]) - before
+
+
+def on_workers(explainer: Any, some: list[Any]) -> dict[str, Any]:
+    """Summarise by two workers of Dask, and compare with one process."""
+    from distributed import Client, LocalCluster
+
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0", host="127.0.0.1") as cluster,
+        Client(cluster) as client,
+    ):
+        found = sum(client.gather(client.map(explainer.summary, some)))
+    alone = explainer.summary(some)
+    same = np.array_equal(found.sketch, alone.sketch) and np.array_equal(found.leads, alone.leads)
+    scale = alone.mean_abs
+    return {
+        "rows": found.n_rows,
+        "same counts": same,
+        "difference": float((abs(found.mean - alone.mean) / scale).max()),
+    }
+
+
+def measure_drift(n_rows: int) -> dict[str, Any]:
+    """Move one feature of half of California's rows by a part of its deviation, each of eight in turn."""
+    X, _ = silva.datasets.california()
+    X = X[: len(X) * n_rows // N_ROWS]
+    forest, rng = silva.load(silva.datasets.DATA / "california_housing.json"), np.random.default_rng(0)
+    named, took = [], []
+    for trial in range(20):
+        a, b = np.array_split(rng.permutation(len(X)), 2)
+        before, after, name = X.iloc[a], X.iloc[b].copy(), X.columns[trial % 8]
+        after[name] += (0.3, -0.3, 0.5)[trial // 8] * X[name].std()
+        started = time.process_time()
+        found = silva.compare(before, after, model=forest)
+        took.append(time.process_time() - started)
+        named.append([name == found.strongest()[0], name == found.names[np.argmax(found.shift)]])
+    by_values, by_rows = np.sum(named, axis=0).tolist()
+    return {"rows": len(X), "trials": 20, "by values": by_values, "by rows": by_rows, "seconds": float(np.median(took))}
 
 
 def data_of(name: str, n_rows: int) -> tuple[Any, Any]:
@@ -249,6 +295,7 @@ PARTS: dict[str, Any] = {
     "pairs": measure_pairs,
     "local": measure_local,
     "summary": measure_summary,
+    "drift": measure_drift,
     **{f"distill {name}": partial(measure_distill, name) for name in ("california", "adult", "fried")},
 }
 
@@ -264,8 +311,22 @@ def effects_table(results: dict[str, Any]) -> str:
         one = results["summary"]["found"]
         speed = f"{one['rows']:,} generated rows: {one['rows'] / one['seconds']:,.0f} rows a second"
         memory = f"{one['MiB'][0]} MiB after a tenth of the rows, {one['MiB'][1]} MiB at the end"
-        ratio = f"{one['ratio']:.3f} times the processors' seconds of `shap_values` alone"
+        processors, clock = one["ratio"]
+        ratio = f"{processors:.3f} times the processors' seconds of `shap_values` alone, {clock:.3f} times the clock's"
         text.append(f"\n`Explainer.summary` of {speed}, {ratio}; {memory}.")
+        two = one["workers"]
+        counts = "the same counts" if two["same counts"] else "OTHER COUNTS"
+        text.append(
+            f"\nTwo workers of Dask give {counts} for {two['rows']:,} rows as one process, and means that differ by "
+            f"{two['difference']:.0e} of the mean magnitude."
+        )
+    if "drift" in results:
+        one = results["drift"]["found"]
+        text.append(
+            f"\n`silva.compare` of two halves of California's {one['rows']:,} rows, one feature moved by 0.3 or 0.5 of "
+            f"its deviation: it has the largest change of the mean prediction in {one['by values']} of {one['trials']} "
+            f"trials, and the largest distance of its distributions in {one['by rows']}; {one['seconds']:.1f} s each."
+        )
     return "\n".join(text)
 
 
@@ -305,7 +366,7 @@ def main() -> None:
         found = PARTS[part](N_ROWS // 100 if options.quick else N_ROWS)
         results[part] = {"conditions": conditions(), "found": found}
         path.write_text(json.dumps(results, indent=1) + "\n")
-    effects, trees = "curves pairs local summary", "distill"
+    effects, trees = "curves pairs local summary drift", "distill"
     for name, parts, table in (("all effects", effects, effects_table), ("distill", trees, distill_table)):
         if not any(part.startswith(tuple(parts.split())) for part in results):
             continue
