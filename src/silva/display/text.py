@@ -127,7 +127,7 @@ def heading(forest: TreeEnsemble, tree: int, shares: ClassShares | None, log_odd
     """Say what the leaves of a classifier's tree speak of; empty for numbers."""
     name = class_of(forest, tree)
     if not name:
-        return ""
+        return "Leaves add to the logarithm of the prediction." if forest.link == "exp" else ""
     if not speaks_of_odds(forest):
         return f"Leaves add to the log-odds of {name}." if forest.link in {"logistic", "softmax"} else ""
     share = "" if shares is None else f" ({percent_text(float(shares.shares[0, shares.explained]))} of all rows)"

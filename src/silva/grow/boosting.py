@@ -63,6 +63,12 @@ class TreeSequence:
         return [number % len(self.start) for number in range(len(self.weights))]
 
     @property
+    def steps(self) -> list[int]:
+        """Step in which each of all trees was added."""
+        before = 0 if self.first is None else 1
+        return [*range(before), *(before + k // len(self.start) for k in range(len(self.trees)))]
+
+    @property
     def weights(self) -> list[float]:
         """Factor of each tree of the forests."""
         return [1.0] * (0 if self.first is None else self.first.forest_.n_trees) + [self.rate] * len(self.trees)

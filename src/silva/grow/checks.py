@@ -16,6 +16,8 @@ from silva.typing import Clip, Fitness, GrowAlgorithm, LeafModel, Loss, Noise
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+LARGEST_SHARE = np.nextafter(1.0, 0.0)
+
 SMALLEST, MOST = np.nextafter(0.0, 1.0), np.finfo(float).max
 
 RANGES: dict[str, tuple[Any, float, float]] = {
@@ -30,6 +32,7 @@ RANGES: dict[str, tuple[Any, float, float]] = {
     "smoothing": (Real, 0, MOST),
     "stability": (Integral, 0, np.inf),
     "honest": (Real, 0, 1),
+    "quantile": (Real, SMALLEST, LARGEST_SHARE),
 }
 SEARCH_RANGES: dict[str, tuple[Any, float, float]] = {
     "crossover_probability": (Real, 0, 1),

@@ -10,10 +10,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from silva.device import array_gpu, on_host
 from silva.grow.boosting import TreeSequence
+from silva.grow.checks import RANGES, check_choice, check_ranges
 from silva.grow.data.reading import routed, training_data
 from silva.grow.ensemble_base import BOOSTED, TreeEnsembleEstimator
 from silva.grow.estimator import ModelTreeRegressor
-from silva.grow.losses import SquaredLoss
+from silva.grow.losses import LINKS, SquaredLoss, check_range, loss_of, objective_of, refuse_intervals
 from silva.grow.search.fitting import fit_tree
 from silva.grow.tree.intervals import MOST_LEFT_OUT, around, of_all_trees, quadratic_mean, usable_errors
 
@@ -24,12 +25,14 @@ WHOLE = {"penalty": 1.0, "max_leaves": 64, "noise": "any", "clip": "target"}
 """What differs in a tree that a boosted sequence begins with."""
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import ArrayLike
 
     from silva.grow.data.columns import TrainingColumns
     from silva.grow.losses import SequenceLoss
     from silva.grow.search.growing import Circumstances
-    from silva.typing import Doubles, Int32s, Rows
+    from silva.typing import Doubles, Int32s, Loss, Rows
 
 
 class ModelTreeEnsembleRegressor(RegressorMixin, TreeEnsembleEstimator):  # type: ignore[misc]
@@ -59,6 +62,9 @@ class ModelTreeEnsembleRegressor(RegressorMixin, TreeEnsembleEstimator):  # type
         Factor of each tree of a sequence, above 0 and up to 1.
     max_trees : int, default=100
         Largest number of trees in a sequence.
+    loss, quantile : str and float, default="squared" and 0.5
+        As for `ModelTreeRegressor`, but for ``huber``, which is a loss of `estimator`. Sums of ``poisson`` and
+        ``gamma`` are sums of logarithms, and the mean of such trees is geometric.
     time_limit : float or None, default=120
         Seconds for all trees together; later trees share what is left. If a search reaches the limit, the result
         depends on the machine.
@@ -116,12 +122,15 @@ class ModelTreeEnsembleRegressor(RegressorMixin, TreeEnsembleEstimator):  # type
         method: Literal["mean", "boosting"] = "mean",
         learning_rate: float = 0.1,
         max_trees: int = 100,
+        loss: Loss = "squared",
+        quantile: float = 0.5,
         time_limit: float | None = 120,
         n_jobs: int | None = None,
         random_state: Any = 0,
     ) -> None:
         self.estimator, self.n_estimators, self.max_samples = estimator, n_estimators, max_samples
         self.method, self.learning_rate, self.max_trees = method, learning_rate, max_trees
+        self.loss, self.quantile = loss, quantile
         self.time_limit, self.n_jobs, self.random_state = time_limit, n_jobs, random_state
 
     def fit(self, X: Rows, y: ArrayLike, sample_weight: ArrayLike | None = None) -> ModelTreeEnsembleRegressor:
@@ -150,11 +159,19 @@ class ModelTreeEnsembleRegressor(RegressorMixin, TreeEnsembleEstimator):  # type
             If a GPU is required and cannot be used, or fails.
         """
         member = self._member().set_params(callbacks=None)
+        check_choice(self, "loss", ("squared", *LINKS))
+        check_ranges(self, {"quantile": RANGES["quantile"]})
+        if member.loss in LINKS:
+            raise ValueError(f"estimator has loss={member.loss!r}, expected it as a parameter of the ensemble")
         home = array_gpu(X)
         X, y, sample_weight = (on_host(array) for array in (X, y, sample_weight))
         columns, target, weight = training_data(self, X, y, sample_weight)
-        data = columns, target, weight
-        sequences, draws, columns, target = self._fit(member, data, home, np.zeros_like(target), "squared error")
+        check_range(self.loss, target)
+        data, link = (columns, target, weight), LINKS.get(self.loss, "identity")
+        objective = objective_of(self.loss, self.quantile)
+        sequences, draws, columns, target = self._fit(member, data, home, np.zeros_like(target), objective, link=link)
+        if self.loss in LINKS:
+            return self
         self._scores = self._out_of_bag(sequences, columns.as_rows(), target, [draw.unseen for draw in draws])
         return self
 
@@ -162,6 +179,13 @@ class ModelTreeEnsembleRegressor(RegressorMixin, TreeEnsembleEstimator):  # type
         """Predict rows: float64, (n_rows,), as `ModelTreeRegressor.predict` does."""
         predictions: Doubles = routed(self, X, "prediction")
         return predictions
+
+    def staged_predict(self, X: Rows) -> Iterator[Doubles]:
+        """Predict rows after each step of boosted sequences: float64, (n_rows,), the last time as `predict` does.
+
+        A sequence that has ended stays as it is. The trees of a mean or a sum are steps, too.
+        """
+        return self._staged(X, "prediction")
 
     def predict_interval(self, X: Rows, coverage: float = 0.9) -> Doubles:
         """Intervals that contain y of new rows with a probability of `coverage`: float64, (n_rows, 2).
@@ -176,7 +200,7 @@ class ModelTreeEnsembleRegressor(RegressorMixin, TreeEnsembleEstimator):  # type
         Raises
         ------
         ValueError
-            If `coverage` is out of range, or no row was left out of any tree.
+            If `coverage` is out of range, no row was left out of any tree, or the loss is not ``squared``.
 
         Notes
         -----
@@ -189,18 +213,21 @@ class ModelTreeEnsembleRegressor(RegressorMixin, TreeEnsembleEstimator):  # type
         and no intervals, with more than 20,000 rows.
         """
         check_is_fitted(self)
+        refuse_intervals(self.loss)
         if not len(self._scores):
             raise ValueError("every tree has seen all rows; fit with max_samples below 1")
         errors = quadratic_mean(self._errors(np.asarray(on_host(self.apply(X)))))
         return around(np.asarray(on_host(self.predict(X))), errors, self._scores, coverage)
 
-    _has_intervals = True
+    @property
+    def _has_intervals(self) -> bool:
+        return self.loss not in LINKS
 
     def _members(self) -> dict[str, ModelTreeRegressor]:
         return {method: ModelTreeRegressor(**parameters) for method, parameters in MEMBERS.items()}
 
     def _loss(self, target: Doubles) -> SequenceLoss:
-        return SquaredLoss.of(target)
+        return loss_of(self.loss, self.quantile) if self.loss in LINKS else SquaredLoss.of(target)
 
     def _alone(
         self,
@@ -210,6 +237,8 @@ class ModelTreeEnsembleRegressor(RegressorMixin, TreeEnsembleEstimator):  # type
         weight: Doubles,
         given: Circumstances,
     ) -> TreeSequence:
+        if self.loss in LINKS:
+            member.set_params(loss=self.loss, quantile=self.quantile)
         member._keep(fit_tree(member, columns, target, weight, given), self)
         return TreeSequence(np.zeros(1), member)
 

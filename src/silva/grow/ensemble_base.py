@@ -14,7 +14,8 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from silva.device import parse_device
+from silva.device import on_host, parse_device
+from silva.evaluate.links import respond
 from silva.forest import Forest
 from silva.grow.backfitting import Sum, fitted_together
 from silva.grow.boosting import Course, TreeSequence, boosted
@@ -30,12 +31,12 @@ from silva.grow.search.selection import BRIEF, FOLDS, MOST_ROWS
 from silva.parallel import n_threads
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from silva.grow.data.columns import TrainingColumns
     from silva.grow.losses import SequenceLoss
     from silva.grow.search.interrupts import Interrupts
-    from silva.typing import Doubles, Int32s, Int64s, Rows
+    from silva.typing import Doubles, Int32s, Int64s, Output, Rows
 
 BOOSTED: dict[str, Any] = {
     "penalty": 0.1, "max_leaves": 8, "noise": "uniform", "clip": "leaf",
@@ -68,7 +69,11 @@ class TreeEnsembleEstimator(TreeEstimator):
     time_limit: float | None
     n_jobs: int | None
     random_state: Any
-    _has_intervals = False
+
+    @property
+    def _has_intervals(self) -> bool:
+        """Whether intervals are made."""
+        return False
 
     @abstractmethod
     def _members(self) -> dict[str, Any]:
@@ -132,6 +137,21 @@ class TreeEnsembleEstimator(TreeEstimator):
     def device(self) -> str:
         """That of `estimator`."""
         return "auto" if self.estimator is None else self.estimator.device
+
+    def _staged(self, X: Rows, output: Output) -> Iterator[Any]:
+        """Predict rows after each step, in which every sequence that has not ended adds a tree to each output."""
+        check_is_fitted(self)
+        forest = self.forest_.ensemble
+        first = np.cumsum([0] + [tree.forest_.n_trees for tree in self.estimators_])
+        margins = forest.base_score.astype(np.float64)
+        for step in range(int(self._steps.max()) + 1):
+            for number in np.flatnonzero(self._steps == step).tolist():
+                own = slice(first[number], first[number + 1])
+                added = np.asarray(on_host(routed(self.estimators_[number], X, "margin")))
+                total = np.tile(margins, (len(added), 1)) if margins.ndim == 1 else margins
+                total[:, forest.tree_output[own]] += forest.tree_weight[own] * added.reshape(len(added), -1)
+                margins = total
+            yield respond(forest, margins, output)
 
     def _member(self) -> Any:
         """Check the parameters, and return what a tree is grown with."""
@@ -251,6 +271,7 @@ class TreeEnsembleEstimator(TreeEstimator):
         """Set the trees and their forest, the mean of the sequences; `meaning` are further fields of it."""
         self.estimators_ = [tree for sequence in sequences for tree in sequence.estimators]
         self.sequence_ = np.repeat(np.arange(len(sequences)), [len(sequence.estimators) for sequence in sequences])
+        self._steps = np.concatenate([sequence.steps for sequence in sequences])
         share = 1 / len(sequences)
         self.forest_ = Forest(
             merged(

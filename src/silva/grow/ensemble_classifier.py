@@ -22,6 +22,8 @@ from silva.grow.estimator import ModelTreeRegressor
 from silva.grow.losses import LogLoss
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import ArrayLike
 
     from silva.grow.data.columns import TrainingColumns
@@ -165,6 +167,10 @@ class ModelTreeEnsembleClassifier(ClassEstimator, TreeEnsembleEstimator):
         data = columns, target, weight
         self._fit(member, data, home, target, "log-loss", **meaning_of(self.classes_))
         return self
+
+    def staged_predict_proba(self, X: Rows) -> Iterator[Doubles]:
+        """Probabilities after each step of boosted sequences, the last time as `predict_proba` has them."""
+        return self._staged(X, "probability")
 
     def _members(self) -> dict[str, Any]:
         return {

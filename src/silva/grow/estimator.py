@@ -16,6 +16,7 @@ from silva.forest import Forest
 from silva.grow.checks import check_parameters
 from silva.grow.data.reading import routed, training_data
 from silva.grow.importances import feature_importances
+from silva.grow.losses import LINKS, check_range, objective_of, refuse_intervals
 from silva.grow.search.blas import one_blas_thread
 from silva.grow.search.consensus import settled
 from silva.grow.search.fitting import fit_tree
@@ -122,9 +123,14 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
         ``bic``: n ln(SSE / n) + penalty · k · ln n, with k = 2 · tests + sum over leaves (attributes + 1).
         ``weighted``: 1 - 1 / (1 + SSE / (n Var y)) + alpha · k, with k = tests + attributes in the leaves (formula (2)
         of the paper in units of y's variance).
-    loss : {"squared", "huber"}, default="squared"
+    loss : {"squared", "huber", "poisson", "gamma", "quantile"}, default="squared"
         ``huber`` is for data with outliers: residuals beyond 1.345 standard deviations count by their absolute values,
-        in three searches and in the equations, whose rows are weighted accordingly.
+        in three searches and in the equations, whose rows are weighted accordingly. ``poisson`` is for counts,
+        ``gamma`` for positive amounts: leaves then have the logarithm of the prediction. ``quantile`` predicts one. All
+        three take three searches, by working responses; errors, ranges and `history_` are then theirs, and there are
+        no intervals.
+    quantile : float, default=0.5
+        Share of rows that ``loss="quantile"`` predicts to lie below, above 0 and below 1.
     noise : {"any", "uniform"}, default="any"
         ``any`` prunes splits and terms that do not pay for the noise around them: their price under BIC depends on the
         noise of the rows concerned, not on one variance for all rows (`silva.grow.tree.pruning`). ``uniform`` returns
@@ -253,6 +259,7 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
         penalty: float = 1.0,
         fitness: Fitness = "bic",
         loss: Loss = "squared",
+        quantile: float = 0.5,
         noise: Noise = "any",
         honest: float = 0.0,
         clip: Clip = "target",
@@ -286,6 +293,7 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
         self.penalty = penalty
         self.fitness = fitness
         self.loss = loss
+        self.quantile = quantile
         self.noise = noise
         self.honest = honest
         self.clip = clip
@@ -334,6 +342,7 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
         home = array_gpu(X)
         X, y, sample_weight = (on_host(array) for array in (X, y, sample_weight))
         columns, target, weight = training_data(self, X, y, sample_weight)
+        check_range(self.loss, target)
         population = self._population if self.warm_start and hasattr(self, "_population") else []
         with keeping_interrupts() as interrupts, one_blas_thread():
             with watching(self.callbacks or (), self.verbose) as callbacks:
@@ -387,7 +396,7 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
         Raises
         ------
         ValueError
-            If `coverage` is out of range.
+            If `coverage` is out of range, or the loss is neither ``squared`` nor ``huber``.
 
         Notes
         -----
@@ -399,6 +408,7 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
         average over rows like those of training, not for every row.
         """
         check_is_fitted(self)
+        refuse_intervals(self.loss)
         errors = usable_errors(self.leaf_summary_["rmse"])[np.asarray(on_host(self.apply(X)))]
         return around(np.asarray(on_host(self.predict(X))), errors, self._scores, coverage)
 
@@ -437,7 +447,8 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
             self,
             feature_names=None if names is None else tuple(str(name) for name in names),
             source="silva",
-            objective=f"squared error{reader._constraints}",
+            objective=f"{objective_of(self.loss, self.quantile)}{reader._constraints}",
+            link=LINKS.get(self.loss, "identity"),
         )
         result = growth.result
         self.forest_ = Forest(grown.forest)

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Protocol, Self
 
 import numpy as np
 
 from silva.evaluate.links import expit, softmax, softplus
 
 if TYPE_CHECKING:
-    from silva.typing import Doubles
+    from silva.typing import Doubles, Link
+
+LINKS: dict[str, Link] = {"poisson": "exp", "gamma": "exp", "quantile": "identity"}
+"""From margins to predictions, by the losses that trees reduce by working responses."""
+
+LEAST_MEAN = 1e-300
+"""Of counts, whose logarithm is finite."""
+
+SHARP, ROUGH = 0.01, 0.2
+"""Part of the mean absolute residual within which the absolute value of a residual counts as a parabola, and in
+searches."""
 
 FURTHEST = 4.0
 """Largest working response of a row: one that is surely in the wrong class would outweigh all others (Friedman,
@@ -107,3 +117,122 @@ class LogLoss:
         own = margins[np.arange(len(target)), target.astype(np.intp)]
         most = margins.max(axis=1)
         return float(weight @ (most + np.log(np.exp(margins - most[:, None]).sum(axis=1)) - own))
+
+
+@dataclass(frozen=True)
+class PoissonLoss:
+    """Half the Poisson deviance of counts, margins being logarithms of their means."""
+
+    n_outputs: int = 1
+    furthest: float = np.inf
+
+    def rough(self) -> Self:
+        """Keep rows that are far off from outweighing others in a search."""
+        return replace(self, furthest=FURTHEST)
+
+    def start(self, target: Doubles, weight: Doubles) -> Doubles:
+        """Begin at the logarithm of the mean."""
+        return np.log([max(float(np.average(target, weights=weight)), LEAST_MEAN)])
+
+    def step(self, target: Doubles, margins: Doubles, weight: Doubles, output: int) -> tuple[Doubles, Doubles]:
+        """Return (y - m) / m, and the weights m."""
+        mean = np.exp(margins[:, output])
+        return np.minimum((target - mean) / mean, self.furthest), weight * mean
+
+    def total(self, target: Doubles, margins: Doubles, weight: Doubles) -> float:
+        """Add up weighted deviances, up to a constant."""
+        return float(weight @ (np.exp(margins[:, 0]) - target * margins[:, 0]))
+
+
+@dataclass(frozen=True)
+class GammaLoss:
+    """Half the deviance of a gamma distribution of constant shape, margins being logarithms of its means."""
+
+    n_outputs: int = 1
+    furthest: float = np.inf
+
+    def rough(self) -> Self:
+        """Keep rows that are far off from outweighing others in a search."""
+        return replace(self, furthest=FURTHEST)
+
+    def start(self, target: Doubles, weight: Doubles) -> Doubles:
+        """Begin at the logarithm of the mean."""
+        return np.log([float(np.average(target, weights=weight))])
+
+    def step(self, target: Doubles, margins: Doubles, weight: Doubles, output: int) -> tuple[Doubles, Doubles]:
+        """Return (y - m) / m; Fisher's information is the same everywhere."""
+        mean = np.exp(margins[:, output])
+        return np.minimum((target - mean) / mean, self.furthest), weight
+
+    def total(self, target: Doubles, margins: Doubles, weight: Doubles) -> float:
+        """Add up weighted deviances, up to a constant."""
+        return float(weight @ (margins[:, 0] + target * np.exp(-margins[:, 0])))
+
+
+@dataclass(frozen=True)
+class QuantileLoss:
+    """Quantile loss: residuals above count `level` times, those below 1 - `level` times.
+
+    Each step minimises a parabola that lies above the loss and touches it at the margins (Hunter and Lange 2000,
+    https://doi.org/10.1080/10618600.2000.10474866).
+    """
+
+    level: float
+    n_outputs: int = 1
+    sharp: float = SHARP
+
+    def rough(self) -> Self:
+        """Take wider parabolas in a search, so that it makes no leaves of rows next to the last tree's predictions."""
+        return replace(self, sharp=ROUGH)
+
+    def start(self, target: Doubles, weight: Doubles) -> Doubles:
+        """Begin at the quantile of all rows."""
+        order = np.argsort(target, kind="stable")
+        shares = np.cumsum(weight[order]) / weight.sum()
+        return target[order[[min(int(np.searchsorted(shares, self.level)), len(target) - 1)]]].astype(np.float64)
+
+    def step(self, target: Doubles, margins: Doubles, weight: Doubles, output: int) -> tuple[Doubles, Doubles]:
+        """Return where the parabolas have their minima, and their curvatures."""
+        residual = target - margins[:, output]
+        size = np.abs(residual)
+        spread = float(np.average(size, weights=weight))
+        if spread == 0:
+            return residual, weight
+        size = size + self.sharp * spread
+        return residual + (2 * self.level - 1) * size, weight * (spread / size)
+
+    def total(self, target: Doubles, margins: Doubles, weight: Doubles) -> float:
+        """Add up weighted losses."""
+        residual = target - margins[:, 0]
+        return float(weight @ np.maximum(self.level * residual, (self.level - 1) * residual))
+
+
+def loss_of(name: str, quantile: float) -> PoissonLoss | GammaLoss | QuantileLoss:
+    """Make the loss of this name that trees reduce by working responses."""
+    if name == "quantile":
+        return QuantileLoss(quantile)
+    return PoissonLoss() if name == "poisson" else GammaLoss()
+
+
+def objective_of(name: str, quantile: float) -> str:
+    """Name a loss as the objective of a forest."""
+    if name not in LINKS:
+        return "squared error"
+    return f"quantile {quantile:g}" if name == "quantile" else name
+
+
+def refuse_intervals(name: str) -> None:
+    """Raise ValueError unless residuals make intervals."""
+    if name in LINKS:
+        raise ValueError(f"loss={name!r} has no intervals; fit loss='quantile' for two quantiles, or loss='squared'")
+
+
+def check_range(name: str, target: Doubles) -> None:
+    """Raise ValueError if the target is out of the range of the loss."""
+    wrong = {"poisson": target < 0, "gamma": target <= 0}.get(name, np.zeros(len(target), bool))
+    if wrong.any():
+        at = int(np.argmax(wrong))
+        expected = "numbers of at least 0" if name == "poisson" else "numbers above 0"
+        raise ValueError(f"y is {target[at]} in row {at}, loss={name!r} expects {expected}")
+    if name == "poisson" and not target.any():
+        raise ValueError("y is 0 in all rows, loss='poisson' expects a number above 0 among them")

@@ -14,6 +14,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from silva.grow.data.repeats import in_order
+from silva.grow.losses import LINKS
 from silva.grow.search.fitting import fit_tree
 from silva.grow.search.selection import MOST_ROWS, price, trees_on_parts
 from silva.grow.search.settings import is_pruned
@@ -67,6 +68,8 @@ def settled(model: Any, growth: Growth, data: tuple[TrainingColumns, Doubles, Do
     given : Circumstances
         Of the search.
     """
+    if model.loss in LINKS:
+        return growth
     columns, target, weight = data
     history = growth.result.history
     has_means = model.smoothing == "auto" and model.loss == "squared" and model.algorithm == "gram" and is_pruned(model)

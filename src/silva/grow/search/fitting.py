@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,13 +14,17 @@ from silva.grow.data.derived import like
 from silva.grow.data.groups import most_promising
 from silva.grow.data.repeats import in_order
 from silva.grow.data.rows import prepare
+from silva.grow.losses import LINKS, loss_of
 from silva.grow.search.growing import Growth, grow
+from silva.grow.search.reweighted import grow_reweighted
 from silva.grow.search.robust import grow_robustly
 from silva.grow.search.warm import to_ranks, to_values
 from silva.grow.tree.pruning import without_small_leaves
 from silva.parallel import n_threads
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from silva.grow.data.columns import TrainingColumns
     from silva.grow.search.growing import Circumstances
     from silva.typing import Doubles
@@ -79,7 +84,9 @@ def _cost(model: Any, growth: Growth) -> float:
 
 def _searched(model: Any, columns: TrainingColumns, target: Doubles, weight: Doubles, given: Circumstances) -> Growth:
     """Search for a tree among all that the columns allow."""
-    search = grow_robustly if model.loss == "huber" else grow
+    search: Callable[..., Growth] = grow_robustly if model.loss == "huber" else grow
+    if model.loss in LINKS:
+        search = partial(_reweighted, loss_of(model.loss, model.quantile))
     if not model.honest:
         return search(model, columns, target, weight, given)
     order, weight, _ = in_order(columns.X, target, weight)
@@ -94,6 +101,10 @@ def _searched(model: Any, columns: TrainingColumns, target: Doubles, weight: Dou
     held = columns.taken(own).ordered_like(seen.order)
     moved = _moved(model, growth, held, target[own], weight[own])
     return dataclasses.replace(moved, order=order[own[moved.order]])
+
+
+def _reweighted(loss: Any, model: Any, *data: Any) -> Growth:
+    return grow_reweighted(model, loss, *data)
 
 
 def _moved(model: Any, growth: Growth, columns: TrainingColumns, target: Doubles, weight: Doubles) -> Growth:

@@ -53,21 +53,21 @@ def grow_robustly(
     member = model
     for step in range(ROUNDS):
         if model.time_limit is not None:
-            member = _with_limit(model, model.time_limit / ROUNDS)
+            member = with_limit(model, model.time_limit / ROUNDS)
         growth = grow(member, columns, target, weight * factor, given)
         if step + 1 < ROUNDS:
-            factor = _factors(_residuals(growth, len(target)), weight)
+            factor = _factors(residuals_of(growth, len(target)), weight)
             given = dataclasses.replace(given, started=time.perf_counter(), population=growth.population())
     return growth
 
 
-def _with_limit(model: Any, seconds: float) -> Any:
+def with_limit(model: Any, seconds: float | None) -> Any:
     """Return the estimator with another limit of time."""
     parameters = model.get_params(deep=False)
     return type(model)(**{**parameters, "time_limit": seconds})
 
 
-def _residuals(growth: Growth, n_rows: int) -> Doubles:
+def residuals_of(growth: Growth, n_rows: int) -> Doubles:
     """Take from the rows, as they were given, what the leaves' regressions say."""
     tree, rows = growth.result.best, growth.rows
     used = tree["model"].reshape(len(tree["feature"]), -1).astype(bool)

@@ -1,0 +1,72 @@
+"""Growing by losses other than squares: searches on the working responses of the best tree so far."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from silva.grow.data.repeats import in_order
+from silva.grow.search.growing import grow
+from silva.grow.search.robust import residuals_of, with_limit
+from silva.grow.tree.assembly import target_range
+
+if TYPE_CHECKING:
+    from silva.grow.data.columns import TrainingColumns
+    from silva.grow.search.growing import Circumstances, Growth
+    from silva.typing import Doubles
+
+ROUNDS = 3
+"""Searches, each for the working responses of the tree before."""
+
+STEPS = 50
+"""Of reweighting the equations of the last tree."""
+
+CLOSE = 1e-9
+"""Relative gain of the loss at which it ends."""
+
+
+def grow_reweighted(
+    model: Any, loss: Any, columns: TrainingColumns, target: Doubles, weight: Doubles, given: Circumstances
+) -> Growth:
+    """Search for the tree of margins that makes a loss small, by iteratively reweighted least squares.
+
+    Each search has the working responses, and their weights, of the tree before; the equations of the last tree are
+    then reweighted until the loss falls no further.
+
+    Parameters
+    ----------
+    model, columns, target, weight, given
+        As in `silva.grow.search.growing.grow`.
+    loss : PoissonLoss, GammaLoss or QuantileLoss
+    """
+    order, weight, _ = in_order(columns.X, target, weight)
+    columns, target = columns.taken(order), target[order]
+    margins = np.full((len(target), 1), loss.start(target, weight))
+    member = with_limit(model, model.time_limit and model.time_limit / ROUNDS)
+    for _ in range(ROUNDS):
+        rest, spread = loss.rough().step(target, margins, weight, 0)
+        growth = grow(member, columns.ordered_by(rest, spread), margins[:, 0] + rest, spread, given)
+        margins = _margins(growth, len(target))
+        given = dataclasses.replace(given, started=time.perf_counter(), population=())
+    least = np.inf
+    for _ in range(STEPS):
+        left = loss.total(target, margins, weight)
+        if not left < least - CLOSE * abs(left):
+            break
+        least, best = left, growth
+        rest, spread = loss.step(target, margins, weight, 0)
+        rows = dataclasses.replace(growth.rows, weight=spread[growth.order] / spread.mean())
+        growth = dataclasses.replace(growth, rows=rows, target=(margins[:, 0] + rest)[growth.order])
+        margins = _margins(growth, len(target))
+    return best
+
+
+def _margins(growth: Growth, n_rows: int) -> Doubles:
+    """Predict the rows, as they were given, by the leaves' regressions."""
+    predicted = np.zeros(n_rows)
+    predicted[growth.order] = growth.target
+    margins: Doubles = np.clip(predicted - residuals_of(growth, n_rows), *target_range(growth.target))
+    return margins[:, None]
