@@ -127,6 +127,12 @@ def test_sliders_are_predict(browser, tree, tmp_path):
     shown.close()
 
 
+def of_logarithms(forest):
+    """The same tree, with logarithms for numbers, which some rows lack."""
+    kinds = np.full(len(forest.ensemble.linear_feature), -3, np.int32)
+    return silva.Forest(dataclasses.replace(forest.ensemble, linear_category=kinds))
+
+
 SMALL = {
     "xgboost": lambda X, y: boosted(X, y, n=8, depth=3),
     "xgboost, two classes": lambda X, y: boosted(X, np.asarray(y > 2, int), n=8, depth=3),
@@ -140,6 +146,9 @@ SMALL = {
         pytest.importorskip("lightgbm")
         .LGBMRegressor(n_estimators=4, num_leaves=5, verbose=-1, linear_tree=True)
         .fit(X, y)
+    ),
+    "linear leaves, logarithms": lambda X, y: of_logarithms(
+        silva.ModelTreeRegressor(max_leaves=3, n_iter_no_change=5, n_jobs=1).fit(X, y).forest_
     ),
     "histogram boosting": lambda X, y: (
         pytest.importorskip("sklearn.ensemble")
