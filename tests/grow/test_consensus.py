@@ -26,7 +26,7 @@ def grown(X, y, sample_weight=None, **parameters):
 
 def told(monkeypatch, mean, error=0.1):
     """Trees on parts of the rows that predict this; they are off by so much."""
-    parts = Parts(np.ones(9), np.ones(9), mean, error)
+    parts = Parts(np.ones(9), np.ones(9), mean, np.full(len(mean), error), error)
     monkeypatch.setattr(consensus, "trees_on_parts", lambda *_: parts)
 
 

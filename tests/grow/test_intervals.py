@@ -118,6 +118,28 @@ def test_intervals_know_that_splits_were_chosen(monkeypatch, coverage):
     assert held(noise_tree().fit(*chosen_from_noise(600, 0)), *new, coverage) < coverage - 0.07
 
 
+def test_unseen_rows_of_other_trees_count_half():
+    ones, scores = np.ones(50), np.linspace(0.1, 2, 99)
+    for factor in (1, 3):  # of what the choice costs trees on parts
+        parts = intervals.Parts(ones, factor * ones, ones, ones, 1.0)
+        for unseen, expected in ((4 * factor * scores, 2 * factor), (0 * scores, factor)):
+            np.testing.assert_allclose(parts.widened(scores, unseen), expected * scores, rtol=0.02)
+
+
+def many_columns(n_rows, seed):
+    """Columns that nearly repeat each other, of which few rows make long equations."""
+    rng = np.random.default_rng(seed)
+    hidden = rng.standard_normal((n_rows, 6))
+    X = hidden @ np.random.default_rng(99).standard_normal((6, 60)) + 0.1 * rng.standard_normal((n_rows, 60))
+    return X, hidden[:, 0] + hidden[:, 1] ** 2 + 0.3 * rng.standard_normal(n_rows)
+
+
+def test_few_rows_of_many_columns():
+    new = many_columns(5000, 1)
+    tree = ModelTreeRegressor(n_jobs=1, n_iter_no_change=20).fit(*many_columns(120, 3))
+    assert 0.86 < held(tree, *new) < 0.96  # by what the choice costs trees on parts alone 0.78
+
+
 def test_rows_that_nothing_was_chosen_on_need_no_other_trees(monkeypatch):
     monkeypatch.setattr(selection, "fit_tree", None)
     tree = noise_tree(honest=0.5).fit(*chosen_from_noise(2000, 0))

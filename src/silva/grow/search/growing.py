@@ -77,7 +77,10 @@ class Growth:
         smoothing = 0 if self.columns.is_constrained else model.smoothing
         choices = {"clip": model.clip, "smoothing": smoothing, "middle": self.middle}
         grown = grown_tree(self.result.best, self.rows, self.columns, self.target, **choices, **meaning)
-        return grown if self.parts is None else replace(grown, scores=self.parts.widened(grown.scores))
+        if self.parts is None:
+            return grown
+        unseen = self.parts.off[self.order] / grown.errors
+        return replace(grown, scores=self.parts.widened(grown.scores, unseen))
 
     def population(self) -> list[dict[str, Any]]:
         """Return the last population, by value."""

@@ -100,8 +100,10 @@ def trees_on_parts(
     within, outside, predictions = zip(*parts, strict=True)
     unseen = np.array(predictions)[fold, order]
     mean: Doubles = np.mean(predictions, axis=0)
-    error = float(quadratic_mean(np.abs(target - unseen), weight))
-    return Parts(np.concatenate(within), np.concatenate(outside), mean, error)
+    off = np.zeros(len(given_rows))  # copies of a row are in its first place
+    off[order] = np.abs(target - unseen)
+    error = float(quadratic_mean(off[order], weight))
+    return Parts(np.concatenate(within), np.concatenate(outside), mean, off, error)
 
 
 def price(tree: dict[str, Any], n_rows: float) -> float:

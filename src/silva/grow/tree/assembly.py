@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from silva.grow.data.rows import columns_with, threads_of
-from silva.grow.tree.intervals import MOST_LEFT_OUT, left_out_scores
+from silva.grow.tree.intervals import MOST_LEFT_OUT, left_out_scores, usable_errors
 from silva.grow.tree.monotone import confined, fit_constrained_leaf, leaf_bounds
 from silva.grow.tree.refit import LeafModel, default_left, fit_leaf, rows_by_node
 from silva.grow.tree.smoothing import smooth, with_equation
@@ -34,8 +34,8 @@ MARGIN = 0.05
 class GrownTree:
     """A Forest of one tree; in the order of its leaves, their regressions and limits; and how they were smoothed.
 
-    `scores` are what rows left out in turn are off, in errors of their leaves (`silva.grow.tree.intervals`); `sse` is
-    the sum of squares, in units of the target's variance.
+    `scores` are what rows left out in turn are off, in errors of their leaves (`silva.grow.tree.intervals`), which
+    `errors` holds by row; `sse` is the sum of squares, in units of the target's variance.
     """
 
     forest: TreeEnsemble
@@ -43,6 +43,7 @@ class GrownTree:
     limits: Doubles
     smoothing: float = 0.0
     scores: Doubles = field(default_factory=lambda: np.empty(0))
+    errors: Doubles = field(default_factory=lambda: np.empty(0))
     sse: float = float("nan")
 
 
@@ -85,8 +86,11 @@ def grown_tree(
     step = -(-len(y) // MOST_LEFT_OUT)
     parts = [(columns.X[at], y[at], rows.weight[at]) for at in (reached[v][::step] for v in models)]
     scores = left_out_scores(list(models.values()), parts, list(limits.values()))
+    errors = np.empty(len(y))
+    for v, error in zip(models, usable_errors(np.array([model.rmse for model in models.values()])), strict=True):
+        errors[reached[v]] = error
     grown = assembled(tree, rows, columns, reached, models, limits, **meaning)
-    return dataclasses.replace(grown, smoothing=strength, scores=scores, sse=cost)
+    return dataclasses.replace(grown, smoothing=strength, scores=scores, errors=errors, sse=cost)
 
 
 def _monotone(

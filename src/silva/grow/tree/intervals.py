@@ -32,22 +32,35 @@ class Parts:
         Scores of rows left out of a leaf's regression, and of rows that a tree has not seen.
     mean : float64, (n_rows,)
         Predictions of all trees, of the rows as they were given.
+    off : float64, (n_rows,)
+        What each row, as they were given, is off from the prediction of the tree that has not seen it.
     error : float
-        Root mean square of what rows that a tree has not seen are off.
+        Root mean square of these.
     """
 
     within: Doubles
     outside: Doubles
     mean: Doubles
+    off: Doubles
     error: float
 
-    def widened(self, scores: Doubles) -> Doubles:
-        """Scores of left-out rows as they would be if no split had been chosen by these rows; rising."""
+    def widened(self, scores: Doubles, unseen: Doubles) -> Doubles:
+        """Scores of left-out rows as they would be if no split had been chosen by these rows; rising.
+
+        Scores times what a choice costs trees on parts are too small where these were chosen less thoroughly than the
+        whole tree; `unseen` is too large, as these are worse. So the geometric mean of both counts where it is more.
+
+        Parameters
+        ----------
+        scores : float64, rising
+        unseen : float64, (n_rows,)
+            `off` in errors of the leaves of the whole tree.
+        """
         level = np.arange(1, len(scores) + 1) / (len(scores) + 1)
-        left_out, unseen = np.quantile(self.within, level), np.quantile(self.outside, level)
-        factor = np.maximum(np.divide(unseen, left_out, out=np.ones(len(level)), where=left_out > 0), 1.0)
+        left_out, outside = np.quantile(self.within, level), np.quantile(self.outside, level)
+        factor = np.maximum(np.divide(outside, left_out, out=np.ones(len(level)), where=left_out > 0), 1.0)
         wider: Doubles = np.maximum.accumulate(scores * factor)
-        return wider
+        return np.maximum(wider, np.sqrt(wider * np.quantile(unseen, level)))
 
 
 def usable_errors(rmse: Doubles) -> Doubles:
