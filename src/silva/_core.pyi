@@ -60,9 +60,10 @@ class StatisticTables:
         tables: list[tuple[int, NDArray[np.uint64]]],
         columns: list[tuple[int, NDArray[np.float32]]],
     ) -> None: ...
-    def look_up(
-        self, codes: NDArray[np.int32], values: list[NDArray[np.int32]], out: NDArray[np.float32], n_threads: int
-    ) -> None: ...
+
+class StatisticRows:
+    def __init__(self, tables: StatisticTables, codes: NDArray[np.int32], values: list[NDArray[np.int32]]) -> None: ...
+    def look_up(self, first: int, out: NDArray[np.float32], n_threads: int) -> None: ...
 
 class RowPredictor:
     def __init__(

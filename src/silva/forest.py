@@ -190,7 +190,7 @@ class Forest:
         """
         X = without_extra(X, self.ensemble) if ignore_extra and not by_position else X
         make_frame = frame_maker(X) if as_frame else None
-        rows = arranged(X, self.ensemble, by_position, keeps_sparse=True)
+        rows = arranged(X, self.ensemble, by_position, keeps_sparse=True, keeps_statistics=True)
         found = evaluator_of(self.ensemble).predict(rows, output, algorithm, device, n_jobs)
         if make_frame is None:
             return found

@@ -12,6 +12,7 @@ import pytest
 from tests.test_storage import rewrite
 
 import silva
+from silva import _core
 from silva.inputs import statistics
 
 catboost = pytest.importorskip("catboost", reason="CatBoost is not installed: pip install catboost")
@@ -115,9 +116,12 @@ def test_many_rows_have_the_statistics_of_few(frame):
     )
     for code in (-1, 2):
         with pytest.raises(ValueError, match="a code has no value"):
-            tables.look_up(np.full((n_parts, 5), code, np.int32), values, out, 1)
+            _core.StatisticRows(tables, np.full((n_parts, 5), code, np.int32), values)
     with pytest.raises(ValueError, match="values has the wrong length"):
-        tables.look_up(np.zeros((n_parts, 5), np.int32), values[1:], out, 1)
+        _core.StatisticRows(tables, np.zeros((n_parts, 5), np.int32), values[1:])
+    for first in (-1, 1):
+        with pytest.raises(ValueError, match="no such rows"):
+            _core.StatisticRows(tables, np.zeros((n_parts, 5), np.int32), values).look_up(first, out, 1)
 
 
 EXPLAINED = ["squared, 1 one-hot", "combinations of 3", "combined Counter", "three classes, 1 one-hot"]

@@ -12,6 +12,7 @@ from silva.evaluate.cpu import CpuEvaluator
 from silva.evaluate.links import is_margin, respond, squeeze
 from silva.inputs import as_rows
 from silva.inputs.sparse import dense_chunks, in_columns, is_sparse, joined, used_columns
+from silva.inputs.statistics import StatisticRows
 from silva.parallel import cached_property
 from silva.typing import OUTPUTS, Choice, Rows
 
@@ -54,6 +55,11 @@ class Evaluator:
         if is_sparse(X):
             return self._predict_sparse(X, output, algorithm, device, n_jobs)
         forest, gpus = self.forest, self._gpus(X, device)
+        if isinstance(X, StatisticRows):
+            if not gpus:
+                chunks = X.chunks(n_jobs)
+                return _joined([self.predict(rows, output, algorithm, "cpu", n_jobs) for rows in chunks])
+            X = X.whole(n_jobs)
         if gpus and array_gpu(X) is not None:
             choice = self.choose(algorithm, count_rows(X), "cuda")
             return self._predict_on_gpu(X, (output, algorithm, device), gpus, choice)
@@ -75,9 +81,7 @@ class Evaluator:
         ]
         if not parts:
             return self.predict(np.zeros((0, self.forest.n_features)), output, algorithm, device, n_jobs)
-        if isinstance(parts[0], list):
-            return [joined(list(each)) for each in zip(*parts, strict=True)]
-        return joined(parts)
+        return _joined(parts)
 
     @cached_property
     def _of_used(self) -> Evaluator:
@@ -141,6 +145,13 @@ class Evaluator:
     def _shaped(self, ids: Any) -> Any:
         """Leaf ids in the shape of the source library."""
         return ids.reshape(len(ids), *self.forest.leaf_shape) if self.forest.leaf_shape else ids
+
+
+def _joined(parts: list[Any]) -> Any:
+    """Put results of chunks below each other; several classification outputs are lists of them."""
+    if isinstance(parts[0], list):
+        return [joined(list(each)) for each in zip(*parts, strict=True)]
+    return joined(parts)
 
 
 def evaluator_of(forest: TreeEnsemble) -> Evaluator:

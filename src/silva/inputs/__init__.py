@@ -16,7 +16,7 @@ from silva.inputs.categories import array_to_rows, columns_to_rows
 from silva.inputs.frames import to_frame
 from silva.inputs.matching import as_trained, check_width, column_order, refuse_repeated
 from silva.inputs.sparse import is_sparse, made_dense
-from silva.inputs.statistics import rows_of_statistics
+from silva.inputs.statistics import statistic_rows
 from silva.target_statistics import TargetStatistics
 
 if TYPE_CHECKING:
@@ -72,13 +72,17 @@ def as_rows(X: Rows, forest: TreeEnsemble) -> Array:
     return rows
 
 
-def arranged(X: Rows, forest: TreeEnsemble, by_position: bool, keeps_sparse: bool = False) -> Any:
+def arranged(
+    X: Rows, forest: TreeEnsemble, by_position: bool, keeps_sparse: bool = False, keeps_statistics: bool = False
+) -> Any:
     """Give `X` the features of the forest: a pipeline's rows through its steps, columns by position if asked for.
 
-    Sparse rows that the steps have made of others are made dense, unless the caller takes them.
+    Sparse rows that the steps have made of others are made dense, and target statistics are looked up, unless the
+    caller takes them as they are.
     """
     if isinstance(forest.transform, TargetStatistics):
-        return rows_of_statistics(X, forest.transform, by_position)
+        rows = statistic_rows(X, forest.transform, by_position)
+        return rows if keeps_statistics else rows.whole()
     if forest.transform is not None:
         rows = forest.transform(X)
         return rows if keeps_sparse or not is_sparse(rows) else made_dense(rows, forest)

@@ -17,7 +17,7 @@ from silva.parallel import n_threads
 from silva.target_statistics import BORDERS, BUCKETS, COUNTER, FREQUENCY
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -26,10 +26,64 @@ if TYPE_CHECKING:
     from silva.typing import Array, Rows
 
 
-def rows_of_statistics(
-    X: Rows, model: TargetStatistics, by_position: bool, n_jobs: int | None = None
-) -> NDArray[np.float32]:
-    """Make the forest's rows: float32, (n, n_columns + n_statistics).
+class StatisticRows:
+    """Rows of a model's columns; the forest's are made of all of them, or chunk by chunk.
+
+    Parameters
+    ----------
+    columns : sequence of columns
+        In the model's order.
+    n_rows : int
+    model : TargetStatistics
+
+    Raises
+    ------
+    ValueError, TypeError
+        If a category is missing, or neither text nor a whole number.
+    """
+
+    def __init__(self, columns: Sequence[Column], n_rows: int, model: TargetStatistics) -> None:
+        categories: dict[int, tuple[Array, Array]] = {}
+        self._own = np.empty((model.n_columns, n_rows), np.float32)
+        with np.errstate(over="ignore"):
+            for place, (column, tested) in enumerate(zip(columns, model.hashes, strict=True)):
+                where = f"column {model.name(place)!r} of X"
+                if tested is None:
+                    self._own[place] = number_floats(column, np.float32, where)
+                else:
+                    codes, hashes = categories[place] = category_hashes(column, where)
+                    self._own[place] = _positions(hashes, tested)[codes]
+        self._n_statistics = len(model.statistics)
+        self._statistics = _statistics_of(self._own, categories, model)
+
+    def __len__(self) -> int:
+        return self._own.shape[1]
+
+    def whole(self, n_jobs: int | None = None) -> NDArray[np.float32]:
+        """Make all rows of the forest: float32, (n, n_columns + n_statistics)."""
+        return self._fill(np.empty((len(self._own) + self._n_statistics, len(self)), np.float32), 0, n_jobs)
+
+    def chunks(self, n_jobs: int | None = None) -> Iterator[NDArray[np.float32]]:
+        """Make them some thousand at a time in the same memory."""
+        width, step = len(self._own) + self._n_statistics, CHUNK * n_threads(n_jobs)
+        memory = np.empty(width * min(step, len(self)), np.float32)
+        for first in range(0, max(len(self), 1), step):
+            n = min(step, len(self) - first)
+            yield self._fill(memory[: width * n].reshape(width, n), first, n_jobs)
+
+    def _fill(self, features: NDArray[np.float32], first: int, n_jobs: int | None) -> NDArray[np.float32]:
+        n_own = len(self._own)
+        features[:n_own] = self._own[:, first : first + features.shape[1]]
+        self._statistics.look_up(first, features[n_own:], n_threads(n_jobs))
+        return features.T
+
+
+CHUNK = 2048
+"""Rows of a thread whose features stay in its cache; to get new pages of memory takes longer than to fill them."""
+
+
+def statistic_rows(X: Rows, model: TargetStatistics, by_position: bool) -> StatisticRows:
+    """Read the rows of a model with target statistics.
 
     Categories that splits test for equality become their positions.
 
@@ -38,29 +92,16 @@ def rows_of_statistics(
     ValueError, TypeError
         If X does not fit the model's columns, or a category is missing, or neither text nor a whole number.
     """
-    return rows_of_columns(*columns_of_statistics(X, model, by_position), model, n_jobs)
+    return StatisticRows(*columns_of_statistics(X, model, by_position), model)
 
 
-def rows_of_columns(
-    columns: Sequence[Column], n_rows: int, model: TargetStatistics, n_jobs: int | None = None
-) -> NDArray[np.float32]:
-    """Make the forest's rows of the model's columns in their order."""
-    categories: dict[int, tuple[Array, Array]] = {}
-    features = np.empty((model.n_columns + len(model.statistics), n_rows), np.float32)
-    with np.errstate(over="ignore"):
-        for place, (column, tested) in enumerate(zip(columns, model.hashes, strict=True)):
-            where = f"column {model.name(place)!r} of X"
-            if tested is None:
-                features[place] = number_floats(column, np.float32, where)
-            else:
-                codes, hashes = categories[place] = category_hashes(column, where)
-                features[place] = _positions(hashes, tested)[codes]
+def _statistics_of(own: Array, categories: dict[int, tuple[Array, Array]], model: TargetStatistics) -> Any:
     lookup = _lookup_of(model)
     values: list[Array] = []
-    parts = np.empty((len(lookup.parts), n_rows), np.int32)
+    parts = np.empty((len(lookup.parts), own.shape[1]), np.int32)
     for part, (kind, at, value) in zip(parts, lookup.parts, strict=True):
         if kind == BORDER:
-            x = features[at]
+            x = own[at]
             part[:] = x > np.float32(value)
             if model.nan_above[at]:
                 part |= np.isnan(x)
@@ -68,9 +109,7 @@ def rows_of_columns(
             continue
         part[:], hashes = categories[at]
         values.append(hashes.astype(np.uint32).view(np.int32) if kind == CATEGORY else hashes == value % 2**32)
-    values = [each.astype(np.int32, copy=False) for each in values]
-    lookup.tables.look_up(parts, values, features[model.n_columns :], n_threads(n_jobs))
-    return features.T
+    return _core.StatisticRows(lookup.tables, parts, [each.astype(np.int32, copy=False) for each in values])
 
 
 CATEGORY, BORDER, EQUAL = range(3)

@@ -9,7 +9,7 @@ import numpy as np
 
 from silva.inputs import as_rows
 from silva.inputs.categories import Coded, Numbers, number_floats, with_values
-from silva.inputs.statistics import columns_of_statistics, rows_of_columns
+from silva.inputs.statistics import StatisticRows, columns_of_statistics
 from silva.inspection.rows import ChangingRows, numbers_only
 from silva.target_statistics import TargetStatistics
 
@@ -52,7 +52,7 @@ class SourceColumns:
 
     def features(self, n_jobs: int | None) -> Array:
         """Rows of the forest."""
-        return rows_of_columns(self.columns, self.n_rows, self.model, n_jobs)
+        return StatisticRows(self.columns, self.n_rows, self.model).whole(n_jobs)
 
     def codes(self) -> Array:
         """Numbers, and codes of categories: float64, (n, C)."""

@@ -88,31 +88,14 @@ class StatisticTables {
     }
   }
 
-  // codes: [part][row], places among the part's values, which are sign-extended before they are combined;
-  // out: [column][row].
-  void look_up(const Values<int32_t, 2>& codes, const std::vector<Values<int32_t, 1>>& values,
-               const nb::ndarray<float, nb::ndim<2>, nb::c_contig, nb::device::cpu>& out, int n_threads) const {
-    const int64_t n_rows = int64_t(codes.shape(1));
-    if (int64_t(codes.shape(0)) < n_parts_ || int64_t(out.shape(0)) != n_columns_ || int64_t(out.shape(1)) != n_rows)
-      throw nb::value_error("the result has the wrong shape");
-    if (values.size() != codes.shape(0)) throw nb::value_error("values has the wrong length");
-    for (size_t part = 0; part < values.size(); ++part) check_codes(codes.data() + part * n_rows, n_rows, values[part]);
-    const double work = double(n_rows) * double(tables_.size()) * kLookUp;
-    run_interruptibly([&] {
-      const Combined combined = combine(values, n_rows);
-      const Rows rows{codes.data(), values, out.data(), n_rows};
-      const BorrowedTeam threads(useful_threads(work / kWorthwhile, n_threads));
-      share_out(threads.team(), (n_rows + kBlock - 1) / kBlock, [&](int64_t block, int32_t) {
-        fill(rows, combined, block * kBlock, std::min(kBlock, n_rows - block * kBlock));
-      });
-    });
-  }
-
  private:
+  friend class StatisticRows;
+
   struct Rows {
-    const int32_t* codes;
+    const int32_t* codes;  // [part][stride]
     const std::vector<Values<int32_t, 1>>& values;
-    float* out;
+    int64_t stride;
+    float* out;  // [column][n_rows]
     int64_t n_rows;
   };
   // Statistics [column][combination] of the projections whose combinations are few; the last part changes fastest.
@@ -123,11 +106,6 @@ class StatisticTables {
 
   static uint64_t mix(uint64_t key, int32_t value) { return kMix * (key + kMix * uint64_t(int64_t(value))); }
 
-  static void check_codes(const int32_t* codes, int64_t n_rows, const Values<int32_t, 1>& values) {
-    uint32_t largest = 0;
-    for (int64_t row = 0; row < n_rows; ++row) largest = std::max(largest, uint32_t(codes[row]));
-    if (n_rows > 0 && largest >= values.shape(0)) throw nb::value_error("a code has no value");
-  }
   std::vector<Projection> projections_;
   std::vector<Lookup> tables_;
   std::vector<size_t> n_keys_;
@@ -193,7 +171,7 @@ class StatisticTables {
   static void find_places(const Rows& rows, const Projection& projection, int64_t first, int64_t n, int32_t* place) {
     std::fill(place, place + n, 0);
     for (const int32_t part : projection.parts) {
-      const int32_t* codes = rows.codes + part * rows.n_rows + first;
+      const int32_t* codes = rows.codes + part * rows.stride + first;
       const int32_t n_values = int32_t(rows.values[part].shape(0));
       for (int64_t row = 0; row < n; ++row) place[row] = place[row] * n_values + codes[row];
     }
@@ -202,10 +180,53 @@ class StatisticTables {
   static void find_keys(const Rows& rows, const Projection& projection, int64_t first, int64_t n, uint64_t* key) {
     std::fill(key, key + n, 0);
     for (const int32_t part : projection.parts) {
-      const int32_t* codes = rows.codes + part * rows.n_rows + first;
+      const int32_t* codes = rows.codes + part * rows.stride + first;
       const int32_t* values = rows.values[part].data();
       for (int64_t row = 0; row < n; ++row) key[row] = mix(key[row], values[codes[row]]);
     }
+  }
+};
+
+// Rows of codes, of which some are looked up at a time.
+class StatisticRows {
+ public:
+  // codes: [part][row], places among the part's values, which are sign-extended before they are combined.
+  StatisticRows(const StatisticTables& tables, Values<int32_t, 2> codes, std::vector<Values<int32_t, 1>> values)
+      : tables_(tables), codes_(std::move(codes)), values_(std::move(values)) {
+    if (int64_t(codes_.shape(0)) < tables.n_parts_) throw nb::value_error("codes has the wrong shape");
+    if (values_.size() != codes_.shape(0)) throw nb::value_error("values has the wrong length");
+    for (size_t part = 0; part < values_.size(); ++part) check_codes(part);
+    run_interruptibly([&] { combined_ = tables.combine(values_, n_rows()); });
+  }
+
+  // Those from `first` on, as many as `out` has: [column][row].
+  void look_up(int64_t first, const nb::ndarray<float, nb::ndim<2>, nb::c_contig, nb::device::cpu>& out,
+               int n_threads) const {
+    const int64_t n = int64_t(out.shape(1));
+    if (int64_t(out.shape(0)) != tables_.n_columns_) throw nb::value_error("the result has the wrong shape");
+    if (first < 0 || n > n_rows() - first) throw nb::value_error("no such rows");
+    const StatisticTables::Rows rows{codes_.data() + first, values_, n_rows(), out.data(), n};
+    const double work = double(n) * double(tables_.tables_.size()) * kLookUp;
+    run_interruptibly([&] {
+      const BorrowedTeam threads(useful_threads(work / kWorthwhile, n_threads));
+      share_out(threads.team(), (n + kBlock - 1) / kBlock, [&](int64_t block, int32_t) {
+        tables_.fill(rows, combined_, block * kBlock, std::min(kBlock, n - block * kBlock));
+      });
+    });
+  }
+
+ private:
+  const StatisticTables& tables_;
+  Values<int32_t, 2> codes_;
+  std::vector<Values<int32_t, 1>> values_;
+  StatisticTables::Combined combined_;
+
+  int64_t n_rows() const { return int64_t(codes_.shape(1)); }
+  void check_codes(size_t part) const {
+    const int32_t* codes = codes_.data() + int64_t(part) * n_rows();
+    uint32_t largest = 0;
+    for (int64_t row = 0; row < n_rows(); ++row) largest = std::max(largest, uint32_t(codes[row]));
+    if (n_rows() > 0 && largest >= values_[part].shape(0)) throw nb::value_error("a code has no value");
   }
 };
 
@@ -217,9 +238,12 @@ void bind_statistics(nb::module_& module) {
   nb::class_<StatisticTables>(module, "StatisticTables", "Tables of target statistics, to look rows up in.")
       .def(nb::init<const std::vector<std::vector<int32_t>>&, const std::vector<std::pair<int32_t, Keys>>&,
                     const std::vector<std::pair<int32_t, Floats>>&>(),
-           nb::arg("projections"), nb::arg("tables"), nb::arg("columns"))
-      .def("look_up", &StatisticTables::look_up, nb::arg("codes"), nb::arg("values"), nb::arg("out"),
-           nb::arg("n_threads"), "Statistics, (n_columns, n), of rows of codes, (n_parts, n), of each part's values.");
+           nb::arg("projections"), nb::arg("tables"), nb::arg("columns"));
+  nb::class_<StatisticRows>(module, "StatisticRows", "Rows of codes, (n_parts, n), of each part's values.")
+      .def(nb::init<const StatisticTables&, Values<int32_t, 2>, std::vector<Values<int32_t, 1>>>(), nb::arg("tables"),
+           nb::arg("codes"), nb::arg("values"), nb::keep_alive<1, 2>())
+      .def("look_up", &StatisticRows::look_up, nb::arg("first"), nb::arg("out"), nb::arg("n_threads"),
+           "Statistics, (n_columns, m), of m rows from `first` on.");
 }
 
 }  // namespace silva
