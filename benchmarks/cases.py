@@ -82,7 +82,7 @@ TREE, TREE_SCIKIT_LEARN = (
 CATEGORICAL = {
     ("LightGBM",): ("lightgbm", 8, 6.0),
     ("XGBoost", "XGBoost, DMatrix"): ("xgboost", 8, 4.0),
-    ("CatBoost, Pool", "CatBoost"): ("catboost", 6, 1.5),
+    ("CatBoost, Pool", "CatBoost, Pool made before", "CatBoost"): ("catboost", 6, 1.5),
 }
 """Library, depth, and how many times as fast as the first of its calls silva should be on Adult."""
 

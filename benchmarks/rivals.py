@@ -91,12 +91,22 @@ def _xgboost_matrix_margin(work: Work) -> Call:
 def _catboost_pool(work: Work) -> Any:
     import catboost
 
-    return catboost.Pool(work.rows, cat_features=categories_of(work.rows))
+    return catboost.Pool(work.rows, cat_features=categories_of(work.rows), thread_count=work.n_threads)
 
 
-def _catboost_margin(as_pool: bool, work: Work) -> Call:
-    rows = _catboost_pool(work) if as_pool else work.rows
-    return partial(work.model.predict, rows, prediction_type="RawFormulaVal", thread_count=work.n_threads)
+def _catboost_margin(rows_of: Callable[[Work], Any], work: Work) -> Call:
+    """Predict what is made of the rows in each call."""
+    predict = partial(work.model.predict, prediction_type="RawFormulaVal", thread_count=work.n_threads)
+    return lambda: predict(rows_of(work))
+
+
+def _catboost_pool_margin(work: Work) -> Call:
+    pool = _catboost_pool(work)
+    return _catboost_margin(lambda _: pool, work)
+
+
+def _rows(work: Work) -> Any:
+    return work.rows
 
 
 def _catboost_values(work: Work) -> Call:
@@ -254,9 +264,12 @@ RIVALS = {
     "XGBoost, DMatrix": Rival("xgboost-cpu", {"margin": _xgboost_matrix_margin}),
     "CatBoost": Rival(
         "catboost",
-        {"margin": partial(_catboost_margin, False), "row by name": partial(_catboost_margin, False)},
+        {"margin": partial(_catboost_margin, _rows), "row by name": partial(_catboost_margin, _rows)},
     ),
-    "CatBoost, Pool": Rival("catboost", {"margin": partial(_catboost_margin, True), "values": _catboost_values}),
+    "CatBoost, Pool": Rival(
+        "catboost", {"margin": partial(_catboost_margin, _catboost_pool), "values": _catboost_values}
+    ),
+    "CatBoost, Pool made before": Rival("catboost", {"margin": _catboost_pool_margin}),
     "LightGBM": Rival(
         "lightgbm",
         {
