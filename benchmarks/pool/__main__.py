@@ -33,6 +33,7 @@ def fit(paths: list[Path], chosen: dict[str, dict[str, Any]], options: argparse.
         for split in range(options.splits)
         for path in paths
         for method, settings in chosen.items()
+        if not (sets.has_classes(path.stem) and settings.get("of", method) in methods.REGRESSIONS)
     ]
     part, n_parts = (int(number) for number in options.shard.split("/"))
     tasks = [task for task in tasks[part - 1 :: n_parts] if _key(task) not in known]

@@ -251,4 +251,7 @@ METHODS: dict[str, Callable[[Split, dict[str, Any]], dict[str, Any]]] = {
     "PILOT": _pilot,
     "linear": _linear,
 }
-"""By the name of the command line; all have their defaults. Cubist and PILOT have regressions only."""
+"""By the name of the command line; all have their defaults."""
+
+REGRESSIONS = ("sum", "Cubist", "PILOT")
+"""Methods that have no classes."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from benchmarks.pool.methods import REGRESSIONS
 from benchmarks.pool.sets import has_classes, is_tuning
 from benchmarks.tables import between
 
@@ -60,6 +61,7 @@ def key(one: dict[str, Any]) -> tuple[Any, ...]:
 
 def parts(found: list[dict[str, Any]], names: Iterable[str], methods: list[str], n_splits: int) -> list[Part]:
     """Means over the splits that a method has in common with the first one."""
+    found = [one for one in found if one["kind"] == "regression" or one["method"] not in REGRESSIONS]
     for one in found:
         if "failure" in one and one["method"] in methods:
             print(f"failed: {one['case']}, split {one['split']}, {one['method']}: {one['failure']}")

@@ -44,8 +44,8 @@ class Sum:
     member : ModelTreeRegressor
         What they are grown with.
     loss : SequenceLoss
+        Of one output.
     n_trees : int
-        Of each output.
     seconds : float or None
         For all of them.
     interrupts : Interrupts
@@ -75,18 +75,18 @@ def fitted_together(
     """
     loss, began = plan.loss, time.perf_counter()
     start = loss.start(target, weight)
-    n_trees, rows = plan.n_trees * loss.n_outputs, columns.as_rows()
+    n_trees, rows = plan.n_trees, columns.as_rows()
     trees: list[ModelTreeRegressor] = []
     own = np.zeros((n_trees, len(target)))
     orders = [columns] * n_trees
     margins = np.tile(start, (len(target), 1))
     for turn in range(CYCLES * n_trees):
-        number, output, is_first = turn % n_trees, turn % loss.n_outputs, turn < n_trees
+        number, is_first = turn % n_trees, turn < n_trees
         elapsed = time.perf_counter() - began
         is_late = plan.seconds is not None and elapsed >= plan.seconds
         if not is_first and (plan.interrupts.have_come or is_late):
             break
-        rest, spread = loss.step(target, margins, weight, output)
+        rest, spread = loss.step(target, margins, weight, 0)
         wanted = rest + own[number]
         tree = clone(plan.member)
         if plan.seconds is not None:
@@ -95,7 +95,7 @@ def fitted_together(
         if is_first:
             orders[number] = columns.ordered_by(wanted, spread)
             trees.append(tree)
-            if turn < n_trees - loss.n_outputs:
+            if turn < n_trees - 1:
                 tree.set_params(max_leaves=min(FIRST_LEAVES, tree.max_leaves))
         else:
             tree.set_params(generations=AGAIN, n_iter_no_change=AGAIN)
@@ -103,7 +103,7 @@ def fitted_together(
         here = replace(given, seed=given.seed + turn, started=time.perf_counter(), population=earlier)
         tree._keep(fit_tree(tree, orders[number], wanted, spread, here), plan.reader)
         trees[number] = tree
-        margins[:, output] -= own[number]
+        margins[:, 0] -= own[number]
         own[number] = tree.forest_.predict(rows, device="cpu", n_jobs=tree.n_jobs)
-        margins[:, output] += own[number]
+        margins[:, 0] += own[number]
     return TreeSequence(start, trees=trees)

@@ -52,18 +52,16 @@ class ModelTreeEnsembleClassifier(ClassEstimator, TreeEnsembleEstimator):
     Parameters
     ----------
     estimator : ModelTreeClassifier or ModelTreeRegressor, optional
-        The estimator of each tree: a `ModelTreeClassifier` or, for ``boosting`` and ``sum``, a `ModelTreeRegressor` of
-        working responses. By default, trees have half the penalty and short searches; boosted ones have up to eight
-        leaves. Its `n_jobs`, `random_state`, `time_limit`, `callbacks`, `class_weight` and `verbose` are not used.
+        The estimator of each tree: a `ModelTreeClassifier` or, when boosting, a `ModelTreeRegressor` of working
+        responses. By default, trees have half the penalty and short searches; boosted ones have up to eight leaves. Its
+        `n_jobs`, `random_state`, `time_limit`, `callbacks`, `class_weight` and `verbose` are not used.
     n_estimators : int, default=10
         Number of trees (of sets of trees, one a class, from three classes on) or, when boosting, of sequences.
     max_samples : float, default=0.8
         Share of the rows of each class that each tree or sequence is grown on, above 0 and up to 1, without
         replacement; at least one row, so that no class is missing. With 1, no unseen rows end a sequence, so each has
         `max_trees` steps.
-    method : {"mean", "boosting", "sum"}, default="mean"
-        ``sum`` adds up `n_estimators` trees a class (one for two classes) that are fitted together, as for
-        `ModelTreeEnsembleRegressor`, to working responses.
+    method : {"mean", "boosting"}, default="mean"
     learning_rate : float, default=0.1
         Factor of each tree of a sequence, above 0 and up to 1.
     max_trees : int, default=100
@@ -176,7 +174,6 @@ class ModelTreeEnsembleClassifier(ClassEstimator, TreeEnsembleEstimator):
         return {
             "mean": ModelTreeClassifier(penalty=0.5, n_iter_no_change=BRIEF),
             "boosting": ModelTreeRegressor(**BOOSTED).set_params(penalty=0.3),
-            "sum": ModelTreeRegressor(n_iter_no_change=BRIEF),
         }
 
     def _loss(self, target: Doubles) -> SequenceLoss:  # noqa: ARG002
