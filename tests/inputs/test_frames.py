@@ -83,6 +83,34 @@ class TestFrames:
         with pytest.raises(ValueError, match=r"X has 5 columns"):
             forest.predict(wide, by_position=True, ignore_extra=True)
 
+    def test_other_calls_ignore_further_columns_too(self, frame, tmp_path):
+        columns = {"c": [3.0, 0.0, 1.0, 5.0], "a": [1.0, 0.0, 1.0, 0.0], "b": [2.0, 9.0, 4.0, 4.0]}
+        exact, wide, forest = frame(columns), frame(columns | {"note": list("stuv")}), named()
+        against = silva.Explainer(forest, wide, ignore_extra=True)
+        np.testing.assert_array_equal(against.shap_values(exact), silva.Explainer(forest, exact).shap_values(exact))
+        found, expected = silva.effects(forest, wide, ignore_extra=True), silva.effects(forest, exact)
+        np.testing.assert_array_equal(found.dependence("a").average, expected.dependence("a").average)
+        changes = [
+            silva.compare(one, one, model=forest, ignore_extra=one is wide, n_batches=2) for one in (wide, exact)
+        ] + [
+            silva.compare(forest, forest, X=one, background=one, ignore_extra=one is wide, n_batches=2)
+            for one in (wide, exact)
+        ]
+        assert changes[0].to_dict() == changes[1].to_dict()
+        assert changes[2].to_dict() == changes[3].to_dict()
+        y, paths = np.arange(4.0), (tmp_path / "wide.html", tmp_path / "exact.html")
+        silva.report(forest, wide, y, paths[0], test=(wide, y), before=wide, ignore_extra=True)
+        silva.report(forest, exact, y, paths[1], test=(exact, y), before=exact)
+        assert len(paths[0].read_bytes()) == len(paths[1].read_bytes())  # the seconds in which they were written differ
+        for call in (
+            lambda: silva.Explainer(forest, wide),
+            lambda: silva.effects(forest, wide),
+            lambda: silva.report(forest, wide, path=tmp_path / "r.html"),
+            lambda: silva.compare(wide, wide, model=forest),
+        ):
+            with pytest.raises(ValueError, match=r"has 'note', .* or ignore_extra=True where the call has it"):
+                call()
+
     def test_results_are_frames_on_request(self, frame):
         forest, X = named(), frame({"c": [3.0, 5.0], "a": [1.0, 0.0], "b": [2.0, 9.0]})
         explainer = silva.Explainer(forest)

@@ -84,6 +84,8 @@ class Explainer(ExplainerCalls):
         computed for all coalitions of features. The cost grows with the background rows, and as 2^d with the d features
         on which two rows differ; beyond 20, values are estimates (see `shap_values`). "rescale": for each pair of rows,
         the margin's values times one number, as in shap; for two classes.
+    ignore_extra : bool
+        Ignore columns of a background frame that the forest was not trained on.
     **shap_arguments
         Arguments of shap: `data` or `masker` for background, `model_output` ("raw" is the margin),
         `feature_perturbation` and `output_names`. ``algorithm="tree"``, `seed`, `approximate`, `link` and
@@ -149,11 +151,12 @@ class Explainer(ExplainerCalls):
         groups: Mapping[str, Sequence[int | str]] | Literal["source"] | None = None,
         feature_names: Sequence[str] | None = None,
         rule: ExplainRule = "exact",
+        ignore_extra: bool = False,
         **shap_arguments: Any,
     ) -> None:
         settings = checked_settings(own_algorithm(algorithm), output, device, dtype, n_jobs, table_bytes, rule)
         of_players = groups, feature_names, shap_arguments
-        super().__init__(*set_up(model, settings, background, background_weight, *of_players))
+        super().__init__(*set_up(model, settings, background, background_weight, *of_players, ignore_extra))
 
     @property
     def forest(self) -> Forest:

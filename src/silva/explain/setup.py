@@ -20,6 +20,7 @@ from silva.explain.players import make_players
 from silva.explain.responses.response import is_margin, n_results
 from silva.explain.shap_arguments import checked_outputs, translated
 from silva.explain.stored import refuse_explainer
+from silva.inputs import without_extra
 from silva.loading import load
 
 if TYPE_CHECKING:
@@ -34,12 +35,13 @@ def set_up(
     groups: Any,
     names: Any,
     shap_arguments: dict[str, Any],
+    ignore_extra: bool = False,
 ) -> tuple[Game, Settings]:
     """Make the game of an explainer's arguments, and settings with the names that explanations show.
 
     Parameters
     ----------
-    model, background, groups, shap_arguments
+    model, background, groups, shap_arguments, ignore_extra
         As `Explainer` takes them.
     settings : Settings
     weight, names
@@ -70,6 +72,7 @@ def set_up(
     check_groups(players.groups, algorithm)
     check_range(forest, settings.dtype)
     if background is not None:
+        background = without_extra(background, forest) if ignore_extra else background
         background = make_background(background, weight, forest, settings.n_jobs)
     settings = replace(settings, output=output, feature_names=shown[0], output_names=shown[1])
     return Game(forest, players, background), settings

@@ -10,7 +10,7 @@ import numpy as np
 from silva.evaluate.links import sums_as_margin
 from silva.facts import feature_name, output_names
 from silva.facts import feature_names as all_names
-from silva.inputs import refuse_transform
+from silva.inputs import refuse_transform, without_extra
 from silva.inputs.matching import index_of_feature
 from silva.inspection.accumulated import accumulated, accumulated_categories, accumulated_pair, edges_of
 from silva.inspection.additive import Parts, additive_parts
@@ -50,6 +50,7 @@ def effects(
     device: str = "auto",
     n_jobs: int | None = None,
     by_position: bool = False,
+    ignore_extra: bool = False,
 ) -> Effects:
     """Compute the partial dependence on every feature and every pair of features.
 
@@ -68,7 +69,7 @@ def effects(
         What is averaged. The probability of a binary classifier is that of the second class.
     percentiles, grid_resolution, custom_values
         Grid of each feature, as for `partial_dependence`.
-    device, n_jobs, by_position
+    device, n_jobs, by_position, ignore_extra
         As for `Forest.predict`. Sums over trees are computed on the CPU.
 
     Returns
@@ -105,6 +106,7 @@ def effects(
     refuse_transform(forest, "effects", "sklearn.inspection.partial_dependence")
     if output not in OUTPUTS:
         raise ValueError(f"output is {output!r}, expected one of {', '.join(OUTPUTS)}")
+    X = without_extra(X, forest) if ignore_extra and not by_position else X
     rows = ChangingRows(forest, X, device, n_jobs, by_position)
     refuse_no_rows(rows)
     weights = weights_of(sample_weight, len(rows))

@@ -14,7 +14,7 @@ from silva.explain.players import make_players
 from silva.extras import import_extra
 from silva.facts import output_names
 from silva.forest import Forest
-from silva.inputs import arranged, as_rows
+from silva.inputs import arranged, as_rows, without_extra
 from silva.loading import load
 from silva.populations.batches import means_of, parts_of, pooled, standard_error
 from silva.populations.shift import shift_of
@@ -178,6 +178,7 @@ def compare(
     random_state: int = 0,
     device: str = "auto",
     n_jobs: int | None = None,
+    ignore_extra: bool = False,
 ) -> Comparison:
     """Find out which features changed the mean prediction, between two populations or two models.
 
@@ -201,6 +202,8 @@ def compare(
         the days of a month, belong in one batch.
     random_state : int
         Seed of the bootstrap.
+    ignore_extra : bool
+        Ignore columns that the model does not know.
 
     Returns
     -------
@@ -234,6 +237,10 @@ def compare(
     if isinstance(n_batches, bool) or not hasattr(n_batches, "__index__") or n_batches < 2:
         raise ValueError(f"n_batches is {n_batches!r}, expected a number of at least 2")
     settings = {"output": output, "groups": groups, "device": device, "n_jobs": n_jobs, "dtype": "float64"}
+    if ignore_extra and model is not None:
+        a, b = (without_extra(rows, load(model).ensemble) for rows in (a, b))
+    elif ignore_extra:
+        X, background = (None if rows is None else without_extra(rows, load(a).ensemble) for rows in (X, background))
     if model is not None:
         if background is not None:
             raise TypeError("background is for two models; populations are each other's background")

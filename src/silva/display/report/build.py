@@ -20,6 +20,7 @@ from silva.display.report.trees import are_shown, drawn, embedded, is_small
 from silva.facts import feature_names, output_names
 from silva.files import check_output
 from silva.forest import Forest
+from silva.inputs import without_extra
 from silva.loading import load
 from silva.wording import Wording, check_wording, leaves_text
 
@@ -48,6 +49,7 @@ def report(
     units: Mapping[str, str] | None = None,
     redact: bool = False,
     by_position: bool = False,
+    ignore_extra: bool = False,
     random_state: int = 0,
     n_jobs: int | None = None,
 ) -> Path:
@@ -80,6 +82,8 @@ def report(
         extreme values. Means over rows stay, and so does the model.
     by_position : bool
         Take the columns of a frame in their order, whatever their names.
+    ignore_extra : bool
+        Ignore columns that the model does not know.
     random_state : int
         Seed of the choice of rows.
     n_jobs : int, optional
@@ -115,6 +119,9 @@ def report(
         raise TypeError(f"y is a path, {os.fspath(y)!r}: pass it as path=, or the targets before it")
     target = check_output(path)
     forest = load(model).ensemble
+    if ignore_extra and not by_position:
+        X, before = without_extra(X, forest), before if before is None else without_extra(before, forest)
+        test = test and (without_extra(test[0], forest), *test[1:])
     if not forest.means_known:
         forest = Forest(forest).with_means(X, by_position).ensemble
     rows = read_rows(forest, X, y, n_jobs, by_position)
