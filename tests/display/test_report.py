@@ -287,7 +287,7 @@ def test_redacted_reports_hold_no_rows(browser, tree, tmp_path):
     path = silva.report(tree, X, y, tmp_path / "report.html", redact=True)
     found = content(path)
     assert found["rows"] is None
-    assert all(not entry["lines"] for entry in found["dependence"])
+    assert all(not entry["lines"] and entry["local"] is None for entry in found["dependence"])
     assert str(secret) not in path.read_text()
     assert all(count >= 10 for node in found["trees"][0]["nodes"] if "curve" in node for count in node["curve"]["n"])
     shown = Page(browser, path)
@@ -295,6 +295,28 @@ def test_redacted_reports_hold_no_rows(browser, tree, tmp_path):
     assert shown.page.locator("#what-if").count() == 1
     assert "redacted" in shown.page.locator("#card").inner_text()
     shown.close()
+
+
+def test_accumulated_and_joint_effects_are_those_of_silva_effects(tmp_path):
+    X, y = housing(90)
+    X, kinds = X.drop(columns="kind"), np.digitize(y, np.quantile(y, [0.3, 0.7]))
+    for target in (y, kinds > 0, kinds):
+        model = boosted(X, target, depth=3)
+        found = content(silva.report(model, X, target, tmp_path / "report.html"))
+        effects = silva.effects(model, X, output="prediction" if target is y else "probability", pairs="all")
+        for entry in found["dependence"]:
+            local = effects.ale(entry["feature"], bins=20)
+            inside = np.isin(local.grid_values[0], entry["local"]["grid"])
+            assert inside.sum() > 15
+            drawn, expected = np.array(entry["local"]["average"]), local.average[:, inside]
+            np.testing.assert_allclose(np.diff(drawn), np.diff(expected), atol=1e-5 * np.abs(drawn).max())
+        assert len(found["joint"]) == 3
+        for one in found["joint"]:
+            names = X.columns[one["first"]], X.columns[one["second"]]
+            at = effects.pairs.index(names)
+            expected = effects.interactions(90)
+            np.testing.assert_allclose(one["h"], expected.h[at], rtol=1e-4, atol=1e-6)
+            np.testing.assert_allclose(one["size"], expected.strength[at], rtol=1e-4, atol=1e-9)
 
 
 def test_redacted_dependence_says_nothing_of_few_rows(tree, tmp_path):

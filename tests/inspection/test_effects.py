@@ -159,6 +159,7 @@ def test_h_of_sums_is_zero_and_of_products_is_not():
     additive = ensemble.GradientBoostingRegressor(max_depth=1, n_estimators=50).fit(X, X[:, 0] + X[:, 1])
     assert silva.effects(additive, X).interactions().h.max() == 0
     product = ensemble.GradientBoostingRegressor(max_depth=3).fit(X, X[:, 0] * X[:, 1])
+    assert silva.effects(additive, X, features=[1]).interactions().h.shape == (0, 1)
     found = silva.effects(product, X).interactions()
     assert found.h[0, 0] > 0.9
     assert found.pairs[np.argmax(found.strength[:, 0])] == ("x0", "x1")

@@ -90,7 +90,7 @@ def additive_parts(
         each = np.split(main / n, first_main[1:])
         both = np.split(joint / n, first_joint[1:]) if pairs else []
     else:
-        each, both = [*row_main.reshape(len(features), -1) / n], [*row_joint.reshape(len(pairs), -1) / n]
+        each, both = [*row_main.reshape(len(features), -1) / n], [*row_joint.reshape(len(pairs), len(points) * k) / n]
     return Parts(
         forest.base_score + total / n,
         {j: part.reshape(k, -1) for j, part in zip(features, each, strict=True)},

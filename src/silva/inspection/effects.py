@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from numpy.typing import ArrayLike
 
+    from silva.ensemble import TreeEnsemble
     from silva.inspection.accumulated import Bins
     from silva.inspection.additive import Pair
     from silva.typing import Array, Doubles, Rows
@@ -123,7 +124,7 @@ def effects(
     )
     custom = {index(feature, "custom_values"): np.asarray(values) for feature, values in (custom_values or {}).items()}
     axes = {feature: _axis(rows, feature, custom, percentiles, grid_resolution) for feature in chosen}
-    is_sum = not forest.has_linear_leaves and sums_as_margin(forest, output)
+    is_sum = sums_over_trees(forest, output)
     if isinstance(pairs, str):
         if pairs not in {"auto", "all"}:
             raise ValueError(f"pairs is {pairs!r}, expected 'auto', 'all' or a sequence of pairs")
@@ -131,6 +132,11 @@ def effects(
     else:
         wanted = sorted({_pair([index(feature, "pairs") for feature in pair], chosen) for pair in pairs})
     return Effects(rows, axes, wanted, weights, output, is_sum, n_jobs)
+
+
+def sums_over_trees(forest: TreeEnsemble, output: str) -> bool:
+    """Whether an output is a sum over trees of constants, so that counts of rows at leaves give its means."""
+    return not forest.has_linear_leaves and sums_as_margin(forest, output)
 
 
 def _pair(found: list[int], chosen: Sequence[int]) -> Pair:

@@ -9,7 +9,7 @@ import numpy as np
 
 from silva.display.report.card import figures, history, model_card
 from silva.display.report.changes import changes
-from silva.display.report.dependence import dependence
+from silva.display.report.dependence import dependence, joint_effects
 from silva.display.report.explained import explained
 from silva.display.report.page import packed, write_page
 from silva.display.report.performance import performance
@@ -146,6 +146,7 @@ def report(
         **_values(rows, found),
         "order": order,
         "dependence": dependence(rows, order, at, redact),
+        "joint": joint_effects(rows, order, at, redact),
         "change": None if before is None else changes(forest, before, X, random_state, n_jobs),
         "model": embedded(forest) if is_small(rows) else None,
         "trees": drawn(rows, model, redact, wording) if is_small(rows) and are_shown(forest) else None,

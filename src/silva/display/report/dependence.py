@@ -1,14 +1,17 @@
-"""Partial dependence and ICE of the strongest features, for a report."""
+"""Partial dependence, ICE and ALE of the strongest features, and joint effects of pairs, for a report."""
 
 from __future__ import annotations
 
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from silva.display.report.rows import REDACTED_ROWS, inner_range, shared
 from silva.display.report.source import ChangingColumns
+from silva.inspection.accumulated import accumulated, edges_of
 from silva.inspection.dependence import grid_of, responses_of
+from silva.inspection.effects import Effects, sums_over_trees
 from silva.inspection.rows import ChangingRows
 
 if TYPE_CHECKING:
@@ -24,15 +27,44 @@ LINE_NUMBERS, MOST_LINES = 2400, 40
 MOST_CATEGORIES, BANDS = 40, 8
 """Categories of a panel, and outputs of a model whose panels show where the rows' own lines lie."""
 
+BINS = 20
+"""Bins of accumulated local effects."""
+
+PAIR_FEATURES, PAIR_ROWS, PAIR_POINTS, PAIRS = 6, 300, 100, 10
+"""Features whose pairs are compared, rows that means are of, points they are taken at, and pairs that are shown."""
+
 
 def dependence(rows: ReportRows, features: Int64s, at: Int64s, redact: bool) -> list[dict[str, Any]]:
     """Mean response, and lines of a few rows, over each feature's grid."""
-    some = at[np.linspace(0, len(at) - 1, min(ROWS, len(at))).astype(int)]
     kind = ChangingRows if rows.source is None else ChangingColumns
-    changing = kind.settled(rows.forest, rows.columns[some], rows.own[some], rows.n_jobs)
+    changing, some = _changing(kind, rows, at, ROWS)
     if isinstance(changing, ChangingColumns) and rows.source:
         changing.source = rows.source.taken(some)
     return [entry for feature in features[:FEATURES] if (entry := _entry(rows, changing, int(feature), redact))]
+
+
+def joint_effects(rows: ReportRows, features: Int64s, at: Int64s, redact: bool) -> list[dict[str, Any]]:
+    """Friedman's H of pairs of the strongest features, the largest joint effects first."""
+    if rows.source is not None or len(at) < (REDACTED_ROWS if redact else 1):
+        return []
+    changing, _ = _changing(ChangingRows, rows, at, PAIR_ROWS)
+    chosen = sorted(features[:PAIR_FEATURES].tolist())
+    one_point = np.zeros(1), np.zeros(1)
+    output, pairs = _output(rows), list(combinations(chosen, 2))
+    is_sum = sums_over_trees(rows.forest, output)
+    effects = Effects(changing, dict.fromkeys(chosen, one_point), pairs, None, output, is_sum, rows.n_jobs)
+    found = effects.interactions(PAIR_POINTS)
+    order = np.argsort(-found["strength"].sum(axis=1), kind="stable")[:PAIRS]
+    return [
+        {"first": pairs[i][0], "second": pairs[i][1], "h": _short(found["h"][i]), "size": _short(found["strength"][i])}
+        for i in order
+    ]
+
+
+def _changing(kind: type[ChangingRows], rows: ReportRows, at: Int64s, n: int) -> tuple[ChangingRows, Int64s]:
+    """Take some of the rows, whose columns are changed."""
+    some = at[np.linspace(0, len(at) - 1, min(n, len(at))).astype(int)]
+    return kind.settled(rows.forest, rows.columns[some], rows.own[some], rows.n_jobs), some
 
 
 def _entry(rows: ReportRows, changing: ChangingRows, feature: int, redact: bool) -> dict[str, Any] | None:
@@ -54,6 +86,9 @@ def _entry(rows: ReportRows, changing: ChangingRows, feature: int, redact: bool)
         "grid": [str(value) for value in shown.tolist()] if is_text else shown.astype(np.float64),
         "isText": is_text,
         "average": _short(means.T),
+        "local": None
+        if is_text or redact or rows.source
+        else _local(changing, feature, (shown, means.T), _output(rows)),
         "band": _band(each) if len(changing) >= 10 * REDACTED_ROWS and each.shape[2] <= BANDS else [],
         "lines": _short(each[:, lines].transpose(2, 1, 0)) if n_lines else [],
         "deciles": []
@@ -61,6 +96,17 @@ def _entry(rows: ReportRows, changing: ChangingRows, feature: int, redact: bool)
         else np.quantile(present, np.linspace(0.1, 0.9, 9)),
         "rows": len(changing),
     }
+
+
+def _local(changing: ChangingRows, feature: int, curve: tuple[Array, Array], output: str) -> dict[str, Any]:
+    """Accumulated local effects within the grid; over the rows they have the mean of the partial dependence."""
+    grid, average = curve
+    edges = edges_of(changing, feature, BINS)
+    found = accumulated(changing, feature, edges, output, None)
+    values = changing.values[:, feature].astype(np.float64)
+    height = [np.interp(values[~np.isnan(values)], grid, means).mean() for means in average[-len(found) :]]
+    inside = (edges >= grid[0]) & (edges <= grid[-1])
+    return {"grid": edges[inside], "average": _short((found + np.array(height)[:, None])[:, inside])}
 
 
 def _band(each: Array) -> list[Any]:

@@ -22,12 +22,12 @@ const labelWidth = (width) => Math.min(190, Math.max(90, Math.floor(width * 0.3)
 function bars(entries, text, most = 20, write = (value) => fmt(value, 3)) {
   const shown = entries.slice(0, most), largest = Math.max(...shown.map((e) => e.value), 1e-300);
   return chart(text, (root, width) => {
-    const left = shown[0]?.names ? Math.min(230, Math.floor(width * 0.48)) : labelWidth(width), x = scale(0, largest, left, width - 62), row = 23;
+    const left = shown[0]?.names ? Math.min(230, Math.floor(width * 0.48)) : labelWidth(width), x = scale(0, largest, left, width - (shown[0]?.more ? 120 : 62)), row = 23;
     shown.forEach((entry, i) => {
       const y = i * row;
       root.append(label(entry.names ?? entry.name, Math.floor(left / 7.2), { x: left - 7, y: y + 15, "text-anchor": "end" }));
       root.append(svg("rect", { x: left, y: y + 4, width: Math.max(1, x(entry.value) - left), height: 15, rx: 2, fill: "var(--accent)" }));
-      root.append(svg("text", { class: "soft", x: x(entry.value) + 6, y: y + 16 }, write(entry.value)));
+      root.append(svg("text", { class: "soft", x: x(entry.value) + 6, y: y + 16 }, write(entry.value) + (entry.more ?? "")));
     });
     return shown.length * row + 4;
   });
@@ -158,14 +158,15 @@ function scatter(feature, colour, rows, text) {
 
 function dependencePlot(entry, column) {
   const average = entry.average[column].map(num), lines = (entry.lines[column] ?? []).map((line) => line.map(num));
+  const local = entry.local && { x: entry.local.grid.map(num), y: (entry.local.average[column] ?? entry.local.average[0]).map(num) };
   const grid = entry.isText ? entry.grid.map((_, i) => i) : entry.grid.map(num);
   const text = `Mean prediction by ${nameOf(entry.feature)}: from ${fmt(Math.min(...average))} to ${fmt(Math.max(...average))}`;
   const figure = chart(text, (root, width) => {
     const height = 216, left = 46, bottom = entry.isText ? 58 : AXIS, band = (entry.band ?? [])[column]?.map((line) => line.map(num));
-    const [low, high] = extent([...average, ...(band ?? []).flat(), ...(band ? [] : lines.flat())]), ends = entry.isText ? [-0.5, grid.length - 0.5] : extent(grid);
+    const [low, high] = extent([...average, ...(local?.y ?? []), ...(band ?? []).flat(), ...(band ? [] : lines.flat())]), ends = entry.isText ? [-0.5, grid.length - 0.5] : extent(grid);
     const x = scale(...ends, left + 4, width - 8), y = scale(low, high, height - bottom - 4, 8 + NAME);
     sideAxis(root, y, low, high, left, responseName(data.classes.length === 2 && entry.average.length === 1 ? 1 : column), data.isClassifier && data.classes.length ? percent : undefined);
-    const line = (values) => values.map((v, i) => `${i ? "L" : "M"}${x(grid[i]).toFixed(1)} ${y(v).toFixed(1)}`).join("");
+    const line = (values, at = grid) => values.map((v, i) => `${i ? "L" : "M"}${x(at[i]).toFixed(1)} ${y(v).toFixed(1)}`).join("");
     const clip = `clip-${entry.feature}-${column}`;
     root.append(svg("clipPath", { id: clip }, svg("rect", { x: left, y: NAME, width: width - left, height: height - bottom - NAME })));
     if (band && !entry.isText) root.append(svg("path", { d: `${line(band[1])}L${line(band[0]).slice(1).split("L").reverse().join("L")}Z`, style: "fill:var(--accent);opacity:.16" }));
@@ -173,6 +174,7 @@ function dependencePlot(entry, column) {
     if (!entry.isText) for (const values of lines) root.append(svg("path", { d: line(values), "clip-path": `url(#${clip})`, style: "fill:none;stroke:var(--gone);opacity:.22" }));
     if (entry.isText) average.forEach((v, i) => root.append(svg("circle", { cx: x(i), cy: y(v), r: 4.5, fill: "var(--accent)" })));
     else root.append(svg("path", { d: line(average), style: "fill:none;stroke:var(--accent);stroke-width:3px" }));
+    if (local) root.append(svg("path", { class: "local", d: line(local.y, local.x) }));
     for (const decile of entry.deciles) root.append(svg("line", { class: "rug", x1: x(num(decile)), x2: x(num(decile)), y1: height - bottom - 7, y2: height - bottom }));
     const step = Math.max(1, Math.ceil((11 * entry.grid.length) / (width - left)));
     if (entry.isText) entry.grid.forEach((name, i) => i % step === 0 && root.append(label(name, 12, { class: "soft", transform: `translate(${x(i)} ${height - bottom + 14}) rotate(-35)`, "text-anchor": "end" })));

@@ -150,9 +150,15 @@ function scatterSection() {
 
 function pairsSection() {
   if (!data.pairs.length) return;
-  const entries = data.pairs.map((p) => ({ names: [nameOf(p.first), nameOf(p.second)], name: `${nameOf(p.first)} × ${nameOf(p.second)}`, value: num(p.strength) }));
-  section("pairs", "Pairs", note(`The strongest interactions: mean magnitude over ${data.pairRows.toLocaleString("en")} rows of what two features add together beyond each alone.`),
-    bars(entries, `Strongest interactions: ${entries.slice(0, 3).map((e) => `${e.name} ${fmt(e.value, 3)}`).join(", ")}`), asTable(["pair", "mean magnitude"], () => entries.map((e) => [e.name, fmt(e.value)])));
+  const named = (p, more) => ({ names: [nameOf(p.first), nameOf(p.second)], name: `${nameOf(p.first)} × ${nameOf(p.second)}`, ...more });
+  const entries = data.pairs.map((p) => named(p, { value: num(p.strength) })), first = (list) => list.slice(0, 3).map((e) => `${e.name} ${fmt(e.value, 3)}`).join(", ");
+  const joint = data.joint.length > 0 && following("output", () => {
+    const list = data.joint.map((p) => { const h = num(p.h[Math.min(state.output, p.h.length - 1)]); return named(p, { value: num(p.size[Math.min(state.output, p.h.length - 1)]), h, more: `, H ${h.toFixed(2)}` }); });
+    return [bars(list, `Largest joint effects: ${first(list)}`), asTable(["pair", "joint effect", "H"], () => list.map((e) => [e.name, fmt(e.value), fmt(e.h, 3)]))];
+  });
+  section("pairs", "Pairs", note(`The strongest interactions: mean magnitude over ${data.pairRows.toLocaleString("en")} rows of what two features add together beyond each alone. `, joint && "Joint effects: standard deviation of what the partial dependence on two features has beyond the sum of both, and Friedman's H, its share of the whole (0: the effects add up)."),
+    el("div", { class: "two" }, el("div", {}, el("h3", {}, "SHAP interactions"), bars(entries, `Strongest interactions: ${first(entries)}`), asTable(["pair", "mean magnitude"], () => entries.map((e) => [e.name, fmt(e.value)]))),
+      joint && el("div", {}, el("h3", {}, "Joint effects, and Friedman's H"), joint)));
 }
 
 function dependenceSection() {
@@ -160,6 +166,7 @@ function dependenceSection() {
   const count = data.dependence[0].average.length, second = count === 2 && !data.outputs.length;
   const column = () => (second ? 1 : Math.min(count - 1, state.output));
   section("dependence", "Partial dependence", el("ul", { class: "legend" }, [[el("span", { class: "key", style: "background:var(--accent)" }), `mean of ${data.dependence[0].rows.toLocaleString("en")} rows if all had this value`],
+      data.dependence.some((entry) => entry.local) && [el("span", { class: "key local" }), "accumulated local effects: rows move only near their own value; the lines part where features are correlated"],
       data.dependence[0].band.length > 0 && [el("span", { class: "key", style: "background:var(--accent);opacity:.25" }), "middle 80 % of the rows"],
       rows && [el("span", { class: "key", style: "background:var(--gone);opacity:.4" }), "single rows"], [el("span", { class: "key rugs" }), "deciles of the values"]].filter(Boolean).map((parts) => el("li", {}, parts))),
     following("output", () => el("div", { class: "grid" }, data.dependence.map((entry) => dependencePlot(entry, column())))));
