@@ -37,6 +37,13 @@ def test_one_equation_has_the_logarithm(fitted):
     assert np.sqrt(np.mean((fitted.predict(X) - y) ** 2)) < 1.1
 
 
+def test_huge_and_tiny_numbers_have_logarithms():
+    X = np.exp(np.random.default_rng(0).normal(size=(500, 1)))
+    for scale in (1e-307, 1e300):
+        assert columns_of(X * scale, True) == [(0, LOGARITHM)]
+    assert columns_of(np.full((500, 1), 1.7e308), True) == []
+
+
 def test_what_has_no_logarithm_counts_as_the_mean(fitted):
     X, _ = frame_of(600)
     middle = X.assign(area=np.exp(np.log(X["area"]).mean()))
@@ -66,6 +73,7 @@ def test_skewed_positive_features_have_logarithms():
     found = [source for source, category in columns_of(X, True) if category == LOGARITHM]
     assert found == [0, 4]
     assert columns_of(X, "auto") == columns_of(X, True)
+    assert columns_of(np.full((500, 1), np.nan), True) == []
     assert LOGARITHM not in dict(columns_of(X[:499], "auto")).values()
     assert LOGARITHM not in dict(columns_of(X, False)).values()
 

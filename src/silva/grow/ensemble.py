@@ -18,7 +18,11 @@ from silva.grow.losses import LINKS, SquaredLoss, check_range, loss_of, objectiv
 from silva.grow.search.fitting import fit_tree
 from silva.grow.tree.intervals import MOST_LEFT_OUT, around, of_all_trees, quadratic_mean, usable_errors
 
-MEMBERS: dict[str, dict[str, Any]] = {"mean": {"penalty": 0.5, "smoothing": "auto"}, "boosting": BOOSTED, "sum": {}}
+MEMBERS: dict[str, dict[str, Any]] = {
+    "mean": {"penalty": 0.5, "smoothing": "auto", "log_terms": False},
+    "boosting": BOOSTED,
+    "sum": {},
+}
 """What the trees of an ensemble are grown with by default."""
 
 WHOLE = {"penalty": 1.0, "max_leaves": 64, "noise": "any", "clip": "target"}

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 BOOSTED: dict[str, Any] = {
     "penalty": 0.1, "max_leaves": 8, "noise": "uniform", "clip": "leaf",
-    "population_size": 16, "generations": 20,
+    "population_size": 16, "generations": 20, "log_terms": False,
 }  # fmt: skip
 """What the trees of a sequence are grown with by default."""
 

@@ -112,7 +112,7 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
     max_terms_per_leaf : int or None, default=None
         Largest number of terms of a leaf's equation, in which all categories of a feature are one term; None is no
         limit. Blended equations (`smoothing`) and ``algorithm="qr"`` without pruning have more.
-    log_terms : bool or "auto", default=False
+    log_terms : bool or "auto", default="auto"
         Whether equations may also have the natural logarithms of features that are positive and skewed, and whose
         largest value is at least four times the smallest; ``auto``: from 500 rows on. The logarithm of a number that is
         not positive, which `fit` has then not seen, counts as the leaf's mean, like a missing one. Features of
@@ -255,7 +255,7 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
         min_samples_leaf: int = 5,
         rows_per_parameter: float = 5.0,
         max_terms_per_leaf: int | None = None,
-        log_terms: bool | Literal["auto"] = False,
+        log_terms: bool | Literal["auto"] = "auto",
         penalty: float = 1.0,
         fitness: Fitness = "bic",
         loss: Loss = "squared",

@@ -104,7 +104,8 @@ def _logarithms(columns: TrainingColumns, weight: Doubles) -> list[tuple[Derived
     found = []
     for source in np.flatnonzero(~columns.is_categorical & (columns.column_signs == 0)).tolist():
         x = columns.X[:, source]
-        if not np.nanmin(x, initial=np.inf) > 0 or np.nanmax(x) < LEAST_SPAN * np.nanmin(x):
+        present = x[~np.isnan(x)]
+        if not len(present) or not 0 < LEAST_SPAN * float(present.min()) <= present.max():
             continue
         logarithm = logarithms(x)
         if abs(_skewness(logarithm, weight)) < _skewness(x, weight):
