@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 
-from silva import _core
 from silva.evaluate.cpu import CpuEvaluator
 from silva.typing import Choice
 from tests.evaluate.test_row_lanes import oblivious_forest
-from tests.instruction_sets import skip_unless_runs
+from tests.instruction_sets import run_again_on
 from tests.strategies import Options, full_forest, random_forest, random_rows
 
 SERIAL = Choice(1000, "cpu", "serial")
@@ -71,9 +66,4 @@ def test_what_cannot_be_moved_is_refused():
 
 @pytest.mark.parametrize("level", ["v2", "v3"])
 def test_on_older_processors(level):
-    if _core.instruction_set() == level or os.environ.get("SILVA_ISA"):
-        pytest.skip("no older level to ask for")
-    skip_unless_runs(level)
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "bits", __file__]
-    run = subprocess.run(command, env={**os.environ, "SILVA_ISA": level}, capture_output=True, text=True, check=False)
-    assert run.returncode == 0, run.stdout[-2000:]
+    run_again_on(level, __file__, "bits")

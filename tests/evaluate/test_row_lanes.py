@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 
-from silva import _core
 from silva.evaluate.cpu import CpuEvaluator
 from silva.typing import Choice
-from tests.instruction_sets import skip_unless_runs
+from tests.instruction_sets import run_again_on
 from tests.oracles import evaluate
 from tests.strategies import Node, Options, flatten, full_forest, random_forest, random_rows
 
@@ -67,9 +63,4 @@ def test_rows_are_taken_in_lanes_where_that_pays():
 
 @pytest.mark.parametrize("level", ["v2", "v3"])
 def test_on_older_processors(level):
-    if _core.instruction_set() == level or os.environ.get("SILVA_ISA"):
-        pytest.skip("no older level to ask for")
-    skip_unless_runs(level)
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "oracles", __file__]
-    run = subprocess.run(command, env={**os.environ, "SILVA_ISA": level}, capture_output=True, text=True, check=False)
-    assert run.returncode == 0, run.stdout[-2000:]
+    run_again_on(level, __file__, "oracles")
