@@ -101,7 +101,7 @@ class ModelTreeClassifier(ClassEstimator):
     max_terms_per_leaf : int or None, default=None
         Largest number of terms of a leaf's equation, in which all categories of a feature are one term; None is no
         limit.
-    log_terms : bool or "auto", default=False
+    log_terms : bool or "auto", default="auto"
         As for `ModelTreeRegressor`.
     penalty : float, default=1.0
         Factor of BIC's price of a parameter.
@@ -176,7 +176,7 @@ class ModelTreeClassifier(ClassEstimator):
         min_samples_leaf: int = 5,
         rows_per_parameter: float = 5.0,
         max_terms_per_leaf: int | None = None,
-        log_terms: bool | Literal["auto"] = False,
+        log_terms: bool | Literal["auto"] = "auto",
         penalty: float = 1.0,
         rounds: int = 2,
         class_weight: dict[Any, float] | Literal["balanced"] | None = None,

@@ -172,7 +172,7 @@ class ModelTreeEnsembleClassifier(ClassEstimator, TreeEnsembleEstimator):
 
     def _members(self) -> dict[str, Any]:
         return {
-            "mean": ModelTreeClassifier(penalty=0.5, n_iter_no_change=BRIEF),
+            "mean": ModelTreeClassifier(penalty=0.5, n_iter_no_change=BRIEF, log_terms=False),
             "boosting": ModelTreeRegressor(**BOOSTED).set_params(penalty=0.3),
         }
 
