@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-MODEL_SUFFIXES = (".json", ".ubj", ".cbm", ".txt", ".onnx")
+MODEL_SUFFIXES = (".json", ".ubj", ".cbm", ".txt", ".onnx", ".zip")
 """Of other libraries' model files, by which `silva.load` tells how to read them."""
 
 

@@ -39,7 +39,7 @@ NAMES = (
 )
 OWN_NAMES = (
     *("background", "algorithm", "output", "device", "dtype", "n_jobs", "table_bytes", "background_weight", "groups"),
-    *("feature_names", "rule"),
+    *("feature_names", "rule", "ignore_extra"),
 )
 """Arguments of `Explainer`, one of which may be meant by a name that is none."""
 
