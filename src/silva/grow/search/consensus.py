@@ -4,7 +4,6 @@ Another sample of rows has other splits and terms: most of a tree's error on few
 of trees on parts of the rows varies less (Breiman 1996, https://doi.org/10.1007/BF00058655), and a single tree that is
 grown to follow it keeps some of that (Breiman and Shang 1996, "Born again trees"). So the search goes on from its last
 population, for the mean of y and of what these trees predict, and the equations are fitted to that mean.
-`docs/internals/grow.md` has the trial.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ too. So trees are grown on four fifths of the rows in turn, and the residuals of
 seen are set against those that are merely left out of a regression (cross-conformal prediction, Vovk 2015,
 https://doi.org/10.1007/s10472-013-9368-4, as a correction): the tree's own scores are multiplied by what lies between
 the two, quantile by quantile. The searches are brief; what they find is smaller than the tree, and so is the optimism
-of its choice, which makes up for the fifth of the rows that it lacks (`docs/internals/grow.md` has the trial).
+of its choice, which makes up for the fifth of the rows that it lacks.
 """
 
 from __future__ import annotations
