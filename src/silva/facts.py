@@ -22,7 +22,7 @@ def forest_facts(forest: TreeEnsemble) -> dict[str, str]:
     names = f" ({_listed(forest.feature_names)})" if forest.feature_names else ""
     return {
         "source": shown(forest.source or "unknown"),
-        "objective": shown(forest.objective or "unknown"),
+        **_objective(forest),
         "trees": f"{forest.n_trees:,}",
         "leaves": f"{forest.n_leaves:,}",
         "depth": str(forest.depth),
@@ -31,6 +31,13 @@ def forest_facts(forest: TreeEnsemble) -> dict[str, str]:
         "row type": forest.threshold.dtype.name,
         "memory": f"{_n_bytes(forest) / 2**20:,.1f} MiB",
     }
+
+
+def _objective(forest: TreeEnsemble) -> dict[str, str]:
+    """Name the objective, and apart from it what silva's own forests keep to."""
+    if held := constraints(forest):
+        return {"objective": shown(forest.objective.partition("; ")[0]), "constraints": held}
+    return {"objective": shown(forest.objective or "unknown")}
 
 
 def constraints(forest: TreeEnsemble) -> str:

@@ -69,6 +69,18 @@ def test_three_sentences_say_what_how_well_and_by_what(incomes, page):
     assert "test" in page[0].locator("#summary .cards").inner_text()
 
 
+def test_constraints_are_in_the_summary_and_the_card(browser, tmp_path):
+    X, y = housing()
+    tree = silva.ModelTreeRegressor(**FAST, monotonic_cst={"size": 1}, coefficient_signs={"light": 1}).fit(X, y)
+    shown = Page(browser, silva.report(tree, X, y, tmp_path / "report.html"))
+    held = "predictions rise with size; coefficients of light are positive"
+    assert shown.page.locator("#summary .said").inner_text().endswith(f"By construction, {held}.")
+    card = shown.page.locator("#card").inner_text()
+    assert held in card
+    assert "squared error;" not in card
+    shown.close()
+
+
 def test_the_threshold_moves(incomes, page):
     X, y, model = incomes
     p, is_rich = model.predict_proba(X[800:])[:, 1], (y[800:] == "rich").to_numpy()

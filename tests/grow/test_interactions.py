@@ -7,6 +7,7 @@ import pytest
 pytest.importorskip("sklearn")
 
 import silva
+from silva.facts import forest_facts
 
 GROUPS = [[0, 1], [2]]
 SMALL = silva.ModelTreeRegressor(max_leaves=6, generations=3, population_size=8, noise="uniform", clip="leaf")
@@ -109,7 +110,10 @@ def test_constraints_hold_together_and_are_named(tmp_path):
     )
     assert tree.forest_.objective == f"squared error; {told}"
     tree.forest_.save(tmp_path / "forest.silva")
-    assert told[1:] in silva.export_text(silva.load(tmp_path / "forest.silva"))
+    forest = silva.load(tmp_path / "forest.silva")
+    assert told[1:] in silva.export_text(forest)
+    facts = forest_facts(forest.ensemble)
+    assert (facts["objective"], facts["constraints"]) == ("squared error", told)
 
 
 @pytest.mark.parametrize(("given", "error", "message"), [

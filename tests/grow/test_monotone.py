@@ -1,4 +1,4 @@
-"""monotonic_cst: predictions that rise or fall with a feature, for all rows."""
+"""monotonic_cst: predictions that rise or fall with a feature, for all rows; coefficient_signs: equations that do."""
 
 import numpy as np
 import pandas as pd
@@ -78,12 +78,13 @@ def test_unconstrained_trees_are_against_it():
     assert violations(model.predict, 4, SIGNS, 50_000) > 500
 
 
-def test_coefficients_are_those_of_constrained_least_squares():
+@pytest.mark.parametrize("constraint", ["monotonic_cst", "coefficient_signs"])
+def test_coefficients_are_those_of_constrained_least_squares(constraint):
     """Beside projected gradients on the raw squares."""
     rng = np.random.default_rng(3)
     X = rng.standard_normal((200, 3)) @ np.array([[1, 0.9, 0], [0, 1, 0.5], [0, 0, 1]])
     y = X @ [1.0, -0.4, 0.5] + 0.1 * rng.standard_normal(200)
-    model = silva.ModelTreeRegressor(max_leaves=1, noise="uniform", penalty=0, clip="none", monotonic_cst=[1, 1, 1])
+    model = silva.ModelTreeRegressor(max_leaves=1, noise="uniform", penalty=0, clip="none", **{constraint: [1, 1, 1]})
     model.fit(X, y)
     A, b = X - X.mean(axis=0), y - y.mean()
     solution, rate = np.zeros(3), 1 / np.linalg.norm(A, 2) ** 2
@@ -99,6 +100,73 @@ def test_a_constraint_that_holds_anyway_costs_nothing():
     y = np.where(X[:, 2] > 0, 2 * X[:, 0], X[:, 0]) - X[:, 1]
     free, bound = (silva.ModelTreeRegressor(**FAST, monotonic_cst=cst).fit(X, y) for cst in (None, SIGNS))
     np.testing.assert_allclose(bound.predict(X), free.predict(X), atol=1e-9)
+
+
+def signs_of(model):
+    """Signs of the coefficients by feature, of all leaves of all trees."""
+    found = {}
+    for tree in getattr(model, "estimators_", [model]):
+        for feature, coefficient in zip(tree.leaves_["feature"], tree.leaves_["coefficient"], strict=True):
+            found.setdefault(feature.removeprefix("log "), set()).add(int(np.sign(coefficient)))
+    return found
+
+
+SIGNED = {"coefficient_signs": [1, -1, 0, 0]}
+SIGNED_SMALL = silva.ModelTreeRegressor(max_leaves=6, generations=3, population_size=8, **SIGNED)
+SIGNED_MODELS = {
+    "tree": silva.ModelTreeRegressor(**FAST, **SIGNED),
+    "logarithms": silva.ModelTreeRegressor(**FAST, log_terms=True, **SIGNED),
+    "huber": silva.ModelTreeRegressor(**FAST, loss="huber", **SIGNED),
+    "honest": silva.ModelTreeRegressor(**FAST, honest=0.5, **SIGNED),
+    "smoothing": silva.ModelTreeRegressor(**FAST, smoothing="auto", **SIGNED),
+    "quantile": silva.ModelTreeRegressor(**FAST, loss="quantile", **SIGNED),
+    "classes": silva.ModelTreeClassifier(**FAST, **SIGNED),
+    "sum": silva.ModelTreeEnsembleRegressor(SIGNED_SMALL, 2, method="sum", n_jobs=1),
+    "boosting": silva.ModelTreeEnsembleRegressor(SIGNED_SMALL, 1, method="boosting", max_trees=5, n_jobs=1),
+}
+
+
+def rising_in_parts(n_rows, seed=0):
+    """Positive features; the first and the second have slopes of both signs, on sides of a jump by the first."""
+    rng = np.random.default_rng(seed)
+    X = np.exp(rng.normal(0, 1, (n_rows, 4)))
+    y = np.where(X[:, 0] < 1, 8 + 2 * X[:, 0] - 3 * X[:, 1], -2 * np.log(X[:, 0]) + X[:, 1]) + X[:, 2]
+    return X, y + 0.1 * rng.standard_normal(n_rows)
+
+
+@pytest.mark.parametrize("name", SIGNED_MODELS)
+def test_coefficients_have_their_signs_and_splits_are_free(name):
+    X, y = rising_in_parts(600)
+    model, free = SIGNED_MODELS[name], silva.ModelTreeRegressor(**FAST, log_terms=True).fit(X, y)
+    model.fit(X, y > np.median(y) if name == "classes" else y)
+    found = signs_of(model)
+    assert found.get("x0", {1}) == {1}
+    assert found.get("x1", {-1}) == {-1}
+    assert found["x2"]
+    forest = model.forest_.ensemble
+    assert 0 in forest.feature[forest.feature >= 0]  # predictions fall there
+    assert "coefficients of x0 are positive; coefficients of x1 are negative" in model.forest_.objective
+    assert {-1, 1} <= signs_of(free)["x0"] | signs_of(free)["x1"]
+
+
+def test_a_term_of_the_wrong_sign_is_left_out_and_the_others_are_fitted_without_it():
+    """In each leaf the regression by NumPy on the terms that are left; two columns share one effect."""
+    X, y = rising_in_parts(800)
+    X = np.column_stack([X, X[:, 2] + 0.05 * np.random.default_rng(1).standard_normal(len(X))])
+    y = y - 2 * X[:, 4] + 2 * X[:, 2]
+    model = silva.ModelTreeRegressor(**FAST, log_terms=False, coefficient_signs=[0, 0, 1, 0, 1]).fit(X, y)
+    leaves, names = model.apply(X), np.array([f"x{k}" for k in range(5)])
+    for leaf in range(model.n_leaves_):
+        own = model.leaves_["leaf"] == leaf
+        features, coefficients = model.leaves_["feature"][own], model.leaves_["coefficient"][own]
+        used = [int(np.flatnonzero(names == name)[0]) for name in features if name != "(intercept)"]
+        rows = leaves == leaf
+        design = np.column_stack([np.ones(rows.sum()), X[rows][:, used]])
+        wanted = np.linalg.lstsq(design, y[rows], rcond=None)[0]
+        found = dict(zip(features, coefficients, strict=True))
+        got = [found["(intercept)"], *(found[names[k]] for k in used)]
+        np.testing.assert_allclose(got, wanted, rtol=1e-6)
+        assert 4 not in used
 
 
 def test_by_name_and_missing_values():
@@ -118,6 +186,17 @@ def test_by_name_and_missing_values():
         ({"monotonic_cst": [1, 2, 0, 0]}, "monotonic_cst must be an array-like of -1, 0 or 1"),
         ({"monotonic_cst": [1, 0]}, r"monotonic_cst has shape \(2,\) but the input data X has 4 features"),
         ({"monotonic_cst": {"a": 1}}, "was not fitted on data with feature names"),
+        ({"coefficient_signs": [1, 2, 0, 0]}, "coefficient_signs must be an array-like of -1, 0 or 1"),
+        ({"coefficient_signs": [1, 0]}, r"coefficient_signs has shape \(2,\) but the input data X has 4 features"),
+        (
+            {"coefficient_signs": [0, 0, 0, 1], "categorical_features": [3]},
+            "coefficient_signs names column 3, which is",
+        ),
+        ({"coefficient_signs": [1, 0, 0, 0], "smoothing": 5.0}, "expected 0 or 'auto' with coefficient_signs"),
+        (
+            {"monotonic_cst": SIGNS, "coefficient_signs": [1, 1, 0, 0]},
+            "monotonic_cst is -1 and coefficient_signs is 1 for 'x1', expected the same sign or one of them alone",
+        ),
         ({"monotonic_cst": SIGNS, "smoothing": 5.0}, "smoothing is 5.0, expected 0 or 'auto' with monotonic_cst"),
         (
             {"monotonic_cst": [1, 0, 0, 1], "categorical_features": [3]},
@@ -137,3 +216,9 @@ def test_several_classes_are_refused(name):
     X, y = bent(60)
     with pytest.raises(ValueError, match="monotonic_cst needs two classes, y has 3"):
         CLASSIFIERS[name].fit(X, np.digitize(y, [-1, 1]))
+
+
+def test_signs_for_several_classes_are_refused():
+    X, y = bent(60)
+    with pytest.raises(ValueError, match="coefficient_signs needs two classes, y has 3"):
+        silva.ModelTreeClassifier(**FAST, **SIGNED).fit(X, np.digitize(y, [-1, 1]))

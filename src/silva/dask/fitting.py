@@ -96,8 +96,9 @@ def _check(model: Any, data: Any, target: str, weight: str | None, sample_rows: 
         raise ValueError(f"data have no columns {listed(lacking)}; they have {listed(map(str, data.columns))}")
     if model.loss != "squared" or model.honest:
         raise ValueError("equations of all rows require loss='squared' and honest=0; set these parameters")
-    if model.monotonic_cst is not None:
-        raise ValueError("equations of all rows do not keep to monotonic_cst; fit a sample in one process")
+    for name in ("monotonic_cst", "coefficient_signs"):
+        if getattr(model, name) is not None:
+            raise ValueError(f"equations of all rows do not keep to {name}; fit a sample in one process")
     if model.smoothing not in {"auto", 0}:
         raise ValueError(f"smoothing is {model.smoothing!r}, but leaves of all rows are not smoothed; set it to 0")
     if not isinstance(sample_rows, int) or sample_rows < 1:

@@ -85,11 +85,12 @@ def check_parameters(estimator: Any) -> None:
         raise ValueError(f"verbose is {estimator.verbose!r}, expected True, False or 'auto'")
     _check_device(estimator.device, estimator.algorithm)
     _check_chunks(estimator.chunks)
-    if estimator.monotonic_cst is not None and estimator.smoothing not in ("auto", 0):
-        raise ValueError(
-            f"smoothing is {estimator.smoothing}, expected 0 or 'auto' with monotonic_cst: "
-            "mixed equations would not keep to it"
-        )
+    for name in ("monotonic_cst", "coefficient_signs"):
+        if getattr(estimator, name) is not None and estimator.smoothing not in ("auto", 0):
+            raise ValueError(
+                f"smoothing is {estimator.smoothing}, expected 0 or 'auto' with {name}: "
+                "mixed equations would not keep to it"
+            )
 
 
 def check_ranges(estimator: Any, ranges: dict[str, tuple[Any, float, float]]) -> None:

@@ -89,6 +89,8 @@ class ModelTreeClassifier(ClassEstimator):
     monotonic_cst : array-like of int of shape (n_features,), or dict of int by name, optional
         As for `ModelTreeRegressor`, for the probability of the second of two classes. Splits do not test such features;
         coefficients have the sign.
+    coefficient_signs : array-like of int of shape (n_features,), or dict of int by name, optional
+        As for `ModelTreeRegressor`, for the log-odds of the second of two classes.
     interaction_cst : {"pairwise", "no_interactions"} or sequence of sequences of int or str, optional
         As for `ModelTreeRegressor`, for the log-odds; each class has a group of its own.
     n_jobs : int, optional
@@ -169,6 +171,7 @@ class ModelTreeClassifier(ClassEstimator):
         time_limit: float | None = 50,
         categorical_features: Sequence[int | str] | None = None,
         monotonic_cst: Any = None,
+        coefficient_signs: Any = None,
         interaction_cst: Any = None,
         n_jobs: int | None = None,
         random_state: Any = 0,
@@ -191,6 +194,7 @@ class ModelTreeClassifier(ClassEstimator):
         self.time_limit = time_limit
         self.categorical_features = categorical_features
         self.monotonic_cst = monotonic_cst
+        self.coefficient_signs = coefficient_signs
         self.interaction_cst = interaction_cst
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -346,8 +350,9 @@ def classes_of(estimator: Any, y: Any) -> tuple[Array, Doubles]:
 
 def refuse_several(classes: Array, columns: TrainingColumns) -> None:
     """Raise ValueError if probabilities of more than two classes are to be monotone: they add up to one."""
-    if columns.is_constrained and len(classes) > 2:
-        raise ValueError(f"monotonic_cst needs two classes, y has {len(classes)}; fit one class against the others")
+    if columns.term_signs is not None and len(classes) > 2:
+        name = "monotonic_cst" if columns.is_constrained else "coefficient_signs"
+        raise ValueError(f"{name} needs two classes, y has {len(classes)}; fit one class against the others")
 
 
 def class_weights(class_weight: Any, y: Any, sample_weight: Any) -> Any:

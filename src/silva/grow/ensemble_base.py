@@ -129,6 +129,11 @@ class TreeEnsembleEstimator(TreeEstimator):
         return None if self.estimator is None else self.estimator.monotonic_cst
 
     @property
+    def coefficient_signs(self) -> Any:
+        """Those of `estimator`."""
+        return None if self.estimator is None else self.estimator.coefficient_signs
+
+    @property
     def interaction_cst(self) -> Any:
         """Those of `estimator`."""
         return None if self.estimator is None else self.estimator.interaction_cst

@@ -94,6 +94,11 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
         without a constraint. It holds for all rows, seen or not. Coefficients of such features have the sign, and
         leaves on either side of a split by one are clipped to a common value (``lowest``, ``highest`` of
         `leaf_summary_`). Not for categories, nor with ``smoothing``: ``auto`` then is 0.
+    coefficient_signs : array-like of int of shape (n_features,), or dict of int by name, optional
+        1 where the coefficients of a feature, and of its logarithm, must be positive in all equations; -1 where they
+        must be negative; 0 for any. A term that would have the other sign is left out, and the others are fitted
+        without it. Splits may test such features freely; where predictions themselves must rise, use `monotonic_cst`,
+        which includes it. Not for categories, nor with ``smoothing``.
     interaction_cst : {"pairwise", "no_interactions"} or sequence of sequences of int or str, optional
         Groups of features that may act together, as in scikit-learn: splits and equations of a tree have the features
         of one group, so that sums of trees have no effects of features of different groups on each other. Features
@@ -248,6 +253,7 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
         time_limit: float | None = 50,
         categorical_features: Sequence[int | str] | None = None,
         monotonic_cst: Any = None,
+        coefficient_signs: Any = None,
         interaction_cst: Any = None,
         n_jobs: int | None = None,
         random_state: Any = 0,
@@ -282,6 +288,7 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
         self.time_limit = time_limit
         self.categorical_features = categorical_features
         self.monotonic_cst = monotonic_cst
+        self.coefficient_signs = coefficient_signs
         self.interaction_cst = interaction_cst
         self.n_jobs = n_jobs
         self.random_state = random_state

@@ -242,7 +242,7 @@ def logistic_rows(growth: Growth, y: Doubles, weight: Doubles, offset: Doubles |
     share = min(max(float(np.average(y, weights=weight)), 1e-6), 1 - 1e-6)
     offset = np.zeros(len(y)) if offset is None else offset
     prior = math.log(share / (1 - share))
-    signs = growth.columns.column_signs if growth.columns.is_constrained else None
+    signs = None if growth.columns.term_signs is None else growth.columns.coefficient_signs
     return LogisticRows(growth.columns.X, y[growth.order], weight[growth.order], offset[growth.order], prior, signs)
 
 

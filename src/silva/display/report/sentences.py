@@ -1,4 +1,4 @@
-"""What a report says first: three sentences, made from the figures that the page shows below."""
+"""What a report says first: three sentences, made from the figures that the page shows below, and constraints."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from silva.facts import constraints
 from silva.wording import count_text, leaves_text, number_text, percent_text
 
 if TYPE_CHECKING:
@@ -16,9 +17,13 @@ if TYPE_CHECKING:
 def sentences(
     sets: dict[str, ReportRows], measured: dict[str, dict[str, Any] | None], target: str, importance: Doubles
 ) -> list[str]:
-    """Say what the model predicts from what, how well, on the last set of rows, and what moves its predictions."""
+    """Say what the model predicts from what, how well, on the last set of rows, and what moves its predictions.
+
+    What it keeps to by construction is a sentence of its own.
+    """
     rows, (label, last) = next(iter(sets.values())), list(sets.items())[-1]
-    return [_what(rows, target), *_how_well(last, measured[label], label), _by_what(rows, importance)]
+    held = [f"By construction, {held}." for held in [constraints(rows.forest)] if held]
+    return [_what(rows, target), *_how_well(last, measured[label], label), _by_what(rows, importance), *held]
 
 
 def _what(rows: ReportRows, target: str) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from silva.ensemble import LOGARITHM
 from silva.grow.data.rows import columns_with, gathered
 from silva.inputs.categories import Coded, Numbers, array_to_rows, columns_to_rows, object_column
 from silva.inputs.frames import to_frame
@@ -61,6 +62,8 @@ class TrainingColumns:
         What the columns of X behind the features are (`silva.grow.data.derived`).
     signs : int, (n_features,), or None
         1 where predictions must rise with a feature, -1 where they must fall.
+    term_signs : int, (n_features,), or None
+        1 or -1 where coefficients of a feature must have this sign, those of `signs` included.
     tests_constrained : bool
         Whether splits may test such features.
     groups : tuple of tuples of int
@@ -72,6 +75,7 @@ class TrainingColumns:
     order: tuple[Int64s | None, ...]
     derived: tuple[Derived, ...] = ()
     signs: Int64s | None = None
+    term_signs: Int64s | None = None
     tests_constrained: bool = True
     groups: tuple[tuple[int, ...], ...] = ()
 
@@ -82,11 +86,19 @@ class TrainingColumns:
 
     @property
     def column_signs(self) -> Int64s:
-        """Sign of each column's coefficients: 0 for any."""
+        """Direction of predictions by column: 0 for any."""
         signs = np.zeros(self.X.shape[1], np.int64)
         if self.signs is not None:
             signs[: self.n_features] = self.signs
         return signs
+
+    @property
+    def coefficient_signs(self) -> Int64s:
+        """Sign of each column's coefficients: 0 for any; logarithms have that of their feature."""
+        if self.term_signs is None:
+            return np.zeros(self.X.shape[1], np.int64)
+        of_derived = [self.term_signs[column.source] * (column.category == LOGARITHM) for column in self.derived]
+        return np.append(self.term_signs, of_derived).astype(np.int64)
 
     @property
     def n_features(self) -> int:

@@ -69,13 +69,15 @@ def groups_of(interaction_cst: Any, names: list[str]) -> Groups:
     return () if len(largest[0]) == n_features else largest
 
 
-def constraints_text(signs: Int64s | None, interaction_cst: Any, groups: Groups, names: list[str]) -> str:
-    """Say what predictions keep to, as it follows an objective; empty without constraints."""
+def constraints_text(
+    signs: Int64s | None, term_signs: Int64s | None, interaction_cst: Any, groups: Groups, names: list[str]
+) -> str:
+    """Say what predictions and equations keep to, as it follows an objective; empty without constraints."""
     told = []
-    for sign, verb in ((1, "rise"), (-1, "fall")):
-        own = [names[k] for k in np.flatnonzero(signs == sign)] if signs is not None else []
-        if own:
-            told.append(f"predictions {verb} with {' and '.join(own)}")
+    for sign, text in ((1, "predictions rise with {}"), (-1, "predictions fall with {}")):
+        told += _told(text, signs, sign, names)
+    for sign, text in ((1, "coefficients of {} are positive"), (-1, "coefficients of {} are negative")):
+        told += _told(text, term_signs, sign, names)
     if interaction_cst == "no_interactions":
         told.append("no features act together")
     elif interaction_cst == "pairwise":
@@ -83,6 +85,11 @@ def constraints_text(signs: Int64s | None, interaction_cst: Any, groups: Groups,
     elif groups:
         told.append(f"features act together within {', '.join(f'({_joined(group, names)})' for group in groups)} only")
     return "".join(f"; {text}" for text in told)
+
+
+def _told(text: str, signs: Int64s | None, sign: int, names: list[str]) -> list[str]:
+    own = [] if signs is None else [names[k] for k in np.flatnonzero(signs == sign)]
+    return [text.format(" and ".join(own))] if own else []
 
 
 def _joined(group: tuple[int, ...], names: list[str]) -> str:

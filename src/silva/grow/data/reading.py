@@ -48,22 +48,40 @@ def training_data(
         columns = grow_columns.numeric_columns(data)
     names = [str(name) for name in getattr(estimator, "feature_names_in_", [])]
     names = names or [f"x{place}" for place in range(columns.n_features)]
-    signs, groups = _signs(estimator, columns), groups_of(estimator.interaction_cst, names)
-    columns = dataclasses.replace(columns, signs=signs, groups=groups)
-    estimator._constraints = constraints_text(signs, estimator.interaction_cst, groups, names)
+    signs, wanted = (_signs(estimator, name, columns) for name in ("monotonic_cst", "coefficient_signs"))
+    _check_agreement(signs, wanted, names)
+    groups = groups_of(estimator.interaction_cst, names)
+    term_signs = signs if wanted is None else wanted if signs is None else np.where(signs == 0, wanted, signs)
+    columns = dataclasses.replace(columns, signs=signs, term_signs=term_signs, groups=groups)
+    estimator._constraints = constraints_text(signs, wanted, estimator.interaction_cst, groups, names)
     return grow_columns.weighted_rows(columns, target, weight)
 
 
-def _signs(estimator: Any, columns: TrainingColumns) -> Int64s | None:
-    """Directions of `monotonic_cst` by feature; None without any."""
-    if estimator.monotonic_cst is None:
+def _signs(estimator: Any, name: str, columns: TrainingColumns) -> Int64s | None:
+    """Directions of a parameter, such as `monotonic_cst`, by feature; None without any."""
+    given = getattr(estimator, name)
+    if given is None:
         return None
-    signs = np.asarray(_check_monotonic_cst(estimator, estimator.monotonic_cst), np.int64)
+    try:
+        signs = np.asarray(_check_monotonic_cst(estimator, given), np.int64)
+    except ValueError as error:
+        raise ValueError(str(error).replace("monotonic_cst", name)) from None
     both = np.flatnonzero(columns.is_categorical[: columns.n_features] & (signs != 0))
     if len(both):
         names = getattr(estimator, "feature_names_in_", range(len(signs)))
-        raise ValueError(f"monotonic_cst names column {names[both[0]]!r}, which is categorical, expected numbers")
+        raise ValueError(f"{name} names column {names[both[0]]!r}, which is categorical, expected numbers")
     return signs if signs.any() else None
+
+
+def _check_agreement(signs: Int64s | None, wanted: Int64s | None, names: list[str]) -> None:
+    """Raise ValueError if predictions must rise with a feature whose coefficients must be negative."""
+    if signs is None or wanted is None or not (signs * wanted < 0).any():
+        return
+    at = int(np.argmin(signs * wanted))
+    raise ValueError(
+        f"monotonic_cst is {signs[at]} and coefficient_signs is {wanted[at]} for {names[at]!r}, "
+        "expected the same sign or one of them alone"
+    )
 
 
 def routed(estimator: Any, X: Rows, output: Output) -> Any:

@@ -73,7 +73,7 @@ def settled(model: Any, growth: Growth, data: tuple[TrainingColumns, Doubles, Do
     history = growth.result.history
     has_means = model.smoothing == "auto" and model.loss == "squared" and model.algorithm == "gram" and is_pruned(model)
     best = growth.result.best
-    has_means &= not columns.is_constrained
+    has_means &= columns.term_signs is None
     goes_on = bool(has_means and (best["feature"] >= 0).any() and history and not growth.result.interrupted)
     if goes_on and len(target) <= MOST_ROWS:
         order, _, copies = in_order(columns.X, target, weight)

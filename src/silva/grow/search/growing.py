@@ -74,7 +74,7 @@ class Growth:
 
     def tree(self, model: Any, **meaning: Any) -> GrownTree:
         """Refit the leaves of the best tree as `model` has it; `meaning` are further fields of the Forest."""
-        smoothing = 0 if self.columns.is_constrained else model.smoothing
+        smoothing = 0 if self.columns.term_signs is not None else model.smoothing
         choices = {"clip": model.clip, "smoothing": smoothing, "middle": self.middle}
         grown = grown_tree(self.result.best, self.rows, self.columns, self.target, **choices, **meaning)
         if self.parts is None:

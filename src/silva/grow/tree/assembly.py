@@ -69,8 +69,8 @@ def grown_tree(
     def fit(v: int) -> LeafModel:
         at = reached[v]
         X, weight, features, unit = columns.X[at], rows.weight[at], np.flatnonzero(used[v]), _unit(rows)
-        if columns.is_constrained:
-            return fit_constrained_leaf(X, y[at], weight, features, unit, columns.column_signs)
+        if columns.term_signs is not None:
+            return fit_constrained_leaf(X, y[at], weight, features, unit, columns.coefficient_signs)
         model = fit_leaf(X, y[at], weight, features, unit)
         if middle is None:
             return model
