@@ -278,16 +278,20 @@ def without_cover(forest):
 def test_explainers_in_c(made, tmp_path):
     forest = settled(EXPLAINED[made]())
     rows = rows_of(forest)
-    explainer = silva.Explainer(forest, dtype="float64", algorithm="quadrature")
+    check_explainer_in_c(silva.Explainer(forest, dtype="float64", algorithm="quadrature"), rows, tmp_path)
+
+
+def check_explainer_in_c(explainer, rows, tmp_path):
+    forest = explainer.forest
     for output in range(forest.n_outputs):
         (tmp_path / str(output)).mkdir()
         library = compile_c(silva.export_c(explainer, f"explain{output}", output), tmp_path / str(output))
         function = getattr(library, f"explain{output}")
-        phi = np.zeros(forest.n_features)
+        phi = np.zeros(len(explainer.players))
         pointer = ctypes.POINTER(ctypes.c_double)
         function.restype, function.argtypes = ctypes.c_double, [pointer, pointer]
         matrix = np.ascontiguousarray(code_columns(forest, rows), np.float64)
-        expected = explainer.shap_values(rows).reshape(len(rows), forest.n_features, -1)[:, :, output]
+        expected = explainer.shap_values(rows).reshape(len(rows), len(phi), -1)[:, :, output]
         found = np.empty_like(expected)
         for row, values in zip(matrix, found, strict=True):
             base = function(row.ctypes.data_as(pointer), phi.ctypes.data_as(pointer))
@@ -297,15 +301,26 @@ def test_explainers_in_c(made, tmp_path):
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12 * scale)
 
 
+@pytest.mark.skipif(COMPILER is None, reason="no compiler")
+@pytest.mark.parametrize("made", ["LightGBM, categories", "deep"])
+def test_groups_of_features_in_c(made, tmp_path):
+    forest = settled(EXPLAINED[made]())
+    groups = {"all */ but one": range(1, forest.n_features)} if made == "deep" else {"two": [2, 0]}
+    explainer = silva.Explainer(forest, groups=groups, dtype="float64")
+    check_explainer_in_c(explainer, rows_of(forest), tmp_path)
+
+
 def test_explainers_that_c_does_not_compute():
     forest = full_forest(0, 3, 2, 4, "float64")
     X = np.zeros((3, 4))
     for explainer, what in (
         (silva.Explainer(forest, X), "a background"),
-        (silva.Explainer(forest, groups={"a": [0, 1]}), "groups"),
+        (silva.Explainer(forest, X, output="response"), "a background"),
         (silva.Explainer(with_models(forest, 1)), "linear leaves"),
     ):
-        with pytest.raises(NotImplementedError, match=f"explainers with {what} are not written as code"):
+        with pytest.raises(
+            NotImplementedError, match=f"explainers with {what} are not written as code; (make|explain)"
+        ):
             silva.export_c(explainer)
 
 

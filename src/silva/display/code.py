@@ -125,11 +125,12 @@ def export_c(model: object, name: str = "predict", output: int = 0) -> str:
     Parameters
     ----------
     model, output
-        As for `export_sql`, or an `Explainer` of margins without background and groups.
+        As for `export_sql`, or an `Explainer` of margins without background.
     name : str
         Of the function ``double name(const double *x)``; x holds the features in their order, categories as their
         positions in `Forest.categories`, NAN where one is missing. For an explainer it is ``double name(const double
-        *x, double *phi)``, which writes the SHAP value of each feature to phi and returns the expected value.
+        *x, double *phi)``, which writes the SHAP value of each feature (of each of `Explainer.players`) to phi and
+        returns the expected value.
 
     Returns
     -------
@@ -142,8 +143,8 @@ def export_c(model: object, name: str = "predict", output: int = 0) -> str:
     ------
     ValueError, NotImplementedError
         As for `export_sql`, and if the function cannot have the name: words of C, what <math.h> and compilers declare,
-        names without small letters or with an underscore in front. For explainers with a background, groups or
-        another output than the margin, and for linear leaves.
+        names without small letters or with an underscore in front. For explainers with a background or another output
+        than the margin, and for linear leaves.
     """
     forest = model.game.forest if isinstance(model, Explainer) else load(model).ensemble
     is_macro = name.startswith("_") or name.upper() == name
@@ -153,8 +154,11 @@ def export_c(model: object, name: str = "predict", output: int = 0) -> str:
     about = {"name": name, "what": _what(forest), "columns": listed}
     if isinstance(model, Explainer):
         _refuse_game(model)
-        expected = float(np.atleast_1d(model.expected_value)[output])
-        return explainer_source(forest, output, expected, writer.numbers(), writer.tests(), about)
+        expected, players = float(np.atleast_1d(model.expected_value)[output]), model.game.players
+        named = enumerate(model.players if players.groups else ())
+        of_phi = "".join(f'   phi[{player}]: "{comment(one)}"\n' for player, one in named)
+        about |= {"order": "groups first" if of_phi else "the same order", "players": of_phi}
+        return explainer_source(forest, output, expected, writer.numbers(), writer.tests(), about, players.of_feature)
     return C_SOURCE.format(**about, statements=writer.statements("  double ", ";"))
 
 
@@ -465,14 +469,14 @@ def _refuse(forest: TreeEnsemble, output: int) -> None:
 def _refuse_game(explainer: Explainer) -> None:
     """Refuse explainers whose values the C function does not compute."""
     game = explainer.game
-    for what, is_so in (
-        ("a background", game.has_background),
-        ("groups", bool(game.players.groups)),
-        (f"output={explainer.settings.output!r}", explainer.settings.output != "margin"),
-        ("linear leaves", game.forest.has_linear_leaves),
+    without = "make one of the forest without it, or explain with silva"
+    for what, is_so, instead in (
+        ("a background", game.has_background, without),
+        (f"output={explainer.settings.output!r}", explainer.settings.output != "margin", without),
+        ("linear leaves", game.forest.has_linear_leaves, "explain with silva"),
     ):
         if is_so:
-            raise NotImplementedError(f"explainers with {what} are not written as code; explain with silva")
+            raise NotImplementedError(f"explainers with {what} are not written as code; {instead}")
 
 
 def _refuse_levels(forest: TreeEnsemble, dialect: SqlDialect, output: int) -> None:

@@ -4,7 +4,7 @@ With t the chance that a feature is known, a leaf counts t for a feature whose t
 (1 - t) times the cover shares of these tests. A feature's value is the integral over t of the leaf's value times the
 other features' factors, times what knowing the feature changes. It is a polynomial, for which Gauss-Legendre quadrature
 is exact. Leaves below an edge have its feature's factor in common, or a later one of the same feature, from whose share
-the edge above is taken off.
+the edge above is taken off. A group of features is known together: its tests are those of one feature.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from silva.ensemble import TreeEnsemble
-    from silva.typing import Array, Doubles, Int64s
+    from silva.typing import Array, Doubles, Int32s, Int64s
 
 LINE = 12
 """Numbers in a line of a table."""
@@ -26,15 +26,17 @@ SOURCE = """\
 #include <math.h>
 
 /* {what}
-   {name}(x, phi) writes the SHAP values of the row x to phi, one a feature, and returns the expected value; all of them
-   add up to the margin. x has these features, NAN where one is missing; compile without -ffast-math.
+   {name}(x, phi) writes the SHAP values of the row x to phi and returns the expected value; all of them add up to the
+   margin. x has these features, NAN where one is missing; phi has {order}. Compile without -ffast-math.
 {columns}
-*/
+{players}*/
 enum {{ {name}_n_points = {n_points}, {name}_n_steps = {n_steps} }};
-typedef struct {{ int feature; double met, share; }} {name}_step;
+typedef struct {{ int player; double met, share; }} {name}_step;
 
 static const double {name}_point[] = {{{point}}};
 static const double {name}_weight[] = {{{weight}}};
+/* Of each feature its place in phi. */
+static const int {name}_player[] = {{{player}}};
 /* Of each node the feature that it tests, -1 of a leaf; its left child, before the right one; the share of its parent's
    rows; of a leaf its value. What goes left: 0 numbers below the threshold, 1 missing values too, 2 as a test says. */
 static const int {name}_feature[] = {{{feature}}};
@@ -58,14 +60,14 @@ static int {name}_goes_left(const double *x, int node) {{
 
 static void {name}_visit(const double *x, int node, {name}_step *path, int n_steps, const double *product, double *sum,
                          double *phi) {{
-  const int feature = {name}_feature[node];
-  if (feature < 0) {{
+  if ({name}_feature[node] < 0) {{
     for (int k = 0; k < {name}_n_points; k++) sum[k] += {name}_value[node] * product[k];
     return;
   }}
+  const int player = {name}_player[{name}_feature[node]];
   int at = 0;
-  while (at < n_steps && path[at].feature != feature) at++;
-  const {name}_step before = at < n_steps ? path[at] : ({name}_step){{feature, 1, 1}};
+  while (at < n_steps && path[at].player != player) at++;
+  const {name}_step before = at < n_steps ? path[at] : ({name}_step){{player, 1, 1}};
   const int goes_left = {name}_goes_left(x, node);
   double others[{name}_n_points], earlier[{name}_n_points];
   for (int k = 0; k < {name}_n_points; k++) {{
@@ -75,7 +77,7 @@ static void {name}_visit(const double *x, int node, {name}_step *path, int n_ste
   }}
   for (int side = 0; side < 2; side++) {{
     const int child = {name}_left[node] + side;
-    const {name}_step step = {{feature, goes_left != side ? before.met : 0, before.share * {name}_share[child]}};
+    const {name}_step step = {{player, goes_left != side ? before.met : 0, before.share * {name}_share[child]}};
     if (step.met == 0 && step.share == 0) continue;
     double factor[{name}_n_points], reached[{name}_n_points], below[{name}_n_points] = {{0}}, change = 0;
     for (int k = 0; k < {name}_n_points; k++) {{
@@ -88,14 +90,14 @@ static void {name}_visit(const double *x, int node, {name}_step *path, int n_ste
       sum[k] += below[k];
       change += ((step.met - step.share) / factor[k] - earlier[k]) * below[k];
     }}
-    phi[feature] += change;
+    phi[player] += change;
   }}
   path[at] = before;
 }}
 
 double {name}(const double *x, double *phi) {{
   {name}_step path[{name}_n_steps];
-  for (int i = 0; i < {n_features}; i++) phi[i] = 0;
+  for (int i = 0; i < {n_players}; i++) phi[i] = 0;
   for (int tree = 0; tree < {n_trees}; tree++) {{
     double sum[{name}_n_points] = {{0}};
     {name}_visit(x, {name}_root[tree], path, 0, {name}_weight, sum, phi);
@@ -112,6 +114,7 @@ def explainer_source(
     numbers: Iterable[tuple[int, float, bool]],
     tests: Iterable[tuple[int, str]],
     about: dict[str, str],
+    player: Int32s,
 ) -> str:
     """Write the path-dependent values of one output as the source of a C function.
 
@@ -126,7 +129,9 @@ def explainer_source(
     tests : iterable of (node, test)
         The other splits: expressions of C, whether x goes left.
     about : dict
-        Name of the function, and comments: what and columns.
+        Name of the function, and comments: what, columns, order and players.
+    player : int32, (F,)
+        Place of each feature's value, or that of its group.
     """
     trees = np.flatnonzero(forest.tree_output == output)
     first = forest.tree_offsets[:-1].repeat(np.diff(forest.tree_offsets))
@@ -146,6 +151,7 @@ def explainer_source(
         n_steps=n_steps + 1,
         point=_listed((point + 1) / 2),
         weight=_listed(weights / 2),
+        player=_listed(player),
         feature=_listed(forest.feature),
         left=_listed(np.where(is_leaf, 0, first + forest.left)),
         share=_listed(_shares(forest, np.where(is_leaf, 0, first + forest.left))),
@@ -154,7 +160,7 @@ def explainer_source(
         kind=_listed(kind),
         root=_listed(forest.tree_offsets[trees]) or "0",
         tests="\n".join(f"    case {node}: return {test};" for node, test in tests),
-        n_features=forest.n_features,
+        n_players=int(player.max(initial=-1)) + 1,
         n_trees=len(trees),
         expected=repr(float(expected_value)),
     )
