@@ -59,7 +59,7 @@ class ClassEstimator(ClassifierMixin, TreeEstimator):  # type: ignore[misc]
         return probabilities
 
     def decision_function(self, X: Rows) -> Doubles:
-        """Log-odds of the second of two classes, (n_rows,), or logarithms of odds up to a constant a row, a class each.
+        """Log-odds of the second of two classes or, for more classes, the arguments of the softmax.
 
         float64, (n_rows,) or (n_rows, n_classes).
         """
@@ -73,7 +73,7 @@ class ModelTreeClassifier(ClassEstimator):
     Two classes have one tree of log-odds. More classes have one tree each, and a softmax turns their log-odds into
     probabilities. An evolutionary search finds the trees, as for `ModelTreeRegressor`.
 
-    The first six parameters are those that most users set.
+    Most users set only the first six parameters.
 
     Parameters
     ----------
@@ -82,17 +82,17 @@ class ModelTreeClassifier(ClassEstimator):
     leaf_model : {"linear", "constant"}, default="linear"
         Whether a leaf has an equation or one number.
     time_limit : float or None, default=50
-        Seconds for the searches of all classes and the fits of leaves after each, whose time is estimated from the
-        first ones. None is no limit. If a search reaches the limit, the result depends on the machine.
+        Seconds for the searches of all classes, with the fits of leaves after each. None sets no limit. If a search
+        reaches the limit, the result depends on the machine.
     categorical_features : sequence of int or str, optional
         As for `ModelTreeRegressor`.
     monotonic_cst : array-like of int of shape (n_features,), or dict of int by name, optional
         As for `ModelTreeRegressor`, for the probability of the second of two classes. Splits do not test such features;
-        coefficients have the sign.
+        coefficients have the required sign.
     coefficient_signs : array-like of int of shape (n_features,), or dict of int by name, optional
         As for `ModelTreeRegressor`, for the log-odds of the second of two classes.
     interaction_cst : {"pairwise", "no_interactions"} or sequence of sequences of int or str, optional
-        As for `ModelTreeRegressor`, for the log-odds; each class has a group of its own.
+        As for `ModelTreeRegressor`, for the log-odds; silva chooses a group for each class.
     n_jobs : int, optional
         Number of threads; None or -1 for all. The trees do not depend on it.
     random_state : int, RandomState instance or None, default=0
@@ -101,8 +101,7 @@ class ModelTreeClassifier(ClassEstimator):
     rows_per_parameter : float, default=5.0
         Smallest number of rows in a leaf for each coefficient of its model, including the intercept.
     max_terms_per_leaf : int or None, default=None
-        Largest number of terms of a leaf's equation, in which all categories of a feature are one term; None is no
-        limit.
+        Largest number of terms of a leaf's equation; all categories of a feature are one term. None sets no limit.
     log_terms : bool or "auto", default="auto"
         As for `ModelTreeRegressor`.
     penalty : float, default=1.0
@@ -149,8 +148,8 @@ class ModelTreeClassifier(ClassEstimator):
 
     Notes
     -----
-    The size of a tree and the ridge of its leaves minimise a sum: the deviance of rows that are left out of their
-    leaf's fit, to first order, plus 2 ln m per split among m places (at least ln n), plus 2 ln p for each split
+    silva chooses the size of a tree and the ridge of its leaves that minimise a sum: the deviance of rows left out of
+    their leaf's fit (to first order), plus 2 ln m per split among m places (at least ln n), plus 2 ln p for each split
     and term chosen among p columns. A single leaf with all columns, or as many as `max_terms_per_leaf` allows, is among
     the candidates.
 
@@ -234,7 +233,7 @@ class ModelTreeClassifier(ClassEstimator):
         ValueError
             If the data or a parameter is out of range; the message says what was expected.
         DeviceError
-            If a GPU is asked for and cannot be used, or fails.
+            If `device` requires a GPU that cannot be used, or the GPU fails.
         """
         started = time.perf_counter()
         searching = self._searching()
@@ -259,9 +258,9 @@ class ModelTreeClassifier(ClassEstimator):
 
     @property
     def rules_(self) -> Table:
-        """One entry a leaf: its number, the tests that lead there, rows, mean, equation and error; for pandas, polars.
+        """One entry per leaf, as a dict for pandas or polars: the tests that lead to the leaf, and its equation.
 
-        Keys leaf, rule, rows, mean, equation and log_loss, as in `leaf_summary_`; numbers in texts have four digits.
+        The keys are leaf, rule, rows, mean, equation and log_loss, as in `leaf_summary_`. Texts have four digits.
         """
         check_is_fitted(self)
         return rule_table(self.forest_.ensemble, self.leaf_summary_)

@@ -43,11 +43,11 @@ class ModelTreeEnsembleRegressor(RegressorMixin, TreeEnsembleEstimator):  # type
     """Several model trees in one forest: the mean of large trees, sums of small ones, or the sum of a few.
 
     ``method="mean"`` grows each tree on a part of the rows with another seed. ``method="boosting"`` grows a sequence of
-    small trees on each part. Each tree fits what the previous ones leave of y (Friedman 2001), until the rows that the
-    sequence has not seen are predicted no better. If one larger tree predicts these rows better, the sequence begins
-    with it, and may end with it. The forest is the mean of the sequences. ``method="sum"`` adds up `n_estimators` trees
-    that are fitted together, each in turn to what the others leave (backfitting; Friedman and Stuetzle 1981): two
-    trees, which people can still read, often do what one needs many leaves for.
+    small trees on each part. Each tree fits the residuals of the previous ones (Friedman 2001), until predictions for
+    the rows that the sequence has not seen no longer improve. If one larger tree predicts these rows better, the
+    sequence begins with it, and may end with it. The forest is the mean of the sequences. ``method="sum"`` adds up
+    `n_estimators` trees that are fitted together, each in turn to the residuals of the others (backfitting; Friedman
+    and Stuetzle 1981). Two readable trees often replace one tree with many leaves.
 
     Parameters
     ----------
@@ -67,8 +67,8 @@ class ModelTreeEnsembleRegressor(RegressorMixin, TreeEnsembleEstimator):  # type
     max_trees : int, default=100
         Largest number of trees in a sequence.
     loss, quantile : str and float, default="squared" and 0.5
-        As for `ModelTreeRegressor`, but for ``huber``, which is a loss of `estimator`. Sums of ``poisson`` and
-        ``gamma`` are sums of logarithms, and the mean of such trees is geometric.
+        As for `ModelTreeRegressor`, except ``huber``, which is a loss of `estimator`. With ``poisson`` and ``gamma``,
+        trees add up to logarithms, so the mean of trees is geometric.
     time_limit : float or None, default=120
         Seconds for all trees together; later trees share what is left. If a search reaches the limit, the result
         depends on the machine.
@@ -83,8 +83,8 @@ class ModelTreeEnsembleRegressor(RegressorMixin, TreeEnsembleEstimator):  # type
         The trees, each with the weight 1 / n_estimators (times `learning_rate`, except for a tree that a sequence
         begins with), or 1 in a sum. It can be predicted, saved and explained like any forest.
     estimators_ : list of ModelTreeRegressor
-        The trees, each fitted on its rows, with equations, tables and history. Boosted trees predict what was left of
-        y, those of a sum what the others leave.
+        The trees, each fitted on its rows, with equations, tables and history. Boosted trees predict the residuals of
+        the previous trees, those of a sum the residuals of the others.
     sequence_ : int, (n_trees,)
         Which of `n_estimators` each tree belongs to.
     samples_ : list of int32 arrays
@@ -208,13 +208,13 @@ class ModelTreeEnsembleRegressor(RegressorMixin, TreeEnsembleEstimator):  # type
 
         Notes
         -----
-        Every training row (of 20,000, if there are more) is predicted by the trees that have not seen it; its residual
-        is measured in the error of the leaves that it reaches, the root mean square of theirs, and shortened as far as
-        the mean of these trees varies more than that of all, by how far they lie apart. Intervals are as many of those
-        about the prediction as a part `coverage` of the training rows needs (conformal prediction by rows left
-        out of bags, Johansson et al. 2014). They hold on average over rows like those of training, not for every row.
-        Rows of a sum are predicted by other sums, of brief searches, each on four fifths of the rows; there are none,
-        and no intervals, with more than 20,000 rows.
+        Every training row (at most 20,000) is predicted by the trees that have not seen it. Its residual is measured in
+        units of the errors of the leaves that it reaches (their root mean square). It is also shortened, because the
+        mean of these trees varies more than the mean of all trees; how far the trees lie apart says by how much.
+        Intervals extend the prediction by the multiple of these units that a share `coverage` of the training rows
+        needs (out-of-bag conformal prediction, Johansson et al. 2014). They hold on average over rows like those of
+        training, not for every row. Rows of a sum are predicted by other sums, of brief searches, each on four fifths
+        of the rows. With more than 20,000 rows, a sum has no intervals.
         """
         check_is_fitted(self)
         refuse_intervals(self.loss)

@@ -45,7 +45,7 @@ class ModelTreeEnsembleClassifier(ClassEstimator, TreeEnsembleEstimator):
     ``method="mean"`` grows each tree on a part of the rows with another seed, as `ModelTreeClassifier` does.
     ``method="boosting"`` grows a sequence of small trees on each part (LogitBoost; Friedman, Hastie and Tibshirani
     2000). Each tree fits the working responses of the previous ones, until the log-loss of the rows that the sequence
-    has not seen falls no further. If a `ModelTreeClassifier` predicts these rows better, the sequence begins with it.
+    has not seen no longer falls. If a `ModelTreeClassifier` predicts these rows better, the sequence begins with it.
     The forest is the mean of the log-odds of the sequences; a logistic function or, from three classes on, a softmax
     turns it into probabilities.
 
@@ -56,7 +56,8 @@ class ModelTreeEnsembleClassifier(ClassEstimator, TreeEnsembleEstimator):
         responses. By default, trees have half the penalty and short searches; boosted ones have up to eight leaves. Its
         `n_jobs`, `random_state`, `time_limit`, `callbacks`, `class_weight` and `verbose` are not used.
     n_estimators : int, default=10
-        Number of trees (of sets of trees, one a class, from three classes on) or, when boosting, of sequences.
+        Number of trees (from three classes on: of sets of trees, one tree for each class) or, when boosting, of
+        sequences.
     max_samples : float, default=0.8
         Share of the rows of each class that each tree or sequence is grown on, above 0 and up to 1, without
         replacement; at least one row, so that no class is missing. With 1, no unseen rows end a sequence, so each has
@@ -65,7 +66,7 @@ class ModelTreeEnsembleClassifier(ClassEstimator, TreeEnsembleEstimator):
     learning_rate : float, default=0.1
         Factor of each tree of a sequence, above 0 and up to 1.
     max_trees : int, default=100
-        Largest number of steps in a sequence. From three classes on, each step is a tree a class.
+        Largest number of steps in a sequence. From three classes on, each step grows one tree for each class.
     class_weight : dict, "balanced" or None, default=None
         As for `ModelTreeClassifier`.
     time_limit : float or None, default=120
@@ -83,8 +84,8 @@ class ModelTreeEnsembleClassifier(ClassEstimator, TreeEnsembleEstimator):
         The trees, each with the weight 1 / n_estimators (times `learning_rate`). It can be predicted, saved and
         explained like any forest.
     estimators_ : list of ModelTreeClassifier or ModelTreeRegressor
-        The trees, each fitted on its rows. Boosted trees predict working responses: of several classes, those of a step
-        follow one another. A sequence may begin with a `ModelTreeClassifier`, whose weight is 1 / n_estimators.
+        The trees, each fitted on its rows. Boosted trees predict working responses; for several classes, the trees of a
+        step follow one another. A sequence may begin with a `ModelTreeClassifier`, whose weight is 1 / n_estimators.
     sequence_ : int, (n_trees,)
         Which of `n_estimators` each of `estimators_` belongs to.
     samples_ : list of int32 arrays

@@ -64,17 +64,16 @@ class TreeEstimator(BaseEstimator):  # type: ignore[misc]
 class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
     """A regression tree that people can read: few splits, and a linear equation in each leaf.
 
-    It is for tables whose model must be shown: to experts, customers or regulators. Its error is often within a few
-    percent of a boosted ensemble's. Use such an ensemble instead where only accuracy counts, and other models where
-    features are free text, images or sound.
+    Use it for tables if you must show the model to experts, customers or regulators. Its error is often within a few
+    percent of a boosted ensemble's. If only accuracy counts, use such an ensemble.
 
-    An evolutionary search finds the whole tree at once, whereas CART and M5 choose one split after the other. It
-    minimises a fitness that weighs the error of the tree against its size: it crosses and mutates a population of trees
-    (Jurczuk, Czajkowski, Kretowski 2022), and improves the best ones by local search. Splits test ``x < threshold`` or
-    sets of categories. Each leaf has a least-squares regression on features of its own.
+    CART and M5 choose one split after the other. Here an evolutionary search finds the whole tree at once. It crosses
+    and mutates a population of trees (Jurczuk, Czajkowski, Kretowski 2022) and improves the best ones by local search.
+    Its fitness weighs the error of a tree against its size. Splits test ``x < threshold`` or sets of categories. Each
+    leaf has a least-squares regression on its own features.
 
-    The first six parameters are those that most users set. The others belong to the tree's size, to its equations, to
-    the search and to the machine, in this order.
+    Most users set only the first six parameters. The others concern the tree's size, its equations, the search and the
+    machine, in this order.
 
     Parameters
     ----------
@@ -83,30 +82,30 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
     leaf_model : {"linear", "constant"}, default="linear"
         Whether a leaf has an equation or one number.
     time_limit : float or None, default=50
-        Seconds after which the search ends with the best tree so far; the result then depends on the machine. None is
-        no limit. Intervals and ``smoothing="auto"`` come after it: with few rows they may take 1.2 times as long.
+        Seconds after which the search ends with the best tree so far; the result then depends on the machine. None
+        sets no limit. Intervals and ``smoothing="auto"`` are computed after the search.
     categorical_features : sequence of int or str, optional
         Columns of categories; default: columns of frames with text or categories. In an array or a list of rows, name
-        them by position. Splits test sets of categories. Equations have one coefficient per category for up to
-        10 categories, otherwise one for a number that stands for each category (`silva.grow.data.derived`).
+        them by position. Splits test sets of categories. For up to 10 categories, equations have one coefficient per
+        category; for more, each category is replaced by a number (`silva.grow.data.derived`).
     monotonic_cst : array-like of int of shape (n_features,), or dict of int by name, optional
-        1 where predictions must rise, or stay, as a feature rises while all others stay; -1 where they must fall; 0
-        without a constraint. It holds for all rows, seen or not. Coefficients of such features have the sign, and
-        leaves on either side of a split by one are clipped to a common value (``lowest``, ``highest`` of
-        `leaf_summary_`). Not for categories, nor with ``smoothing``: ``auto`` then is 0.
+        1 if predictions must not fall as a feature rises while all others stay; -1 if they must not rise; 0 for no
+        constraint. It holds for all rows, seen or not. Coefficients of such features have the required sign. Leaves on
+        the two sides of a split by such a feature are clipped at a common value (``lowest``, ``highest`` of
+        `leaf_summary_`). Categories cannot be constrained. With a constraint, ``smoothing="auto"`` is 0.
     coefficient_signs : array-like of int of shape (n_features,), or dict of int by name, optional
-        1 where the coefficients of a feature, and of its logarithm, must be positive in all equations; -1 where they
-        must be negative; 0 for any. A term that would have the other sign is left out, and the others are fitted
-        without it. Splits may test such features freely; where predictions themselves must rise, use `monotonic_cst`,
-        which includes it. Not for categories, nor with ``smoothing``.
+        1 if the coefficients of a feature, and of its logarithm, must be positive in all equations; -1 if they must be
+        negative; 0 for any. silva leaves out terms that would have the other sign, and fits the others without them.
+        Splits may test such features. If predictions themselves must rise, use `monotonic_cst`, which includes this.
+        Categories cannot be constrained, and `smoothing` must be 0 or ``auto``, which is then 0.
     interaction_cst : {"pairwise", "no_interactions"} or sequence of sequences of int or str, optional
-        Groups of features that may act together, as in scikit-learn: splits and equations of a tree have the features
-        of one group, so that sums of trees have no effects of features of different groups on each other. Features
-        that no group names are a group of their own. A regression ranks the groups, and the trees of the two best are
-        searched for. It is meant for sums, boosted ones above all: pass the tree as `estimator` of an ensemble.
+        Groups of features that may interact, as in scikit-learn. Splits and equations of a tree use the features of
+        one group, so in sums of trees, features of different groups do not interact. Features in no group form another
+        group. A regression ranks the groups, and silva searches trees for the two best. It is meant for ensembles,
+        above all boosted ones: pass the tree as `estimator`.
     n_jobs : int, optional
-        Number of threads; None or -1 for all (None is 1 in scikit-learn). The tree depends on it only where
-        `time_limit` ends the search.
+        Number of threads; None or -1 for all (None is 1 in scikit-learn). The tree depends on it only if `time_limit`
+        ends the search.
     random_state : int, RandomState instance or None, default=0
     max_depth : int, default=18
         At most 18.
@@ -115,13 +114,12 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
         Smallest number of rows in a leaf for each coefficient of its model, including the intercept. With 1, a leaf has
         at least two more rows than its model has features.
     max_terms_per_leaf : int or None, default=None
-        Largest number of terms of a leaf's equation, in which all categories of a feature are one term; None is no
-        limit. Blended equations (`smoothing`) and ``algorithm="qr"`` without pruning have more.
+        Largest number of terms of a leaf's equation; all categories of a feature are one term. None sets no limit.
+        Blended equations (`smoothing`) and ``algorithm="qr"`` without pruning may have more.
     log_terms : bool or "auto", default="auto"
-        Whether equations may also have the natural logarithms of features that are positive and skewed, and whose
-        largest value is at least four times the smallest; ``auto``: from 500 rows on. The logarithm of a number that is
-        not positive, which `fit` has then not seen, counts as the leaf's mean, like a missing one. Features of
-        `monotonic_cst` have none.
+        Whether terms may be natural logarithms of features that are positive and skewed, and whose largest value is at
+        least four times the smallest. ``auto``: from 500 rows on. If a new row has a number that is not positive, the
+        logarithm counts as the leaf's mean, like a missing value. Features of `monotonic_cst` have no logarithms.
     penalty : float, default=1.0
         Factor of BIC's price of a parameter.
     fitness : {"bic", "weighted"}, default="bic"
@@ -129,44 +127,43 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
         ``weighted``: 1 - 1 / (1 + SSE / (n Var y)) + alpha · k, with k = tests + attributes in the leaves (formula (2)
         of the paper in units of y's variance).
     loss : {"squared", "huber", "poisson", "gamma", "quantile"}, default="squared"
-        ``huber`` is for data with outliers: residuals beyond 1.345 standard deviations count by their absolute values,
-        in three searches and in the equations, whose rows are weighted accordingly. ``poisson`` is for counts,
-        ``gamma`` for positive amounts: leaves then have the logarithm of the prediction. ``quantile`` predicts one. All
-        three take three searches, by working responses; errors, ranges and `history_` are then theirs, and there are
-        no intervals.
+        ``huber`` is for data with outliers: residuals beyond 1.345 standard deviations count by their absolute values.
+        ``poisson`` is for counts, ``gamma`` for positive amounts: leaves then predict the logarithm. ``quantile``
+        predicts a quantile. Each of these runs three searches. For the last three, the searches fit working responses;
+        errors, ranges and `history_` are then those of the working responses, and there are no intervals.
     quantile : float, default=0.5
-        Share of rows that ``loss="quantile"`` predicts to lie below, above 0 and below 1.
+        Share of the rows below the prediction of ``loss="quantile"``, between 0 and 1.
     noise : {"any", "uniform"}, default="any"
-        ``any`` prunes splits and terms that do not pay for the noise around them: their price under BIC depends on the
-        noise of the rows concerned, not on one variance for all rows (`silva.grow.tree.pruning`). ``uniform`` returns
-        the tree with the smallest BIC.
+        ``any`` prices splits and terms by the noise of the rows concerned, and prunes those that do not pay off
+        (`silva.grow.tree.pruning`). ``uniform`` assumes one variance for all rows and returns the tree with the
+        smallest BIC.
     honest : float, default=0
         Share of the rows, drawn by `random_state`, that is not used to choose splits and terms. Equations, standard
-        errors and intervals come from these rows alone, so the choice does not bias them.
+        errors and intervals come only from these rows, so the choice does not bias them.
     clip : {"target", "leaf", "none"}, default="target"
         Limits of predictions: the range of y among all training rows plus a twentieth of it on both sides; the range of
         y among the leaf's own rows; or no limits.
     smoothing : float or "auto", default=0
         Weight, in rows, of the parent node's model when it is blended into a node's own, as in M5 (Quinlan 1992: 15).
         Equations of smoothed leaves have the features of all models above them and no standard errors. With 0, each
-        leaf has its own regression. ``auto`` uses 15 or 5, unless the squared error of rows left out of all models
-        rises by more than a hundredth; 0 from 20,000 rows on. If there are few rows for so large a tree, splits and
-        equations then follow the mean of y and of the predictions of five trees on parts of the rows
+        leaf has its own regression. ``auto`` uses 15 or 5, unless the squared error of held-out rows rises by more than
+        a hundredth; from 20,000 rows on it uses 0. If there are few rows for so large a tree, ``auto`` also blends y
+        with the predictions of five trees on parts of the rows before it fits splits and equations
         (`silva.grow.search.consensus`; not with ``noise="uniform"``, ``honest`` or ``huber``).
     stability : int, default=0
-        Number of bootstrap samples on which a brief search is repeated for `stability_`; each takes a part of the time
-        of `fit`.
+        Number of bootstrap samples on which a brief search is repeated for `stability_`.
     generations : int, default=10000
         Largest number of generations.
     population_size : int, default=64
     n_iter_no_change : int or "auto", default="auto"
-        Generations without improvement after which the search ends. ``auto`` is 100, but at least two seconds of work.
-        These are computed from trees and rows, not measured, so that the result does not depend on a clock.
+        Generations without improvement after which the search ends. ``auto`` is 100, but at least two seconds of work,
+        which silva computes from trees and rows, so that the result does not depend on a clock.
     search : TreeSearch, optional
         Details of the search. If it is given, ``search__polish`` and so on are parameters, too.
     algorithm : {"gram", "qr"}, default="gram"
-        ``gram`` uses sums of squares and products. ``qr`` is the paper's evaluation of every tree on all rows by QR
-        decompositions, without local search, for comparison; it uses at most one GPU, whose memory must hold all rows.
+        ``gram`` uses sums of squares and products. ``qr`` is for comparison: as in the paper, it evaluates every tree
+        on all rows by QR decompositions, without local search. It uses at most one GPU, whose memory must hold all
+        rows.
     warm_start : bool, default=False
         Whether `fit` starts from the population of the previous call.
     callbacks : sequence of callables, optional
@@ -179,15 +176,14 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
         large host arrays (`silva.grow.search.engine.GPU_WORK`). ``cuda:all`` divides the work among all GPUs of the
         machine; each holds all rows if they fit, otherwise some of them.
     chunks : {"auto"}, int or None, default="auto"
-        What to do with rows that do not fit into GPU memory. ``auto`` lets as many as needed pass through it in chunks;
-        None raises an error. A number divides the rows into parts of at most that size; sums over the same parts have
-        the same bits, whichever of them stay on the GPU.
+        What to do with rows that do not fit into GPU memory. ``auto`` passes them through it in parts; None raises an
+        error. A number divides the rows into parts of at most that size. Sums over the same parts have the same bits,
+        whichever of them stay on the GPU.
     storage : {"float64", "float32"}, default="float64"
-        Type of the standardised rows during the search. float32 halves them, so that twice as many rows fit into a GPU
-        and a sum reads half as much. Products and sums stay float64. If all rows have the same weight, features with
-        few digits (whole numbers, binary fractions, most float32 columns) are exact; other features and y are rounded
-        to 24 bits. `fitness_` and `history_` are those of the rounded rows; everything else is computed from the rows
-        as given.
+        Type of the standardised rows during the search. float32 halves their memory. Products and sums stay float64.
+        If all rows have the same weight, features with few digits (whole numbers, binary fractions, most float32
+        columns) are exact; other features and y are rounded to 24 bits. `fitness_` and `history_` are those of the
+        rounded rows; silva computes everything else from the rows as given.
 
     Attributes
     ----------
@@ -214,8 +210,8 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
     stability_ : dict of arrays
         With `stability`: one entry per split and per feature of a leaf's equation, with the keys kind ("split" or
         "term"), at (the split's node or the leaf), feature and frequency: the share of the samples' trees that have it.
-        A split has come back where one of the same feature sends all but a few of the rows to the same sides, a term as
-        far as the leaf's rows come to equations with this feature.
+        A split has come back if a split by the same feature sends all but a few rows to the same sides. A term has come
+        back for the share of the leaf's rows whose equations contain this feature.
     interrupted_ : bool
         Whether Ctrl-C or a callback ended the search.
     procedure_seconds_ : dict
@@ -228,8 +224,8 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
     -----
     Up to 131,072 rows, the tree depends neither on their order nor on whether all are repeated. A missing value goes to
     a learned side of each split and counts as the leaf's mean in its equation. Random numbers depend on (seed,
-    generation, individual), so the same tree results for any `n_jobs`. A generation costs O(rows under the changed
-    nodes × features²), minus what the cache of Gram matrices holds.
+    generation, individual), so `n_jobs` does not change the tree. A generation costs O(rows under the changed nodes ×
+    features²), minus what the cache of Gram matrices saves.
 
     References
     ----------
@@ -328,8 +324,8 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
             host, and summed on their GPU. From a million rows on, GPUs rank the columns.
         y : array-like of shape (n_rows,)
         sample_weight : array-like of shape (n_rows,), optional
-            At least 0; rows of weight 0 are ignored. Whole numbers are counts, for up to 131,072 rows in all: a row of
-            weight two is two rows. Other weights are relative.
+            At least 0; rows of weight 0 are ignored. If all are whole numbers with a sum of at most 131,072, they are
+            counts: a row of weight two is two rows. Other weights are relative.
 
         Returns
         -------
@@ -341,8 +337,8 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
         ValueError
             If the data or a parameter is out of range; the message says what was expected.
         DeviceError
-            If a GPU is asked for and cannot be used, its memory does not hold the rows (the message says how many it
-            would), or it fails during the search: the error's `best` is then the best tree so far, as arrays by node.
+            If `device` requires a GPU that cannot be used, its memory cannot hold the rows, or it fails during the
+            search; the error's `best` is then the best tree so far, as arrays by node.
         """
         started = time.perf_counter()
         check_parameters(self)
@@ -407,12 +403,12 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
 
         Notes
         -----
-        The width is a multiple of the error of a leaf. It is chosen so that a share `coverage` of the training rows (of
-        20,000, if there are more) lies within it, each predicted by its leaf's regression without this row. If there
-        are up to 20,000 rows and few for so large a tree, `fit` also grows five trees by brief searches, each on four
-        fifths of the rows, and widens the intervals by how much further off unseen rows are
-        (`silva.grow.search.selection`; a sixth more time, rarely half; not with ``honest``). The coverage holds on
-        average over rows like those of training, not for every row.
+        The width is a multiple of the error of the leaf. silva chooses the multiple so that the intervals contain a
+        share `coverage` of the training rows (at most 20,000), each predicted by its leaf's regression without this
+        row. If there are up to 20,000 rows and few for so large a tree, `fit` also grows five trees by brief searches,
+        each on four fifths of the rows, and widens the intervals by how much larger the errors of unseen rows are
+        (`silva.grow.search.selection`; not with ``honest``). The coverage holds on average over rows like those of
+        training, not for every row.
         """
         check_is_fitted(self)
         refuse_intervals(self.loss)

@@ -107,7 +107,7 @@ def best_tree(
 ) -> Candidate:
     """Search for the tree of one class.
 
-    The first search minimises the squares of 0 and 1 less the prediction. The others minimise those of the working
+    The first search minimises the squares of 0 and 1 minus the prediction. The others minimise those of the working
     responses of the best tree so far, weighted by their variances: the quadratic approximation of the likelihood about
     it (McCullagh and Nelder 1989, 2.5), whose BIC is that of the likelihood to second order. Of all trees, and of a
     single leaf, the one is taken whose deviance of rows that are left out of their leaf's fit, and the price of

@@ -16,23 +16,24 @@ class TreeSearch(BaseEstimator):  # type: ignore[misc]
     Parameters
     ----------
     crossover_probability, mutation_probability : float, default=0.2 and 0.8
-        Of each pair, and of each tree.
+        Probability of crossing each pair of trees, and of mutating each tree.
     tol : float, default=1e-6
         Least relative gain of fitness that counts as an improvement.
     test_weight : float, default=2.0
-        Parameters that a test counts for under BIC: a threshold is chosen among all rows, which costs more than a
-        coefficient. 1 is the textbook count; it lets small leaves be cut off by chance.
+        Number of parameters that a test counts as under BIC. A threshold is chosen among all rows, so it costs more
+        than a coefficient. With 1, the textbook count, chance cuts off small leaves.
     alpha : float, default=0.001
         Price of a parameter under ``fitness="weighted"``.
     operator_rates : dict, optional
-        Rates of operators that differ from `silva.grow.search.engine.OPERATORS`; 0 switches one off.
+        Rates of operators that differ from `silva.grow.search.engine.OPERATORS`; 0 switches an operator off.
     polish : bool or sequence of str, default=True
-        Moves of the local search, of "models", "variants", "thresholds", "splits", "pull_ups", "rotations".
+        Moves of the local search: True for all, or some of "models", "variants", "thresholds", "splits", "pull_ups",
+        "rotations".
     polish_interval : int, default=5
         Generations between two polishings.
     polish_trees : int, default=1
-        Random trees polished for every polishing, after the first one those of four together; every second one is newly
-        grown after 20 generations without improvement.
+        Random trees per polishing. After the first polishing, those of every four are polished together; after 20
+        generations without improvement, every second of these trees is newly grown.
 
     Examples
     --------

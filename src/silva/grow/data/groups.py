@@ -33,14 +33,14 @@ Groups = tuple[tuple[int, ...], ...]
 
 
 def groups_of(interaction_cst: Any, names: list[str]) -> Groups:
-    """Read the groups of `interaction_cst`; features that none of them names are a further one.
+    """Read the groups of `interaction_cst`; features in none of them are another group.
 
     Raises
     ------
     ValueError
-        If it is another text, or names what is no feature.
+        If it is another text, or names an unknown feature.
     TypeError
-        If it is no sequence of groups.
+        If it is not a sequence of groups.
     """
     n_features = len(names)
     if interaction_cst is None:
