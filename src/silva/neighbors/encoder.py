@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 
 class LeafEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Encode rows by the leaves that they reach: one column a leaf, 1 in one leaf of each tree.
+    """Encode rows by the leaves that they reach: one column for each leaf, with a 1 for one leaf of each tree.
 
     Parameters
     ----------
     model : Forest, estimator, or any model that `silva.load` reads
-        `fit` trains a clone of an estimator that is not fitted, and leaves a fitted model as it is.
+        `fit` does not change a fitted model. If an estimator is not fitted, it trains a clone.
     sparse_output : bool
         Return a sparse matrix.
     n_jobs : int, optional
@@ -38,7 +38,7 @@ class LeafEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     forest_ : Forest
     n_features_in_ : int
     feature_names_in_ : ndarray of str
-        Where the forest has names.
+        If the forest has names.
 
     Examples
     --------
@@ -99,7 +99,7 @@ class LeafEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return csr_matrix((np.ones(positions.size), positions.reshape(-1), starts), shape=shape)
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:  # noqa: ARG002
-        """Names of the columns: tree and leaf, as ``tree0_leaf3`` with the source's ids of leaves.
+        """Names of the columns, such as ``tree0_leaf3``, with the source's ids of leaves.
 
         Parameters
         ----------

@@ -29,26 +29,26 @@ INFLUENCES_TOGETHER = 2**22
 class Neighbors(SimilarRows):
     """Training rows by the leaves of a forest: distributions, intervals, similar rows, influence, missing values.
 
-    Two rows are similar if they reach the same leaves. One inverted index, from leaves to training rows, answers all
-    questions below; no table of all pairs of rows is made.
+    Two rows are similar if they reach the same leaves. All methods use one inverted index from leaves to training rows;
+    none stores all pairs of rows.
 
     Parameters
     ----------
     model : Forest, estimator, or any model that `silva.load` reads
-        Of a live random forest of scikit-learn the index knows which rows each tree was given.
+        For a live random forest of scikit-learn, the index also knows which rows each tree was given.
     X : array-like or frame of shape (n, n_features)
         The rows that the forest was trained on.
     y : array-like of shape (n,) or (n, n_outputs), optional
-        Their targets or class labels. Similar rows, `impute` and `outlier_score` work without.
+        Their targets or class labels. Similar rows, `impute` and `outlier_score` do not need them.
     sample_weight : array-like of shape (n,), optional
         Weights of the rows in the training.
     tree_weight : {"auto", "uniform"} or array-like of shape (n_trees,)
-        How much a tree counts. "auto": all the same in forests that average (random forests); in boosted forests the
-        standard deviation, over the training rows, of what the tree adds to the margin, so that first trees count most.
+        Weights of the trees. "auto": equal in forests that average (random forests); in boosted forests the standard
+        deviation, over the training rows, of what the tree adds to the margin, so that the first trees count most.
         Weights are rounded to 1/65,535 of their sum.
     check : bool
-        Compare the number of rows in each leaf with the forest's own, where its source counts rows. False is for other
-        rows than those of the training: which rows a tree was given then counts as unknown.
+        Compare the number of rows in each leaf with the forest's own counts, if its source counts rows. Pass False for
+        other rows than those of the training; silva then ignores which rows each tree was given.
     by_position : bool
         Match the columns of a frame by position and ignore their names.
     n_jobs : int, optional
@@ -72,8 +72,8 @@ class Neighbors(SimilarRows):
     Row i has the weight Σ_t v_t · c_ti · [i in the leaf of x in tree t] / (size of the leaf) for a row x, where v_t is
     the weight of tree t and c_ti counts how often the tree was given row i (1 where that is not known). With equal v_t
     this is Meinshausen's quantile regression forest. Similarity is Breiman's proximity, Σ_t v_t · [same leaf], over all
-    training rows. Building costs about as much as predicting the rows; the index has 4 bytes for each row and tree,
-    twice that with y, and more where trees were given different rows.
+    training rows. Building the index costs about as much as predicting the rows. It has 4 bytes for each row and tree,
+    twice that with y, and more if trees were given different rows.
 
     References
     ----------
@@ -106,12 +106,12 @@ class Neighbors(SimilarRows):
         q : float or array-like of shape (k,)
             Between 0 and 1.
         method : {"linear", "inverted_cdf"}
-            As in NumPy: between neighbouring targets, or the smallest target whose share of the weight reaches q
-            (Meinshausen's definition). "linear" is that of quantile-forest: the total weight counts as the number of
-            rows in the leaves.
+            As in NumPy. "linear" interpolates between neighbouring targets, as quantile-forest does, with the number of
+            rows in the leaves as the total weight. "inverted_cdf" is the smallest target whose share of the weight
+            reaches q (Meinshausen's definition).
         weighted_leaves : bool
-            Each leaf weighs as much as its tree (Meinshausen). False: each row of a leaf does, so that large leaves
-            count more, which is the default of quantile-forest.
+            True: each leaf has the weight of its tree (Meinshausen). False: each row of a leaf has it, so large leaves
+            count more, as is the default of quantile-forest.
 
         Returns
         -------
@@ -150,7 +150,7 @@ class Neighbors(SimilarRows):
         Returns
         -------
         ndarray of float64
-            Shapes as of `quantile`.
+            Shapes as for `quantile`.
         """
         wanted = np.atleast_1d(np.asarray(values, np.float64))
         if wanted.ndim > 1 or np.isnan(wanted).any():
@@ -176,8 +176,8 @@ class Neighbors(SimilarRows):
         Returns
         -------
         ndarray
-            (n, n_samples), or (n, n_samples, n_outputs); labels if the targets are classes. All outputs of a draw are
-            those of one training row.
+            (n, n_samples), or (n, n_samples, n_outputs); labels if the targets are classes. All outputs of a draw come
+            from one training row.
 
         Raises
         ------
@@ -209,7 +209,7 @@ class Neighbors(SimilarRows):
     # Intervals and sets
 
     def conformalize(self, X: Rows, y: ArrayLike) -> Neighbors:
-        """Learn from held-out rows how far predictions are off.
+        """Learn from held-out rows how large the errors of predictions are.
 
         Parameters
         ----------
@@ -221,12 +221,12 @@ class Neighbors(SimilarRows):
         Returns
         -------
         Neighbors
-            Itself; `predict_interval` or `predict_set` use the result, and files hold it.
+            Itself; `predict_interval` and `predict_set` use the result, and `save` stores it.
 
         Raises
         ------
         ValueError
-            If y does not fit X, holds NaN, or y of the training was not given.
+            If y does not fit X or holds NaN, or `Neighbors` has no training targets.
         """
         self._given_targets("conformalize")
         positions, rows = self._read(X)
@@ -251,16 +251,16 @@ class Neighbors(SimilarRows):
             Between 0 and 1.
         method : {"auto", "split", "jackknife+", "quantile"}
             "split": prediction ± a quantile of the errors of the rows of `conformalize`, each in units of the mean
-            absolute residual of the training rows in the same leaves; covers with at least this probability, whatever
-            the distribution, if new rows come from the same one. "jackknife+": from the trees that were not given a
-            row, for random forests of scikit-learn with bootstrap; needs no held-out rows, covers with at least
-            2 · coverage − 1, and in practice about coverage. "quantile": between quantiles of the leaves' targets,
-            without any guarantee. "auto": "split" after `conformalize`, else "jackknife+".
+            absolute residual of the training rows in the same leaves. It covers with at least this probability,
+            whatever the distribution, if new rows come from the same one. "jackknife+": from the trees that were not
+            given a row, for random forests of scikit-learn with bootstrap. It needs no held-out rows, and covers with
+            at least 2 · coverage − 1, in practice about coverage. "quantile": between quantiles of the leaves' targets,
+            without any guarantee. "auto": "split" after `conformalize`, otherwise "jackknife+".
 
         Returns
         -------
         ndarray of shape (n, 2)
-            Lower and upper ends; infinite where there are too few rows for this coverage.
+            Lower and upper ends; infinite if there are too few rows for this coverage.
 
         Raises
         ------
@@ -310,13 +310,14 @@ class Neighbors(SimilarRows):
         Returns
         -------
         ndarray of bool, (n, n_classes)
-            Classes in the order of ``forest.classes[0]``. Probabilities of the model above a threshold that follows
-            from the rows of `conformalize`: sets are as small as possible on average, and may be empty.
+            Classes in the order of ``forest.classes[0]``. A set holds the classes whose probability is above a
+            threshold, which follows from the rows of `conformalize`. Sets are as small as possible on average, and may
+            be empty.
 
         Raises
         ------
         ValueError
-            If the targets are no classes, or `conformalize` was not called.
+            If the targets are not classes, or `conformalize` was not called.
         """
         coverage = check_coverage(coverage)
         if not self._is_classifier:
@@ -336,32 +337,32 @@ class Neighbors(SimilarRows):
         ----------
         X : array-like or frame of shape (n, n_features)
         n_neighbors : int or None
-            How many training rows to return for each row of X, those of the largest magnitude; None for all.
+            Number of training rows to return for each row of X: those with the largest magnitudes; None for all.
         output : int
             Which output, or class of a random forest.
 
         Returns
         -------
         influence : float64, (n, n_neighbors) or (n, n_rows)
-            Margin minus margin without the training row: positive where the row raises the prediction. In forests that
-            average it is exact, the mean of a leaf with and without the row; a leaf that holds only this row keeps its
-            value. In boosted forests it is exact for the leaves of the row (0 if they hold only this row), and first
-            order for what follows from them in all later rounds. The base score stays.
+            Margin minus margin without the training row: positive if the row raises the prediction. In forests that
+            average it is exact: the mean of a leaf with and without the row. A leaf with only this row keeps its value.
+            In boosted forests it is exact for the leaves of the row (0 if they have only this row), and a first-order
+            approximation for all later rounds. The base score does not change.
         rows : int64, (n, n_neighbors)
             Places of the training rows; not returned for None.
 
         Raises
         ------
         ValueError
-            If y was not given, or the values in the leaves do not follow from X and y: other rows or targets, rows
-            that were sampled for each tree, or another loss.
+            If y was not given, or the leaves' values do not follow from X and y, because of other rows or targets,
+            sampled rows for each tree, or another loss.
         NotImplementedError
             For linear leaves, and boosted forests of several outputs or of other losses than squared error, log loss
             and Poisson loss.
 
         Notes
         -----
-        O(n_rows × n_trees) for each row of X. The learning rate and the L2 penalty follow from the leaves.
+        O(n_rows × n_trees) for each row of X. silva derives the learning rate and the L2 penalty from the leaves.
         """
         computed = self._influence
         everything, found = [], []

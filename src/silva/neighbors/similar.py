@@ -48,10 +48,10 @@ class SimilarRows(LeafRows):
         Returns
         -------
         similarity : float64, (n, n_neighbors)
-            Share of the trees, by their weights, in which both rows reach the same leaf: falling, 1 in the same leaves
-            throughout, 0 where fewer rows share any leaf. scikit-learn's distances are 1 minus this.
+            Weighted share of the trees in which both rows reach the same leaf, in falling order: 1 if all leaves are
+            the same, 0 if no further row shares any leaf. scikit-learn's distances are 1 minus this.
         rows : int32, (n, n_neighbors)
-            Places of training rows; of equally similar ones the first. -1 where there are fewer.
+            Places of the training rows; the first of equally similar ones. -1 if there are fewer.
         """
         k = self._count(n_neighbors, X is None)
         settled = None if X is None else self._settled(X)
@@ -70,7 +70,7 @@ class SimilarRows(LeafRows):
         X, n_neighbors
             As for `kneighbors`.
         mode : {"similarity", "connectivity", "distance"}
-            What the entries are: similarity, 1, or 1 − similarity, which DBSCAN and others of scikit-learn accept with
+            Entries: similarity, 1, or 1 − similarity, which DBSCAN and other estimators of scikit-learn accept with
             ``metric="precomputed"``.
 
         Returns
@@ -122,7 +122,7 @@ class SimilarRows(LeafRows):
         return pandas.DataFrame(columns)
 
     def similarity(self, X: Rows, Y: Rows | None = None) -> Doubles:
-        """Similarity of all pairs of rows, for few of them.
+        """Similarity of all pairs of rows, for a small number of rows.
 
         Parameters
         ----------
@@ -156,14 +156,14 @@ class SimilarRows(LeafRows):
         return float(self._index.weights[pair[0] != pair[1]].sum() / self._index.total)
 
     def outlier_score(self, X: Rows | None = None, y: ArrayLike | None = None) -> Doubles:
-        """How far rows are from all training rows of their class (Breiman and Cutler).
+        """Distance of rows from all training rows of their class (Breiman and Cutler).
 
         Parameters
         ----------
         X : array-like or frame of shape (n, n_features), optional
             Default: the training rows.
         y : array-like of shape (n,), optional
-            Classes of the rows of X. Where the targets are no classes, all rows are of one.
+            Classes of the rows of X. If the targets are not classes, all rows have the same class.
 
         Returns
         -------
@@ -188,7 +188,7 @@ class SimilarRows(LeafRows):
         Parameters
         ----------
         n_prototypes : int
-            A class; each next one leaves the neighbours of those before aside.
+            Number per class. Each further prototype ignores the neighbours of the previous ones.
         n_neighbors : int, optional
             Default: the number of rows of the smallest class, but at most 50.
 
@@ -196,13 +196,14 @@ class SimilarRows(LeafRows):
         -------
         Prototypes
             A named tuple of ``label``, (p,); ``row``, (p,): the training row with the most rows of its class among its
-            neighbours; ``n_members``, (p,): how many; ``median``, ``low``, ``high``, (p, n_features): of the features
-            of these, and quartiles. Categories have the most frequent one's code in ``median``, NaN in the others.
+            neighbours; ``n_members``, (p,): the number of these rows; ``median``, ``low``, ``high``, (p, n_features):
+            medians and quartiles of their features. For categories, ``median`` is the code of the most frequent one,
+            the others are NaN.
 
         Raises
         ------
         ValueError
-            If the model is no classifier, or y was not given.
+            If the model is not a classifier, or y was not given.
         """
         targets = self._given_targets("prototypes")
         if not self._is_classifier:
@@ -214,7 +215,7 @@ class SimilarRows(LeafRows):
         return prototypes_of(rows, targets, self._labels, self._rows, codes, n_prototypes)
 
     def impute(self, X: Rows, n_neighbors: int = 10, max_iter: int = 5) -> Array:
-        """Fill missing values in from the most similar training rows.
+        """Fill in missing values from the most similar training rows.
 
         Parameters
         ----------
@@ -222,13 +223,15 @@ class SimilarRows(LeafRows):
             Missing values are NaN.
         n_neighbors : int
         max_iter : int
-            Rounds: rows that are filled in may reach other leaves. If the forest accepts missing values, its own way
-            with them is the start; otherwise medians and most frequent categories of the training rows are.
+            Number of rounds; rows that are filled in may reach other leaves. If the forest accepts missing values, the
+            first round uses the leaves that it routes them to; otherwise it starts from medians and most frequent
+            categories of the training rows.
 
         Returns
         -------
         ndarray of shape (n, n_features)
-            Weighted means, of categories the codes of the most frequent ones, of the neighbours that have a value.
+            Missing values are weighted means over the neighbours that have a value; for categories, the codes of the
+            most frequent ones.
         """
         ensemble = self.forest.ensemble
         rows = self._settled(X, allows_nan=True)
