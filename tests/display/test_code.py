@@ -219,7 +219,7 @@ def test_many_trees():
     rows = rows_of(forest)[:5]
     check(run_python(silva.export_python(forest), rows), forest, rows)
     for dialect in ("duckdb", "sqlite"):
-        with pytest.raises(NotImplementedError, match=rf"7000 trees .* {dialect} takes 1000; use export_python"):
+        with pytest.raises(NotImplementedError, match=rf"7000 trees .* {dialect} supports 1000; use export_python"):
             silva.export_sql(forest, dialect)
     assert silva.export_sql(forest, "postgresql")
 
@@ -318,9 +318,7 @@ def test_explainers_that_c_does_not_compute():
         (silva.Explainer(forest, X, output="response"), "a background"),
         (silva.Explainer(with_models(forest, 1)), "linear leaves"),
     ):
-        with pytest.raises(
-            NotImplementedError, match=f"explainers with {what} are not written as code; (make|explain)"
-        ):
+        with pytest.raises(NotImplementedError, match=f"cannot write explainers with {what} as code; (make|explain)"):
             silva.export_c(explainer)
 
 
@@ -469,7 +467,7 @@ def test_deep_trees_and_other_forests_are_refused():
         silva.export_sql(forest, output=1)
     with pytest.raises(ValueError, match="expected the name of a function"):
         silva.export_python(forest, "a b")
-    with pytest.raises(NotImplementedError, match="letters, a cell takes 8192"):
+    with pytest.raises(NotImplementedError, match="characters, more than the 8192 of a cell"):
         silva.export_excel(with_models(random_forest(3, dataclasses.replace(RANDOM, n_trees=60)), 1))
     with pytest.raises(ValueError, match="cells has 1 entries, expected 4"):
         silva.export_excel(grown(), cells=["A1"])
@@ -531,14 +529,14 @@ def test_missing_columns_are_errors(server):
 @pytest.mark.parametrize(("name", "dialect"), [("rowid", "duckdb"), ("ROWID", "sqlite"), ("oid", "sqlite")])
 def test_numbers_of_rows_are_no_features(name, dialect):
     """A table without such a column would silently give the number of its row."""
-    with pytest.raises(ValueError, match=f"'{name}' is the number of a row where a table has no such column"):
+    with pytest.raises(ValueError, match=f"'{name}' is the row number if a table has no such column"):
         silva.export_sql(called(name, "b"), dialect)
 
 
 @pytest.mark.parametrize("name", ["", "a\0b", "\ud800"])
 @pytest.mark.parametrize("dialect", ["duckdb", "sqlite", "postgresql"])
 def test_names_that_no_column_has(name, dialect):
-    with pytest.raises(ValueError, match=r"which no (text|column) of a database"):
+    with pytest.raises(ValueError, match=r"which (database text|no database column) can"):
         silva.export_sql(called(name, "b"), dialect)
 
 

@@ -51,7 +51,7 @@ def test_hostile_names_are_shown_as_text():
 
 
 def test_bad_input():
-    with pytest.raises(TypeError, match=r"got ndarray, expected what explainer\(X\) returns"):
+    with pytest.raises(TypeError, match=r"got ndarray, expected an explanation, such as explainer\(X\)"):
         silva.plot_over_time(np.zeros((2, 3, 4)))
     forest = silva.Forest(random_forest(0, Options(n_trees=2, n_features=3, n_outputs=2)))
     several = silva.Explainer(forest, output_names=["no", "yes"])(np.zeros((2, 3)))

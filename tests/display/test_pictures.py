@@ -204,7 +204,7 @@ def test_trees_that_nobody_could_look_at_are_refused():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(3000, 3))
     large = pytest.importorskip("sklearn.tree").DecisionTreeRegressor().fit(X, rng.normal(size=3000))
-    with pytest.raises(ValueError, match="has 3,000 leaves, pictures have 500 at most; use export_text"):
+    with pytest.raises(ValueError, match="has 3,000 leaves, pictures show at most 500; use export_text"):
         silva.plot_tree(large)
 
 

@@ -364,7 +364,7 @@ def test_the_same_file_twice(tree, tmp_path):
     ("arguments", "error", "message"),
     [
         ({"y": [1.0]}, ValueError, r"y has shape \(1,\), expected \(400,\)"),
-        ({"y": ["a"] * 400}, ValueError, "it knows no labels"),
+        ({"y": ["a"] * 400}, ValueError, "has no labels"),
         ({"path": "missing/report.html"}, FileNotFoundError, "the folder .*missing does not exist"),
         ({"X": housing()[0][:0]}, ValueError, "X has no rows"),
     ],
@@ -415,7 +415,7 @@ def test_targets_are_a_column_and_labels_the_models(tmp_path):
     path = silva.report(model, numeric, y, tmp_path / "report.html")
     text = path.read_text()
     assert silva.report(model, numeric, y.to_frame(), path).read_text() == text
-    with pytest.raises(ValueError, match=r"y holds text \('dear'\).*it knows no labels; replace them by 0, 1"):
+    with pytest.raises(ValueError, match=r"y holds text \('dear'\).*has no labels; replace them by 0, 1"):
         silva.report(model, numeric, np.where(y > y.mean(), "dear", "cheap"), path)
     with pytest.raises(TypeError, match=r"y is a path, '.*report.html': pass it as path="):
         silva.report(model, numeric, path)

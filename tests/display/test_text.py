@@ -182,7 +182,7 @@ def test_trees_deeper_than_pythons_stack_have_a_text_and_no_picture():
     depths = np.array([line.count("|   ") for line in lines])
     assert depths.max() == 2000
     assert np.diff(depths).max() == 1
-    with pytest.raises(ValueError, match=r"tree 0 has 2,001 leaves, pictures have 500 at most; use export_text"):
+    with pytest.raises(ValueError, match=r"tree 0 has 2,001 leaves, pictures show at most 500; use export_text"):
         silva.plot_tree(forest)
 
 

@@ -55,29 +55,29 @@ def export_sql(model: object, dialect: SqlDialect = "duckdb", output: int = 0) -
     Parameters
     ----------
     model : ModelTreeRegressor, Forest, or anything `silva.load` reads
-        Of scalar leaves, constant or linear; categories are those of the training frame.
+        The model must have scalar leaves, constant or linear. Categories are those of the training frame.
     dialect : {"duckdb", "postgresql", "sqlite"}
     output : int
-        Which output of several; margins then, otherwise responses.
+        Which of several outputs; these are then margins. A single output is a response.
 
     Returns
     -------
     str
         An expression of doubles: ``SELECT <expression> FROM table``. The margin has the bits of ``predict(X,
-        output="margin")`` in float64; `Forest.predict` rounds to float32 where its result is float32, and the
-        database's EXP and LN may differ in the last bit. NULL and NaN are missing. SQLite has NULL for NaN in results,
-        and reads one number of 17 digits in some 30,000 as its neighbour (version 3.40). PostgreSQL ends a query where
-        a number overflows, and may need a larger ``max_stack_depth`` from some thousand trees on, SQLite a larger
-        parser stack for trees of more than 20 levels.
+        output="margin")`` in float64 (`Forest.predict` rounds float32 results). The database's EXP and LN may differ
+        in the last bit. NULL and NaN are missing. SQLite returns NULL for NaN, and reads one of some 30,000 numbers of
+        17 digits as its neighbour (version 3.40); it may need a larger parser stack for trees of more than 20 levels.
+        PostgreSQL ends a query if a number overflows, and may need a larger ``max_stack_depth`` from some thousand
+        trees on.
 
     Raises
     ------
     ValueError
-        If the dialect or the output is unknown, or if names or categories are such that the database cannot tell them
-        apart (``x`` and ``X`` in DuckDB and SQLite) or cannot write them.
+        If the dialect or the output is unknown, or if the database cannot tell names or categories apart (``x`` and
+        ``X`` in DuckDB and SQLite) or cannot write them.
     NotImplementedError
-        If the forest has no such expression: leaves of vectors, very deep trees, other links, features that are
-        computed first, or more trees than the levels of the database's expressions (1,000 in DuckDB and SQLite).
+        If the forest has leaves of vectors, very deep trees, other links, features that are computed first, or more
+        trees than the levels of the database's expressions (1,000 in DuckDB and SQLite).
     """
     if dialect not in DIALECTS:
         raise ValueError(f"dialect is {dialect!r}, expected one of {', '.join(DIALECTS)}")
@@ -91,20 +91,20 @@ def export_sql(model: object, dialect: SqlDialect = "duckdb", output: int = 0) -
 
 
 def export_python(model: object, name: str = "predict", output: int = 0) -> str:
-    """Write a model as the source of a Python function of a row, which needs the standard library alone.
+    """Write a model as the source of a Python function of a row, which needs only the standard library.
 
     Parameters
     ----------
     model, output
         As for `export_sql`.
     name : str
-        Of the function. It takes a mapping of column names to values; None and NaN are missing.
+        Name of the function. Its argument is a mapping of column names to values; None and NaN are missing.
 
     Returns
     -------
     str
-        The function returns a float with the bits of the margin in float64, as `export_sql`; `math.exp` and `math.log`
-        may differ in the last bit.
+        The function returns a float with the bits of the margin in float64, as for `export_sql`; `math.exp` and
+        `math.log` may differ in the last bit.
 
     Raises
     ------
@@ -127,24 +127,24 @@ def export_c(model: object, name: str = "predict", output: int = 0) -> str:
     model, output
         As for `export_sql`, or an `Explainer` of margins without background.
     name : str
-        Of the function ``double name(const double *x)``; x holds the features in their order, categories as their
-        positions in `Forest.categories`, NAN where one is missing. For an explainer it is ``double name(const double
+        Name of the function ``double name(const double *x)``; x holds the features in their order, categories as their
+        positions in ``ensemble.categories``, missing values as NAN. For an explainer it is ``double name(const double
         *x, double *phi)``, which writes the SHAP value of each feature (of each of `Explainer.players`) to phi and
         returns the expected value.
 
     Returns
     -------
     str
-        The function returns the bits of the margin in float64, as `export_sql`, where the compiler fuses no products
-        with sums; exp and log may differ in the last bit. Values are those of ``Explainer(dtype="float64")`` up to
+        The function returns the bits of the margin in float64, as for `export_sql`, unless the compiler fuses products
+        with sums; exp and log may differ in the last bit. SHAP values are those of ``Explainer(dtype="float64")`` up to
         rounding.
 
     Raises
     ------
     ValueError, NotImplementedError
-        As for `export_sql`, and if the function cannot have the name: words of C, what <math.h> and compilers declare,
-        names without small letters or with an underscore in front. For explainers with a background or another output
-        than the margin, and for linear leaves.
+        As for `export_sql`, and if the function cannot have the name: reserved words of C, names that <math.h> or
+        compilers declare, names without lower-case letters or with a leading underscore. Also for explainers with a
+        background, another output than the margin, or linear leaves.
     """
     forest = model.game.forest if isinstance(model, Explainer) else load(model).ensemble
     is_macro = name.startswith("_") or name.upper() == name
@@ -170,27 +170,26 @@ def export_excel(model: object, cells: Sequence[str] | None = None, output: int 
     model, output
         As for `export_sql`.
     cells : sequence of str, optional
-        Cell of each feature, in their order; default A2, B2, ... An empty cell is missing.
+        Cell of each feature, in the order of the features; default A2, B2, ... An empty cell is missing.
 
     Returns
     -------
     str
-        Begins with "="; functions in English, separated by commas. Spreadsheets keep 15 digits of a number.
+        The formula begins with "=", with English function names and commas. Spreadsheets keep 15 digits of a number.
 
     Raises
     ------
     ValueError, NotImplementedError
-        As for `export_sql`, and if there are more or fewer cells than features, or the formula is longer than a cell
-        takes.
+        As for `export_sql`, and if there are more or fewer cells than features, or the formula is too long for a cell.
     """
     forest = load(model).ensemble
     chosen = [f"{_letters(i)}2" for i in range(forest.n_features)] if cells is None else list(cells)
     if len(chosen) != forest.n_features:
-        raise ValueError(f"cells has {len(chosen)} entries, expected {forest.n_features}: one a feature")
+        raise ValueError(f"cells has {len(chosen)} entries, expected {forest.n_features}: one for each feature")
     formula = "=" + _Writer(forest, Excel(chosen), output).expression()
     if len(formula) > MOST_LETTERS:
         raise NotImplementedError(
-            f"the formula has {len(formula)} letters, a cell takes {MOST_LETTERS}; use export_sql"
+            f"the formula has {len(formula)} characters, more than the {MOST_LETTERS} of a cell; use export_sql"
         )
     return formula
 
@@ -216,7 +215,7 @@ def _what(forest: TreeEnsemble) -> str:
 def _check_name(name: str, is_taken: bool) -> None:
     if not name.isidentifier() or not name.isascii() or is_taken:
         why = ", which the language or its libraries use," if name.isidentifier() and is_taken else ","
-        raise ValueError(f"name is {name!r}{why} expected the name of a function, as 'predict'")
+        raise ValueError(f"name is {name!r}{why} expected the name of a function, such as 'predict'")
 
 
 def _refuse_twins(names: Sequence[str], identity: Callable[[str], object], where: str) -> None:
@@ -463,7 +462,7 @@ def _refuse(forest: TreeEnsemble, output: int) -> None:
     elif forest.n_outputs == 1 and forest.link not in LINKS:
         what = f"the link {forest.link!r}"
     if what:
-        raise NotImplementedError(f"forests with {what} are not written as code; predict with silva")
+        raise NotImplementedError(f"silva cannot write forests with {what} as code; predict with silva")
 
 
 def _refuse_game(explainer: Explainer) -> None:
@@ -476,7 +475,7 @@ def _refuse_game(explainer: Explainer) -> None:
         ("linear leaves", game.forest.has_linear_leaves, "explain with silva"),
     ):
         if is_so:
-            raise NotImplementedError(f"explainers with {what} are not written as code; {instead}")
+            raise NotImplementedError(f"silva cannot write explainers with {what} as code; {instead}")
 
 
 def _refuse_levels(forest: TreeEnsemble, dialect: SqlDialect, output: int) -> None:
@@ -487,6 +486,6 @@ def _refuse_levels(forest: TreeEnsemble, dialect: SqlDialect, output: int) -> No
     levels = n_trees + forest.depth + 2 * n_terms + OTHER_LEVELS
     if most is not None and levels > most:
         raise NotImplementedError(
-            f"{n_trees} trees of {forest.depth} levels are an expression of about {levels} levels, {dialect} takes "
+            f"{n_trees} trees of {forest.depth} levels need an expression of about {levels} levels, {dialect} supports "
             f"{most}; use export_python, export_c or Forest.predict"
         )

@@ -127,7 +127,7 @@ class Sql(Language):
     def column(cls, name: str) -> str:
         """Write the name of a column."""
         if name.lower() in cls.row_numbers:
-            raise ValueError(f"{name!r} is the number of a row where a table has no such column; rename the feature")
+            raise ValueError(f"{name!r} is the row number if a table has no such column; rename the feature")
         return sql_name(name, cls.quote)
 
     @staticmethod

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def plot_history(model: object, ax: Axes | None = None) -> Axes:
-    """Draw how error and size of the best tree went over the generations.
+    """Draw error and size of the best tree over the generations.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ def plot_history(model: object, ax: Axes | None = None) -> Axes:
     Raises
     ------
     TypeError
-        If `model` has no history, as forests and what was loaded from a file.
+        If `model` has no history, such as a forest or a model from a file.
     ImportError
         If matplotlib is not installed.
     """
@@ -57,10 +57,10 @@ def plot_over_time(explanation: Any, row: int | None = None, max_display: int = 
     explanation : Explanation
         What ``explainer(X)`` returns for a forest of ``silva.load(model, survival_at=times)`` or ``hazard_at=times``.
     row : int, optional
-        Draw the values of this row. By default, the mean magnitude of the values of all rows.
+        Draw the values of this row. Default: the mean magnitude of the values of all rows.
     max_display : int
-        Number of features with a line of their own, those with the largest values over time; the others are one line,
-        the sum of their values.
+        Number of features with a separate line: those with the largest values over time. One more line is the sum of
+        the others.
     ax : matplotlib Axes, optional
 
     Returns
@@ -70,9 +70,9 @@ def plot_over_time(explanation: Any, row: int | None = None, max_display: int = 
     Raises
     ------
     TypeError
-        If `explanation` is no explanation.
+        If `explanation` is not an explanation.
     ValueError
-        If its outputs are no times, it has no such row, or `max_display` is not positive.
+        If its outputs are not times, it has no such row, or `max_display` is not positive.
     ImportError
         If matplotlib is not installed.
 
@@ -101,7 +101,7 @@ def plot_over_time(explanation: Any, row: int | None = None, max_display: int = 
 def _curves(explanation: Any, row: int | None, max_display: int) -> tuple[Doubles, Doubles]:
     """Return the times, and the values of each feature at them, (n_features, n_times)."""
     if not hasattr(explanation, "values") or not hasattr(explanation, "output_names"):
-        raise TypeError(f"got {type(explanation).__name__}, expected what explainer(X) returns")
+        raise TypeError(f"got {type(explanation).__name__}, expected an explanation, such as explainer(X)")
     values, names = np.asarray(explanation.values, np.float64), explanation.output_names
     try:
         times = np.array([float(name) for name in names if values.ndim == 3], np.float64)

@@ -42,16 +42,15 @@ def export_text(
     units: Mapping[str, str] | None = None,
     log_odds: bool = False,
 ) -> str:
-    """Write a tree as indented rules, one line a test or leaf, and what confines the predictions of all leaves.
+    """Write a tree as indented rules, with one line for each test or leaf, and the limits of its predictions.
 
-    Leaves have the numbers of ``apply``, ``leaves_`` and ``leaf_summary_``, in other forests those of
-    ``predict(X, output="leaf")``. Sides that missing values take are named where training rows had missing values, or
-    may have had.
+    Leaves have the numbers of ``apply``, ``leaves_`` and ``leaf_summary_`` or, in other forests, those of
+    ``predict(X, output="leaf")``. If training rows had missing values, or may have had some, the text names the sides
+    that these take.
 
     Equations begin with their strongest terms: those whose standard deviation over the leaf's rows is largest. The
-    categories of a feature are one term, each against the mean of the leaf's rows. The trees of a classifier show the
-    share of their class among the training rows of every node; their equations say what multiplies the odds of the
-    class.
+    categories of a feature are one term, each relative to the mean of the leaf's rows. The trees of a classifier show
+    the share of their class among the training rows of every node, and factors of the odds of the class.
 
     Parameters
     ----------
@@ -60,11 +59,11 @@ def export_text(
     tree : int, default=0
         Which tree.
     digits : int, default=4
-        Significant digits of numbers, enough to read an equation, not always to compute with it: a large intercept
-        and large terms of opposite signs cancel. 17 digits and ``max_terms=None`` are exact.
+        Significant digits of numbers. The default is for reading, not for computing, because a large intercept and
+        large terms of opposite signs cancel. 17 digits and ``max_terms=None`` are exact.
     max_terms : int or None, default=5
-        Terms of an equation. The line says how many more there are, and the standard deviation of what they add; None
-        shows all. Terms that rounding hides are never shown.
+        Number of terms of an equation to show; None shows all. The line says how many more there are, and the standard
+        deviation of their sum. Terms that rounding hides are never shown.
     units : mapping of str to str, optional
         Units by the name of the feature: ``{"age": "years"}``.
     log_odds : bool, default=False
@@ -107,7 +106,7 @@ def facts_of(model: object) -> Any:
 
 
 def leaf_facts(leaf: int, summary: Any, digits: int) -> list[str]:
-    """Name the mean and the error of a leaf and the rows that are clipped, as far as the model knows them."""
+    """Name the mean and the error of a leaf and the rows that are clipped, if the model has them."""
     if summary is None:
         return []
     if "rmse" in summary:

@@ -85,12 +85,12 @@ def plot_tree(
     title: str | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw a tree as an outline: what leads to each node, its share of the rows, its mean; beside it its contents.
+    """Draw a tree as an outline: the test that leads to each node, its share of the rows and its mean.
 
-    A split shows the mean of y over the values of its feature, with the threshold, or for classifiers the share of a
-    class; rows whose value is missing stand at the left. A leaf shows its strongest terms as bars: the effect of one
-    standard deviation of the leaf's rows, with two standard errors where the model knows them. Bars behind the nodes
-    are as wide as their rows. Text is measured: it is divided into lines and shortened, and never overlaps.
+    A split shows the mean of y (for classifiers, the share of a class) over the values of its feature, with the
+    threshold; rows whose value is missing are at the left. A leaf shows its strongest terms as bars: the effect of one
+    standard deviation of the leaf's rows, with two standard errors if the model has them. Bars behind the nodes are as
+    wide as their share of the rows. Text is divided into lines and shortened, so that it never overlaps.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ def plot_tree(
     X : array-like or frame of shape (n, n_features), optional
         Rows for the charts at the splits. Default: no charts.
     y : array-like of shape (n,), optional
-        Their targets; default what the model predicts for them.
+        Their targets; default: the model's predictions.
     tree : int, default=0
     digits : int, default=4
         Significant digits of numbers.
@@ -109,8 +109,8 @@ def plot_tree(
     title : str, optional
         Default: what the tree predicts.
     ax : matplotlib Axes, optional
-        The picture fits into it, whatever its size: where there is little room, text becomes smaller. Default: a new
-        figure of a size that fits the tree; ``ax.figure.savefig("tree.svg")`` writes it.
+        The picture fits into these axes, with smaller text if there is little space. Default: a new figure whose size
+        fits the tree; ``ax.figure.savefig("tree.svg")`` writes it.
 
     Returns
     -------
@@ -127,7 +127,7 @@ def plot_tree(
     forest = load(model).ensemble
     check_tree(forest, tree)
     if (n_leaves := int(np.diff(forest.leaf_offsets)[tree])) > MOST_LEAVES:
-        raise ValueError(f"tree {tree} has {n_leaves:,} leaves, pictures have {MOST_LEAVES} at most; use export_text")
+        raise ValueError(f"tree {tree} has {n_leaves:,} leaves, pictures show at most {MOST_LEAVES}; use export_text")
     wording = Wording(digits, max_terms, units or {})
     check_wording(wording, feature_names(forest))
     picture = _picture(model, forest, tree, wording, X, y)

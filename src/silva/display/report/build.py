@@ -57,42 +57,42 @@ def report(
 
     Parameters
     ----------
-    model : ModelTreeRegressor, Forest, or anything `silva.load` takes
-        Of an estimator of silva the report also shows standard errors, errors of leaves and the search.
+    model : ModelTreeRegressor, Forest, or anything `silva.load` reads
+        For silva's estimators, the report also shows standard errors, errors of leaves and the search.
     X : array-like or frame of shape (n, n_features)
-        Rows that the report is about: any number, of which it holds at most 2,000.
+        Rows that the report is about; the file contains at most 2,000 of them.
     y : array-like of shape (n,), optional
         Targets, or class labels: for errors, and for the means at the nodes of a tree.
     path : path
-        Of the file to write; it appears complete or not at all, and replaces one that is there.
+        The file to write. It appears complete or not at all, and replaces an existing file.
     test : tuple of rows and targets, optional
-        Rows that the model has not been trained on: figures and curves are then shown for X and y as **training** and
-        for these as **test**.
+        Rows that the model has not been trained on. Figures and curves are then labelled **training** for X and y, and
+        **test** for these rows.
     before : array-like or frame, optional
-        Rows of an earlier population: a section then says which features changed the mean prediction from these to X
-        (`silva.compare`).
+        Rows of an earlier population. A section then says which features changed the mean prediction from these rows
+        to X (`silva.compare`).
     title : str, optional
-        Default: what is predicted, if y has a name, and what the model is.
+        Default: the name of y, if it has one, and the kind of model.
     max_terms : int or None, default=5
-        Terms of a leaf's equation; None shows all.
+        Number of terms of a leaf's equation to show; None shows all.
     units : mapping of str to str, optional
         Units by the name of the feature, for axes and tests.
     redact : bool
-        Leave all single rows out: no points, no lines of rows, no table of rows, and ranges of features without their
-        extreme values. Means over rows stay, and so does the model.
+        Leave out all single rows: points, lines and the table of rows, and the extremes of the features' ranges. Means
+        over rows and the model remain.
     by_position : bool
-        Take the columns of a frame in their order, whatever their names.
+        Match the columns of a frame by position and ignore their names.
     ignore_extra : bool
         Ignore columns that the model does not know.
     random_state : int
         Seed of the choice of rows.
     n_jobs : int, optional
-        Threads; None or -1 for all.
+        Number of threads; None or -1 for all.
 
     Returns
     -------
     Path
-        Of the file.
+        The file.
 
     Raises
     ------
@@ -105,11 +105,10 @@ def report(
 
     Notes
     -----
-    Runs on the CPU. For a classifier, the SHAP values are exact values of the probabilities, for the rows in the
-    report against 100 rows of X (at least 20), if that takes a few seconds; the page says so. Otherwise they are
-    path-dependent values of the margin, of all rows: a million rows of 100 trees of depth 8 in some seconds. Models of
-    at most 4,000 nodes are in the file as a whole, below 2 MB: the page predicts with them. Trees are drawn up to 250
-    leaves.
+    Runs on the CPU. For a classifier, SHAP values explain the probabilities exactly, for the rows in the report with
+    100 rows of X (at least 20) as background, if that takes only a few seconds; the page says so. Otherwise they are
+    path-dependent values of the margin for all rows, which take some seconds for a million rows and 100 trees of depth
+    8. The file contains models of at most 4,000 nodes, so that the page can predict. Trees are drawn up to 250 leaves.
 
     Examples
     --------

@@ -103,7 +103,7 @@ def read_rows(
     X = arranged(X, forest, by_position) if source is None else source.features(n_jobs)
     settled = as_rows(X, forest)
     if not len(settled):
-        raise ValueError("X has no rows, expected some; a report shows predictions of rows")
+        raise ValueError("X has no rows, expected at least one")
     evaluator = Evaluator(forest)
     margins = np.asarray(evaluator.predict_rows(settled, "margin", n_jobs), np.float64).reshape(len(settled), -1)
     responses = margins
@@ -131,7 +131,7 @@ def _target(forest: TreeEnsemble, y: ArrayLike, n_rows: int, n_responses: int) -
     """Targets as numbers, or as places among the classes."""
     values = as_targets(y, n_rows)
     if values.ndim > 1:
-        raise ValueError(f"y has shape {values.shape}, expected ({n_rows},), one target a row of X")
+        raise ValueError(f"y has shape {values.shape}, expected ({n_rows},), one target for each row of X")
     if not forest.classes or len(forest.classes) > 1 or len(forest.classes[0]) != n_responses:
         refuse_text(values)
         return values.astype(np.float64)
