@@ -94,12 +94,12 @@ def find_gpus(device: str, X: object = None) -> tuple[int, ...]:
     kind, index = parse_device(device)
     n_gpus = count_gpus()
     if index is not None and index >= n_gpus:
-        raise DeviceError(f"device={device!r} was asked for, this machine has {_gpu_names(n_gpus)}; choose one of them")
+        raise DeviceError(
+            f"device={device!r} is not available, this machine has {_gpu_names(n_gpus)}; choose one of them"
+        )
     home = array_gpu(X)
     if index is not None and home not in {None, index}:
-        raise DeviceError(
-            f"X lies on cuda:{home}, device={device!r} was asked for; pass device='cuda:{home}' or copy X"
-        )
+        raise DeviceError(f"X is on cuda:{home}, but device={device!r}; pass device='cuda:{home}' or copy X")
     if kind == "all" and home is None:
         chosen = tuple(range(n_gpus))
     elif index is not None:
@@ -131,7 +131,7 @@ def gpus_worthwhile(device: str, X: object, work: float, worthwhile: float) -> t
     home = array_gpu(X)
     if kind == "cpu":
         if home is not None:
-            raise DeviceError(f"X lies on cuda:{home}, device='cpu' was asked for; copy X or pass device='auto'")
+            raise DeviceError(f"X is on cuda:{home}, but device='cpu'; copy X or pass device='auto'")
         return ()
     if kind == "auto" and home is None:
         return find_gpus("cuda") if work >= worthwhile and is_cuda_usable() else ()

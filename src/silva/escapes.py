@@ -60,7 +60,7 @@ def python_literal(text: str) -> str:
 def sql_name(name: str, quote: str = '"') -> str:
     """Write the name of a column in SQL; ValueError if no column can have it."""
     if not name:
-        raise ValueError("a feature's name is empty, which no column of a database is called; give it another")
+        raise ValueError("a feature has an empty name, which no database column can have; rename the feature")
     return quote + _sql_text(name).replace(quote, 2 * quote) + quote
 
 
@@ -73,16 +73,16 @@ def sql_literal(text: str, escapes: str = "") -> str:
 def excel_literal(text: str) -> str:
     """Write a text in a formula, which takes texts of up to 255 UTF-16 units; ValueError if no cell can hold it."""
     if not text:
-        raise ValueError("a category is the empty text, which an empty cell equals; give it another name")
+        raise ValueError("a category is empty text, which a spreadsheet cannot tell from an empty cell; rename it")
     if any(letter < " " or letter in "\ufffe\uffff" for letter in text) or not _is_unicode(text):
-        raise ValueError(f"{text!r} holds a character that no cell of a spreadsheet does; rename it")
+        raise ValueError(f"{text!r} holds a character that spreadsheet cells cannot hold; rename it")
     parts = [text[start : start + EXCEL_PART] for start in range(0, len(text), EXCEL_PART)]
     return "&".join('"' + part.replace('"', '""') + '"' for part in parts)
 
 
 def _sql_text(text: str) -> str:
     if "\0" in text or not _is_unicode(text):
-        raise ValueError(f"{text!r} holds NUL or half a surrogate pair, which no text of a database does; rename it")
+        raise ValueError(f"{text!r} holds NUL or half a surrogate pair, which database text cannot hold; rename it")
     return text
 
 

@@ -370,7 +370,7 @@ def _note(header: dict[str, Any]) -> dict[str, Any] | None:
     """Look up what the header says of an attachment: its kind, and whatever its job has written."""
     note: dict[str, Any] | None = header.get("attachment")
     if note is not None and not (isinstance(note, dict) and isinstance(note.get("kind"), str)):
-        raise ValueError("its attachment is of no kind")
+        raise ValueError("its attachment has no kind")
     return note
 
 

@@ -104,7 +104,7 @@ def test_choice_of_gpus(install):
     assert find_gpus("cuda", on_gpu(1)) == (1,)
     with pytest.raises(DeviceError, match=r"this machine has cuda:0 to cuda:2; choose one"):
         find_gpus("cuda:3", X)
-    with pytest.raises(DeviceError, match=r"X lies on cuda:1, device='cuda:0' was asked for; pass device='cuda:1'"):
+    with pytest.raises(DeviceError, match=r"X is on cuda:1, but device='cuda:0'; pass device='cuda:1'"):
         find_gpus("cuda:0", on_gpu(1))
 
 
@@ -127,7 +127,7 @@ def test_auto_follows_rows_and_work(install):
     assert gpus_worthwhile("auto", X, work=100, worthwhile=100) == (0,)
     assert gpus_worthwhile("auto", on_gpu(0), work=0, worthwhile=100) == (0,)
     assert gpus_worthwhile("cpu", X, work=1000, worthwhile=100) == ()
-    with pytest.raises(DeviceError, match="X lies on cuda:0, device='cpu' was asked for"):
+    with pytest.raises(DeviceError, match="X is on cuda:0, but device='cpu'"):
         gpus_worthwhile("cpu", on_gpu(0), work=0, worthwhile=100)
     install(None)
     assert gpus_worthwhile("auto", X, work=1000, worthwhile=100) == ()

@@ -179,7 +179,7 @@ def test_out_of_memory_names_bytes_and_leaves_the_gpu_usable(cupy, forest, X):
 
 
 def test_a_gpu_that_is_not_there(forest, X):
-    with pytest.raises(DeviceError, match=r"device='cuda:99' was asked for, this machine has cuda:0"):
+    with pytest.raises(DeviceError, match=r"device='cuda:99' is not available, this machine has cuda:0"):
         Explainer(forest, device="cuda:99").shap_values(X)
 
 
@@ -191,7 +191,7 @@ def test_rows_on_another_gpu(cupy, forest, X):
     found = Explainer(forest, device="cuda").shap_values(rows)
     assert found.device.id == 1
     np.testing.assert_array_equal(found.get(), Explainer(forest, device="cuda").shap_values(X))
-    with pytest.raises(DeviceError, match=r"X lies on cuda:1, device='cuda:0' was asked for; pass device='cuda:1'"):
+    with pytest.raises(DeviceError, match=r"X is on cuda:1, but device='cuda:0'; pass device='cuda:1'"):
         Explainer(forest, device="cuda:0").shap_values(rows)
 
 
@@ -212,7 +212,7 @@ def test_margins_of_rows_on_another_gpu(cupy, forest, X):
 
 
 def test_gpu_rows_on_the_cpu_are_refused(cupy, forest, X):
-    with pytest.raises(DeviceError, match="X lies on cuda:0, device='cpu' was asked for"):
+    with pytest.raises(DeviceError, match="X is on cuda:0, but device='cpu'"):
         Explainer(forest, device="cpu").shap_values(cupy.asarray(X))
 
 

@@ -153,7 +153,7 @@ def test_rows_that_do_not_fit(monkeypatch):
 
 def test_a_gpu_that_is_not_there():
     X, y = piecewise(100, 2)
-    with pytest.raises(DeviceError, match=r"device='cuda:99' was asked for"):
+    with pytest.raises(DeviceError, match=r"device='cuda:99' is not available"):
         ModelTreeRegressor(device="cuda:99").fit(X, y)
 
 

@@ -213,7 +213,7 @@ def test_it_shows_itself():
         (lambda _: np.zeros(5), r"returned shape \(5,\) for 120 rows, expected \(120,\)"),
         (lambda _: 1.0, r"returned shape \(\) for 120 rows"),
         (lambda X: np.zeros((len(X), 2, 2)), r"returned shape \(120, 2, 2\)"),
-        (lambda X: X, "no probabilities; distill one output at a time"),
+        (lambda X: X, "not probabilities; distill one output at a time"),
         (lambda X: np.array(["yes"] * len(X)), "the class yes for all 120 rows"),
         (lambda X: X[:, 0] + 1j, "complex128, expected real numbers or classes"),
     ],

@@ -317,7 +317,7 @@ def test_files_pickles_single_rows_and_mappers_have_the_same_bits(tmp_path):
     plain = explainer_of(forest, X[10:], "probability")
     sparse = plain.shap_values(X[:10], sparse_output=True)
     np.testing.assert_array_equal(sparse.toarray(), plain.shap_values(X[:10]))
-    with pytest.raises(TypeError, match="output is a callable, which files do not hold"):
+    with pytest.raises(TypeError, match="output is a callable, which files cannot hold"):
         explainer_of(forest, X[10:], np.tanh).save(tmp_path / "callable.silva")
 
 
@@ -336,14 +336,20 @@ def test_what_does_not_go_together_is_refused():
     forest = dataclasses.replace(full_forest(1, n_trees=4, depth=3, n_features=3), link="logistic")
     X = np.random.default_rng(1).normal(size=(9, 3))
     for settings, message in (
-        ({"output": "probability"}, "output='probability' needs background rows: path-dependent values know averages"),
+        (
+            {"output": "probability"},
+            "output='probability' needs background rows: path-dependent values average margins",
+        ),
         ({"output": "odds"}, "output is 'odds', expected one of margin, probability, log_loss, response, decision, or"),
         ({"rule": "scale"}, "rule is 'scale', expected 'exact' or 'rescale'"),
         (
             {"background": X, "output": "decision", "rule": "rescale"},
-            "rule='rescale' has no values of output='decision'",
+            "rule='rescale' does not support output='decision'",
         ),
-        ({"background": X, "output": "probability", "algorithm": "tables"}, "algorithm='tables' has margins and"),
+        (
+            {"background": X, "output": "probability", "algorithm": "tables"},
+            "algorithm='tables' does not support exact",
+        ),
     ):
         with pytest.raises(ValueError, match=message):
             silva.Explainer(forest, **settings)

@@ -82,7 +82,7 @@ def test_forest_of_no_features_explains_nothing(algorithm):
 
 def test_leaf_values_beyond_float32_need_float64():
     forest = flatten([Node(2, feature=0, threshold=0.0, children=(Node(1, -1e300), Node(1, 3e300)))], n_features=1)
-    with pytest.raises(ValueError, match=r"leaf values reach 3.0e\+300, beyond what float32 holds"):
+    with pytest.raises(ValueError, match=r"leaf values reach 3.0e\+300, beyond the range of float32"):
         Explainer(forest)
     assert Explainer(forest, dtype="float64").shap_values(np.ones((1, 1))) == pytest.approx(2e300)
 
@@ -251,5 +251,5 @@ def test_wrong_arguments_are_refused(arguments, error):
 def test_a_range_beyond_float64():
     forest = full_forest(0, 2, 1, 4)
     forest = dataclasses.replace(forest, leaf_value=forest.ensemble.leaf_value * 1e300, tree_weight=np.full(2, 1e300))
-    with pytest.raises(ValueError, match="beyond what float32 holds"):
+    with pytest.raises(ValueError, match="beyond the range of float32"):
         Explainer(forest)

@@ -179,5 +179,7 @@ def test_groups_that_do_not_fit_are_refused_in_a_sentence(groups, error, message
 
 
 def test_paths_have_no_groups():
-    with pytest.raises(NotImplementedError, match="algorithm='paths' has no groups of features; pass algorithm='auto'"):
+    with pytest.raises(
+        NotImplementedError, match="algorithm='paths' does not support groups of features; pass algorithm='auto'"
+    ):
         Explainer(named_forest(), groups={"place": ["lat", "lon"]}, algorithm="paths")

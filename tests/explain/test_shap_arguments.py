@@ -160,9 +160,9 @@ def test_approximate_values(X, kind):
     np.testing.assert_allclose(total, ours.model.predict(X), atol=1e-5)
     np.testing.assert_array_equal(ours.shap_values(X[3], approximate=True), found[3])
     np.testing.assert_array_equal(ours.shap_values(X, approximate=True, out=np.zeros_like(found)), found)
-    with pytest.raises(NotImplementedError, match="approximate=True has no background and no groups"):
+    with pytest.raises(NotImplementedError, match="approximate=True supports neither a background nor groups"):
         silva.TreeExplainer(model, X[:9]).shap_values(X, approximate=True)
-    with pytest.raises(NotImplementedError, match="approximate=True has values only"):
+    with pytest.raises(NotImplementedError, match="approximate=True does not support interaction values"):
         ours.shap_interaction_values(X, approximate=True)
 
 

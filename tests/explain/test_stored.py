@@ -98,7 +98,7 @@ def test_a_file_of_an_explainer_is_not_taken_for_a_forest(tmp_path):
 def test_files_without_an_explainer_or_of_another_version(tmp_path):
     forest = full_forest(0, n_trees=2, depth=3, n_features=4)
     forest.save(tmp_path / "forest.silva")
-    with pytest.raises(ValueError, match="holds a forest and no explainer"):
+    with pytest.raises(ValueError, match="holds a forest but no explainer"):
         Explainer.load(tmp_path / "forest.silva")
     Explainer(forest, np.zeros((3, 4))).save(tmp_path / "later.silva")
     version, header, arrays = split_silva((tmp_path / "later.silva").read_bytes())

@@ -205,7 +205,7 @@ def test_what_does_not_fit_is_refused(data):
     with pytest.raises(TypeError, match="X holds complex128"):
         forest.predict(X.astype(complex))
     explainer = Explainer(forest)
-    with pytest.raises(ValueError, match="out holds dense values"):
+    with pytest.raises(ValueError, match="out is dense"):
         explainer.shap_values(X, out=np.zeros(X.shape, np.float32), sparse_output=True)
     with pytest.raises(ValueError, match=r"shape \(1, 2\), expected float32 of shape \(300, 40\)"):
         explainer.shap_values(X, out=np.zeros((1, 2), np.float32))

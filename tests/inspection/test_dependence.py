@@ -329,7 +329,7 @@ def test_labels_of_other_kinds_than_the_classes_are_refused(X, y):
     for scoring in (None, "neg_log_loss"):
         with pytest.raises(ValueError, match=r"y holds '(high|low)', expected one of .* classes, such as \[False"):
             silva.permutation_importance(classifier, X, text, scoring=scoring)
-    with pytest.raises(ValueError, match="knows no labels; replace them by 0, 1"):
+    with pytest.raises(ValueError, match="has no labels; replace them by 0, 1"):
         silva.permutation_importance(MODELS["regression"](X, y), X, text)
 
 

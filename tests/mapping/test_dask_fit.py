@@ -214,7 +214,7 @@ class TestErrors:
             silva.dask.fit(silva.ModelTreeClassifier(), frames.from_pandas(frame, npartitions=2), "y")
         for settings, message in (
             ({"loss": "huber"}, "loss='squared'"),
-            ({"smoothing": 15}, "leaves of all rows are not smoothed"),
+            ({"smoothing": 15}, "does not smooth leaves"),
         ):
             with pytest.raises(ValueError, match=message):
                 fitted(frame, 2, **settings)

@@ -185,10 +185,10 @@ def test_a_file_that_is_replaced_or_gone_is_refused(forest, rows, tmp_path, monk
     path = tmp_path / "model.silva"
     mapper = sent(forest.mapper(path=path))
     path.write_bytes(path.read_bytes() + b"\0")
-    with pytest.raises(ValueError, match=r"is not the model that the mapper was made of; make another mapper"):
+    with pytest.raises(ValueError, match=r"is not the mapper's model any more; make another mapper"):
         mapper(rows)
     path.unlink()
-    with pytest.raises(FileNotFoundError, match=r"this worker sees no file .*model\.silva"):
+    with pytest.raises(FileNotFoundError, match=r"this worker cannot see the mapper's model .*model\.silva"):
         mapper(rows)
 
 

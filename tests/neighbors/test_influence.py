@@ -124,7 +124,7 @@ def made(library, loss, penalty):
 def test_other_targets_are_refused(booster, numbers):
     X, y, rows, _ = numbers
     neighbors = silva.Neighbors(booster, X, np.random.default_rng(0).permutation(y))
-    with pytest.raises(ValueError, match="are no Newton steps of the loss on X and y"):
+    with pytest.raises(ValueError, match="are not Newton steps of the loss on X and y"):
         neighbors.influence(rows)
 
 

@@ -90,7 +90,7 @@ def test_what_needs_targets_says_so(random_forest, numbers):
     ("arguments", "message"),
     [
         ({"tree_weight": "depth"}, "expected 'auto', 'uniform'"),
-        ({"tree_weight": [1.0, 2.0]}, "one number a tree"),
+        ({"tree_weight": [1.0, 2.0]}, "one number for each tree"),
         ({"tree_weight": -np.ones(30)}, "at least 0"),
         ({"sample_weight": np.ones(3)}, "one per row"),
         ({"sample_weight": np.zeros(400)}, "one above 0"),

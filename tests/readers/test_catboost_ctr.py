@@ -322,8 +322,8 @@ def test_explanations_show_categories_by_value(groups, frame):
 DOCUMENTS = {
     "no tables": (("ctr_data",), None, "'ctr_data' is"),
     "no table": (("ctr_data", 0), "delete", "is missing, expected dict"),
-    "stride": (("ctr_data", 0, "hash_stride"), 7, "no multiple of its stride|counts an entry"),
-    "no stride": (("ctr_data", 0, "hash_stride"), 0, "no multiple of its stride 0"),
+    "stride": (("ctr_data", 0, "hash_stride"), 7, "not a multiple of its stride|counts an entry"),
+    "no stride": (("ctr_data", 0, "hash_stride"), 0, "not a multiple of its stride 0"),
     "texts": (("ctr_data", 0, "hash_map"), ["a", "b", "c"], "invalid literal|holds something other|the key 'a'"),
     "negative key": (("ctr_data", 0, "hash_map", 0), "-4", "expected a number of 64 bits"),
     "unknown kind": (("features_info", "ctrs", 0, "ctr_type"), "Tarot", "of the kind 'Tarot' are not supported"),

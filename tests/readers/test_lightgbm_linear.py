@@ -112,7 +112,7 @@ def test_files_and_estimators_agree(data, tmp_path):
 def test_explanations_need_the_means_of_training_rows(data):
     X, _ = data
     forest = silva.load(train(data, LINEAR))
-    with pytest.raises(ValueError, match=r"keeps no means of the features in its linear leaves.*\.with_means\(X\)"):
+    with pytest.raises(ValueError, match=r"has no means of the features in its linear leaves.*\.with_means\(X\)"):
         silva.Explainer(forest)
     known = forest.with_means(X)
     np.testing.assert_allclose(known.predict(X), forest.predict(X), rtol=0, atol=1e-12)

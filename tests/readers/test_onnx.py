@@ -236,7 +236,7 @@ def test_files_need_no_library(data, tmp_path):
 
 def test_explanations_need_a_background(data):
     forest = silva.load(models.from_sklearn("gradient boosting", data))
-    with pytest.raises(ValueError, match="ONNX keeps no weights of training rows"):
+    with pytest.raises(ValueError, match="ONNX has no weights of training rows"):
         silva.Explainer(forest)
     X = data[0]
     explainer = silva.Explainer(forest, background=X[:50], dtype="float64")

@@ -91,7 +91,7 @@ def test_forests_without_curves():
     X = make_rows(0)
     model = ensemble.RandomSurvivalForest(4, low_memory=True, random_state=0).fit(X, target(X))
     check_rows(silva.load(model, check=X), model.predict, X)
-    with pytest.raises(NotImplementedError, match=r"low_memory=True\) keeps risk scores and no curves"):
+    with pytest.raises(NotImplementedError, match=r"low_memory=True\) keeps risk scores but no curves"):
         silva.load(model, survival_at=TIMES)
 
 
@@ -122,7 +122,7 @@ def test_boosted_times(loss):
     forest = silva.load(model, check=X)
     check_rows(forest, None, X, predictions=model.predict)
     check_values(forest, model.predict, X, output="response")
-    with pytest.raises(NotImplementedError, match=f"loss='{loss}'\\) predicts times and no curves"):
+    with pytest.raises(NotImplementedError, match=f"loss='{loss}'\\) predicts times but no curves"):
         silva.load(model, hazard_at=TIMES)
 
 
@@ -193,7 +193,7 @@ def test_bad_input(tmp_path):
         with pytest.raises(TypeError, match=r"hazard_at is for live survival forests, got .*; pass the fitted model"):
             silva.load(other, hazard_at=[1])
     plain = pytest.importorskip("sklearn.ensemble").RandomForestRegressor(2).fit(X, X[:, 0])
-    with pytest.raises(TypeError, match="RandomForestRegressor predicts no curves over time"):
+    with pytest.raises(TypeError, match="RandomForestRegressor does not predict curves over time"):
         silva.load(plain, survival_at=[1])
 
 

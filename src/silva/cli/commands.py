@@ -83,9 +83,9 @@ def _check_top(options: argparse.Namespace, n_outputs: int) -> None:
     if options.top is None:
         return
     if options.interactions or options.scheduler is not None:
-        raise ValueError("--top takes neither --interactions nor --scheduler")
+        raise ValueError("--top cannot be combined with --interactions or --scheduler")
     if n_outputs > 1:
-        raise ValueError(f"--top expects a model of one output, this one has {n_outputs}")
+        raise ValueError(f"--top requires a model with one output, this one has {n_outputs}")
 
 
 def info(options: argparse.Namespace) -> None:

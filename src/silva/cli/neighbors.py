@@ -86,7 +86,7 @@ def run(options: argparse.Namespace) -> None:
 def _check(options: argparse.Namespace) -> None:
     """Raise ValueError for options that do not go together; similar rows are what is found by default."""
     if options.scheduler is not None:
-        raise ValueError("neighbors takes no --scheduler; run it on one machine")
+        raise ValueError("neighbors does not support --scheduler; run it on one machine")
     if options.calibration is not None and options.target is None:
         raise ValueError("--calibration needs --target, the column that the model predicts")
     if options.top is None and options.quantiles is None and options.coverage is None:
@@ -137,7 +137,7 @@ def _columns(neighbors: Neighbors, rows: Any, options: argparse.Namespace) -> di
     if options.quantiles is not None:
         found = neighbors.quantile(rows, options.quantiles)
         if found.ndim > 2:
-            raise ValueError("--quantiles expects a model of one target")
+            raise ValueError("--quantiles requires a model with one target")
         columns |= {f"quantile_{q:g}": found[:, place] for place, q in enumerate(options.quantiles)}
     if options.coverage is not None:
         columns |= dict(zip(("lower", "upper"), neighbors.predict_interval(rows, options.coverage).T, strict=True))

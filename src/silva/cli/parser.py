@@ -39,12 +39,12 @@ class Parser(argparse.ArgumentParser):
                 return
             name = arg.partition("=")[0]
             if is_option and " " not in arg and not any(option.startswith(name) for option in known):
-                self.error(f"there is no option {name}{nearest_text(name, known)}")
+                self.error(f"unknown option {name}{nearest_text(name, known)}")
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is not None and value not in action.choices:
             choices = list(action.choices)
             nearest = nearest_text(value, choices)
             if isinstance(action, argparse._SubParsersAction):
-                self.error(f"there is no command {value}{nearest or ', expected ' + ', '.join(choices)}")
-            raise argparse.ArgumentError(action, f"{value!r} is none of {', '.join(choices)}{nearest}")
+                self.error(f"unknown command {value}{nearest or ', expected ' + ', '.join(choices)}")
+            raise argparse.ArgumentError(action, f"{value!r} is not one of {', '.join(choices)}{nearest}")

@@ -34,6 +34,4 @@ def current_client() -> Any:
     try:
         return distributed.get_client()
     except ValueError as error:
-        raise ValueError(
-            "futures need a client of dask.distributed and none is open; call this while one is"
-        ) from error
+        raise ValueError("futures need an open client of dask.distributed; open one first") from error

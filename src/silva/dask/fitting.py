@@ -95,12 +95,12 @@ def _check(model: Any, data: Any, target: str, weight: str | None, sample_rows: 
     if lacking := [name for name in (target, weight) if name is not None and name not in data.columns]:
         raise ValueError(f"data have no columns {listed(lacking)}; they have {listed(map(str, data.columns))}")
     if model.loss != "squared" or model.honest:
-        raise ValueError("equations of all rows require loss='squared' and honest=0; set these parameters")
+        raise ValueError("silva.dask.fit requires loss='squared' and honest=0; set these parameters")
     for name in ("monotonic_cst", "coefficient_signs"):
         if getattr(model, name) is not None:
-            raise ValueError(f"equations of all rows do not keep to {name}; fit a sample in one process")
+            raise ValueError(f"silva.dask.fit does not support {name}; fit a sample in one process")
     if model.smoothing not in {"auto", 0}:
-        raise ValueError(f"smoothing is {model.smoothing!r}, but leaves of all rows are not smoothed; set it to 0")
+        raise ValueError(f"smoothing is {model.smoothing!r}, but silva.dask.fit does not smooth leaves; set it to 0")
     if not isinstance(sample_rows, int) or sample_rows < 1:
         raise ValueError(f"sample_rows is {sample_rows!r}, expected a whole number of at least 1")
 

@@ -314,7 +314,7 @@ def _of_probabilities(found: Array, classes: Any) -> Array:
     found = np.stack([_finite(column) for column in found.T], axis=1)
     if (found < 0).any() or not np.allclose(found.sum(axis=1), 1, atol=1e-3):
         raise ValueError(
-            f"predict returned shape {found.shape}, rows of which are no probabilities; distill one output at a time, "
+            f"predict returned shape {found.shape}, whose rows are not probabilities; distill one output at a time, "
             "predict=lambda X: model.predict(X)[:, 0]"
         )
     if found.shape[1] == 2:

@@ -35,8 +35,8 @@ def refuse_algorithm(forest: TreeEnsemble, algorithm: str) -> None:
     if algorithm not in ALGORITHMS:
         raise ValueError(f"algorithm is {algorithm!r}, expected one of {', '.join(ALGORITHMS)}")
     raise ValueError(
-        f"algorithm={algorithm!r} evaluates all splits of a tree at once, at most {MOST_SPLITS[algorithm]}; the "
-        f"largest tree has {most_splits(forest)}; use algorithm='windowed', for trees of any size"
+        f"algorithm={algorithm!r} supports trees of at most {MOST_SPLITS[algorithm]} splits, the largest tree has "
+        f"{most_splits(forest)}; use algorithm='windowed', for trees of any size"
     )
 
 

@@ -121,7 +121,7 @@ def mean_margin(forest: TreeEnsemble, rows: Array, weight: Int64s, n_jobs: int |
     with np.errstate(over="ignore"):
         if not np.isfinite(largest * weight.sum()):
             raise ValueError(
-                f"background: margins of its rows reach {largest:.3g}, and float64 does not hold their sum; leave out "
+                f"background: margins of its rows reach {largest:.3g}, and their sum exceeds float64; leave out "
                 "rows with numbers far beyond those of training"
             )
     return np.array([mean(of_output, weight) for of_output in margins.T])

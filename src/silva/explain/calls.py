@@ -171,7 +171,7 @@ class ExplainerCalls:
             frames = tuple(make_frame(dict(zip(names, map(np.ascontiguousarray, part), strict=True))) for part in parts)
             return frames if standard_errors else frames[0]
         if sparse_output and out is not None:
-            raise ValueError("out holds dense values; pass either out or sparse_output=True")
+            raise ValueError("out is dense; pass either out or sparse_output=True")
         if standard_errors and approximate:
             raise ValueError("approximate=True has no standard errors; leave one of them out")
         if standard_errors:
@@ -227,7 +227,9 @@ class ExplainerCalls:
     def _approximate_values(self, X: Rows, by_position: bool, out: Array | None) -> Array:
         """Give each split's change of the mean to its feature."""
         if self.game.has_background or self.game.players.groups:
-            raise NotImplementedError("approximate=True has no background and no groups; leave it out for exact values")
+            raise NotImplementedError(
+                "approximate=True supports neither a background nor groups; leave it out for exact values"
+            )
         forest = self.game.forest
         refuse_linear_leaves(forest, "approximate=True", "leave it out for exact values")
         rows = as_rows(on_host(arranged(X, forest, by_position)), forest)
@@ -351,7 +353,7 @@ class ExplainerCalls:
         X = without_extra(X, self.game.forest) if ignore_extra and not by_position else X
         limit, approximate = call_arguments(shap_arguments, self.game.forest.n_trees)
         if approximate:
-            raise NotImplementedError("approximate=True has values only; leave it out for exact interaction values")
+            raise NotImplementedError("approximate=True does not support interaction values; leave it out")
         if limit is not None:
             how: Any = {"features": features, "out": out, "by_position": by_position, "top": top, "overall": overall}
             return self._of_first_trees(limit).shap_interaction_values(X, y, **how)

@@ -36,8 +36,8 @@ def refuse_negative_covers(forest: TreeEnsemble) -> None:
     wrong &= has_split
     if wrong.any() and np.isnan(forest.cover[has_split]).all():
         raise ValueError(
-            f"{shown(forest.source or 'the model')} keeps no weights of training rows, which path-dependent values "
-            "need; pass background rows, or silva.load(model).with_covers(X) with training rows X"
+            f"{shown(forest.source or 'the model')} has no weights of training rows, which path-dependent values "
+            "require; pass background rows, or silva.load(model).with_covers(X) with training rows X"
         )
     if wrong.any():
         node = int(np.argmax(wrong))
@@ -59,8 +59,8 @@ def refuse_unknown_means(forest: TreeEnsemble) -> None:
     """Raise ValueError where linear leaves do not tell what a feature that a coalition does not know counts as."""
     if not forest.means_known:
         raise ValueError(
-            f"{shown(forest.source)} keeps no means of the features in its linear leaves, which path-dependent "
-            "values need; pass Explainer(silva.load(model).with_means(X), ...) with training rows X"
+            f"{shown(forest.source)} has no means of the features in its linear leaves, which path-dependent "
+            "values require; pass Explainer(silva.load(model).with_means(X), ...) with training rows X"
         )
 
 
@@ -73,7 +73,7 @@ def check_choices(algorithm: str, output: Any, dtype: DTypeLike, rule: str) -> N
     if not isinstance(rule, str) or rule not in RULES:
         raise ValueError(f"rule is {rule!r}, expected 'exact' or 'rescale'")
     if rule == "rescale" and output not in {"margin", "probability", "log_loss"}:
-        raise ValueError(f"rule='rescale' has no values of output={output!r}; pass rule='exact'")
+        raise ValueError(f"rule='rescale' does not support output={output!r}; pass rule='exact'")
     if str(dtype) not in get_args(FloatType) and not any(dtype is one for one in (np.float32, np.float64)):
         raise ValueError(f"dtype is {dtype!r}, expected 'float32' or 'float64'")
 
@@ -83,9 +83,8 @@ def check_background(weight: Any, has_background: bool, algorithm: str, output: 
     if not has_background:
         if output != "margin":
             raise ValueError(
-                f"output={output!r} needs background rows: path-dependent values know averages of the margin alone, "
-                "and the response of an average is not the average of the responses; pass background, or explain the "
-                "margin"
+                f"output={output!r} needs background rows: path-dependent values average margins, and the response of "
+                "an average is not the average of the responses; pass background, or explain the margin"
             )
         if weight is not None:
             raise ValueError("background_weight weights background rows; pass background too")
@@ -100,7 +99,7 @@ def check_background(weight: Any, has_background: bool, algorithm: str, output: 
 def check_groups(groups: dict[str, list[int]], algorithm: str) -> None:
     """Raise for arguments that do not go with groups of features."""
     if groups and algorithm == "paths":
-        raise NotImplementedError("algorithm='paths' has no groups of features; pass algorithm='auto'")
+        raise NotImplementedError("algorithm='paths' does not support groups of features; pass algorithm='auto'")
 
 
 def checked_names(names: Sequence[str] | None, n_players: int) -> list[str] | None:
@@ -129,7 +128,7 @@ def check_range(forest: TreeEnsemble, dtype: str) -> None:
     with np.errstate(over="ignore"):
         largest = np.abs(forest.leaf_value).max(initial=0.0) * np.abs(forest.tree_weight).max(initial=0.0)
     if dtype == "float32" and largest > np.finfo(np.float32).max / 2:
-        raise ValueError(f"leaf values reach {largest:.1e}, beyond what float32 holds; pass dtype='float64'")
+        raise ValueError(f"leaf values reach {largest:.1e}, beyond the range of float32; pass dtype='float64'")
 
 
 def places_of(features: Sequence[int | str] | None, n_features: int, names: tuple[str, ...] | None) -> Int32s:

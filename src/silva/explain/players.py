@@ -130,7 +130,7 @@ def _by_source(forest: TreeEnsemble) -> tuple[dict[str, list[int]], tuple[tuple[
     sources = getattr(forest.transform, "source_columns", None)
     if sources is None:
         raise ValueError(
-            "groups='source' joins what a pipeline, or CatBoost's target statistics, make of a column; this forest's "
+            "groups='source' groups the features that a pipeline, or CatBoost, makes from a column; this forest's "
             "transform does not say which columns features come from; pass a dict of groups"
         )
     found: dict[tuple[str, ...], list[int]] = {}

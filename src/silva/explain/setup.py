@@ -60,7 +60,7 @@ def set_up(
         output = "margin"
     check_background(weight, background is not None, algorithm, output)
     if algorithm == "tables" and settings.rule == "exact" and output != "margin":
-        raise ValueError("algorithm='tables' has margins and rule='rescale'; pass 'auto' for exact values of responses")
+        raise ValueError("algorithm='tables' does not support exact values of responses; pass algorithm='auto'")
     if background is None:
         refuse_negative_covers(forest)
         refuse_unknown_means(forest)

@@ -174,7 +174,7 @@ def refuse_explainer(model: object) -> None:
     if holds_explainer(model):
         raise ValueError(
             f"{model} holds an explainer, with its background and settings; silva.Explainer.load reads it, "
-            "silva.load its forest alone"
+            "silva.load only its forest"
         )
 
 
@@ -186,7 +186,9 @@ def explainer_bytes(game: Game, settings: Settings) -> bytes:
 def attachment_of(game: Game, settings: Settings) -> Attachment:
     """Collect the settings of an explainer and what is left of its background."""
     if not isinstance(settings.output, str):
-        raise TypeError("output is a callable, which files do not hold; explain an output of silva's, or pickle it")
+        raise TypeError(
+            "output is a callable, which files cannot hold; use one of silva's outputs, or pickle the explainer"
+        )
     groups = game.players.groups or None
     kept = {name: groups if name == "groups" else getattr(settings, name) for name in SETTINGS}
     arrays = {} if game.background is None else condense(game.background, game.forest)
@@ -206,7 +208,7 @@ def load_explainer(
     """
     ensemble, attachment = load_attachment(path)
     if attachment is None or attachment.about["kind"] != KIND:
-        raise ValueError(f"{name_of(path)} holds a forest and no explainer; pass it to silva.Explainer")
+        raise ValueError(f"{name_of(path)} holds a forest but no explainer; pass it to silva.Explainer")
     check_version(attachment, name_of(path))
     forest = ensemble
     with naming(path, ValueError):

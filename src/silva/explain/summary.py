@@ -76,7 +76,9 @@ class Summary:
         if not isinstance(other, Summary):
             return NotImplemented
         if not self.is_like(other):
-            raise ValueError("the summaries are of different explainers; add those of one model, output and background")
+            raise ValueError(
+                "the summaries come from different explainers; add summaries of one model, output and background"
+            )
         result = Summary(self.names, self.output_names, self.expected_value, self.scale)
         for name in ("n_rows", "n_pair_rows", *ARRAYS[:-1]):
             setattr(result, name, getattr(self, name) + getattr(other, name))

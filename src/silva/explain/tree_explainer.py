@@ -315,7 +315,7 @@ def patch_shap() -> Iterator[None]:
     try:
         places = [(importlib.import_module(module), name) for module, name in NAMES]
     except ImportError as error:
-        raise ImportError("patch_shap replaces names of shap, which is not installed: pip install shap") from error
+        raise ImportError("patch_shap requires shap, which is not installed: pip install shap") from error
     before = [getattr(module, name) for module, name in places]
     try:
         for module, name in places:

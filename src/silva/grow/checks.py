@@ -88,8 +88,8 @@ def check_parameters(estimator: Any) -> None:
     for name in ("monotonic_cst", "coefficient_signs"):
         if getattr(estimator, name) is not None and estimator.smoothing not in ("auto", 0):
             raise ValueError(
-                f"smoothing is {estimator.smoothing}, expected 0 or 'auto' with {name}: "
-                "mixed equations would not keep to it"
+                f"smoothing is {estimator.smoothing}, expected 0 or 'auto' with {name}, "
+                "which blended equations may violate"
             )
 
 

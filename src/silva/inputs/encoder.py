@@ -97,7 +97,7 @@ class RowEncoder:
                     f"the row is a {type(row).__name__}, expected a mapping of names to values or a tuple of values"
                 )
             if len(row) != forest.n_features:
-                raise ValueError(f"the row has {len(row)} values, expected {forest.n_features}, one a feature")
+                raise ValueError(f"the row has {len(row)} values, expected {forest.n_features}, one for each feature")
             return row
         if forest.feature_names is None:
             raise ValueError("the row has names and the forest has none; pass a tuple in the features' order")

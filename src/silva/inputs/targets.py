@@ -65,6 +65,6 @@ def refuse_text(values: Array) -> None:
     if text is None:
         raise ValueError(f"y holds {values.dtype}, expected numbers; the model predicts numbers")
     raise ValueError(
-        f"y holds text ({text!r}), and this model predicts numbers: it knows no labels; replace them by 0, 1, ... as "
-        "the model was trained on"
+        f"y holds text ({text!r}), but the model predicts numbers and has no labels; replace them by 0, 1, ... "
+        "as in training"
     )

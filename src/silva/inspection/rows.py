@@ -245,4 +245,4 @@ def weights_of(sample_weight: ArrayLike | None, n_rows: int) -> Doubles | None:
 def refuse_no_rows(rows: ChangingRows) -> None:
     """Raise ValueError where a mean would have no rows."""
     if not len(rows):
-        raise ValueError("X has no rows, expected at least one; means need rows")
+        raise ValueError("X has no rows, expected at least one")

@@ -93,7 +93,7 @@ def _check_file(carried: Carried) -> None:
             found = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
     except FileNotFoundError as error:
         raise FileNotFoundError(
-            f"this worker sees no file {path}, where the mapper's model is; give a path that all workers see, or none"
+            f"this worker cannot see the mapper's model {path}; pass a path that all workers can see, or none"
         ) from error
     if found != carried.digest:
-        raise ValueError(f"{path} is not the model that the mapper was made of; make another mapper")
+        raise ValueError(f"{path} is not the mapper's model any more; make another mapper")

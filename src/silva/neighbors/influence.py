@@ -71,13 +71,13 @@ def influence_of(index: LeafIndex, y: Doubles) -> AverageInfluence | BoostedInfl
     """
     forest = index.forest
     if forest.has_linear_leaves:
-        raise NotImplementedError("influence expects leaves that hold constants; these hold linear models")
+        raise NotImplementedError("influence does not support linear models in leaves")
     if is_average(forest) and forest.leaf_width == y.shape[1]:
         return AverageInfluence(index, y)
     if forest.n_outputs > 1 or forest.link not in LOSSES:
         raise NotImplementedError(
-            f"influence knows averages, and boosting of one output with squared error, log loss or Poisson loss; this "
-            f"forest has {forest.n_outputs} outputs and the link {forest.link!r}"
+            f"influence supports averages, and boosting with one output and squared error, log loss or Poisson loss; "
+            f"this forest has {forest.n_outputs} outputs and the link {forest.link!r}"
         )
     return BoostedInfluence(index, y[:, 0])
 
@@ -191,8 +191,8 @@ def _settings(index: LeafIndex, y: Doubles, weight: Doubles) -> tuple[float, flo
     left, rate, penalty, shift = min(found)
     if not (left <= UNEXPLAINED and rate > 0):
         raise ValueError(
-            f"{left:.0%} of the leaves' values are no Newton steps of the loss on X and y; influence expects the rows "
-            "and targets of the training, all of them in every round, and the loss of the forest's link"
+            f"{left:.0%} of the leaves' values are not Newton steps of the loss on X and y; influence requires the "
+            "rows and targets of the training, all of them in every round, and the loss of the forest's link"
         )
     return rate, penalty, shift
 

@@ -53,7 +53,7 @@ class LeafRows:
         loaded = load(model)
         ensemble = loaded.ensemble
         if ensemble.n_trees == 0:
-            raise ValueError("the forest has no trees, expected at least one; neighbours are rows of the same leaves")
+            raise ValueError("the forest has no trees, expected at least one")
         rows = as_rows(arranged(on_host(X), ensemble, by_position), ensemble)
         if not len(rows):
             raise ValueError("X has no rows, expected the rows that the forest was trained on")
@@ -189,11 +189,11 @@ class LeafRows:
     def _numbers(self, what: str) -> None:
         self._given_targets(what)
         if self._is_classifier:
-            raise ValueError(f"{what} expects targets that are numbers, these are classes; call predict_set")
+            raise ValueError(f"{what} requires numeric targets, these are classes; call predict_set")
 
     def _one_output(self, what: str) -> None:
         if self._given_targets(what).ndim > 1 or self.forest.n_outputs > 1:
-            raise ValueError(f"{what} expects a model of one output, this one has {self.forest.n_outputs}")
+            raise ValueError(f"{what} requires a model with one output, this one has {self.forest.n_outputs}")
 
     @property
     def _is_classifier(self) -> bool:

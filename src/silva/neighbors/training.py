@@ -80,7 +80,7 @@ def check_counts(forest: TreeEnsemble, counts: Doubles) -> None:
         share = differ / counts[compared].sum()
         raise ValueError(
             f"{share:.1%} of the rows of X reach other leaves than the forest's training rows did by its own counts; "
-            "pass the rows that it was trained on, or check=False to take others"
+            "pass the rows that it was trained on, or check=False to accept others"
         )
 
 
@@ -115,14 +115,16 @@ def tree_shares(forest: TreeEnsemble, counts: Doubles, wanted: str | ArrayLike) 
 def _wanted_weight(forest: TreeEnsemble, counts: Doubles, wanted: str | ArrayLike) -> Doubles:
     if isinstance(wanted, str):
         if wanted not in {"auto", "uniform"}:
-            raise ValueError(f"tree_weight is {wanted!r}, expected 'auto', 'uniform' or one number a tree")
+            raise ValueError(f"tree_weight is {wanted!r}, expected 'auto', 'uniform' or one number for each tree")
         spread = _spread(forest, counts)
         if wanted == "uniform" or is_average(forest) or not spread.any():
             return np.ones(forest.n_trees)
         return spread
     weight = np.asarray(wanted, np.float64)
     if weight.shape != (forest.n_trees,):
-        raise ValueError(f"tree_weight has shape {weight.shape}, expected ({forest.n_trees},), one number a tree")
+        raise ValueError(
+            f"tree_weight has shape {weight.shape}, expected ({forest.n_trees},), one number for each tree"
+        )
     if not np.isfinite(weight).all() or weight.min() < 0 or not weight.any():
         raise ValueError("tree_weight expects numbers of at least 0, and one above 0")
     return weight

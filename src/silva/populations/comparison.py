@@ -278,7 +278,9 @@ def _populations(
 
 def _summaries(a: Summary, b: Summary) -> Comparison:
     if not a.is_like(b):
-        raise ValueError("the summaries are of different explainers; compare those of one model, output and background")
+        raise ValueError(
+            "the summaries come from different explainers; compare summaries of one model, output and background"
+        )
     change, errors = b.mean - a.mean, np.hypot(a.standard_error, b.standard_error)
     before, after = (one.expected_value + one.mean.sum(axis=0) for one in (a, b))
     return Comparison(
@@ -337,7 +339,7 @@ def _rows_of(X: Any, forest: TreeEnsemble, name: str) -> Array:
     except (TypeError, ValueError) as error:
         raise type(error)(f"{name}: {error}") from error
     if not len(rows):
-        raise ValueError(f"{name} has no rows, expected at least 1; means need rows")
+        raise ValueError(f"{name} has no rows, expected at least 1")
     return rows
 
 

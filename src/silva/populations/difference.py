@@ -91,9 +91,9 @@ def _check_alike(a: TreeEnsemble, b: TreeEnsemble) -> None:
     if not np.array_equal(a.missing, b.missing, equal_nan=True):
         raise ValueError(f"missing values of a are {a.missing}, of b {b.missing}; expected the same")
     if a.transform is not None or b.transform is not None:
-        raise NotImplementedError("pipelines have no difference as one forest; pass the models of their last steps")
+        raise NotImplementedError("pipelines cannot be subtracted; pass the models of their last steps")
     if len(a.leaf_missing) or len(b.leaf_missing):
-        raise NotImplementedError("linear leaves of LightGBM have no difference as one forest; use silva.compare")
+        raise NotImplementedError("linear leaves of LightGBM cannot be subtracted; use silva.compare")
 
 
 def _same_categories(a: TreeEnsemble, b: TreeEnsemble) -> bool:

@@ -103,13 +103,13 @@ def read_model(model: object, curve: Curve | None = None) -> TreeEnsemble:
     if library in UNREAD:
         raise NotImplementedError(
             f"a {type(model).__name__} of {library} is not supported: {UNREAD[library]}; explain "
-            "silva.distill(model, X), which stands for it, or train with another library"
+            "the tree of silva.distill(model, X), or train with another library"
         )
     if library is None:
         raise TypeError(f"cannot load a {type(model).__module__}.{type(model).__qualname__}; {EXPECTED}")
     if curve is not None and library not in WITH_CURVES:
         raise TypeError(
-            f"a {type(model).__name__} predicts no curves over time; {curve.kind}_at is for survival forests of "
+            f"a {type(model).__name__} does not predict curves over time; {curve.kind}_at is for survival forests of "
             "scikit-survival"
         )
     options = {} if curve is None else {"curve": curve}

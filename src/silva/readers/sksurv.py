@@ -95,7 +95,7 @@ def _leaves(tree: Any) -> Doubles:
 def _curves(model: Any, tree: Any, curve: Curve) -> Doubles:
     if tree.low_memory:
         raise NotImplementedError(
-            f"{type(model).__name__}(low_memory=True) keeps risk scores and no curves; fit it with low_memory=False"
+            f"{type(model).__name__}(low_memory=True) keeps risk scores but no curves; fit it with low_memory=False"
         )
     places = curve.places(model.unique_times_)
     return _leaves(tree)[:, places, SURVIVAL if curve.kind == "survival" else HAZARD]
@@ -109,7 +109,7 @@ def _read_boosted(model: Any, curve: Curve | None) -> TreeEnsemble:
     """
     if curve is not None and model.loss != "coxph":
         raise NotImplementedError(
-            f"{BOOSTED}(loss={model.loss!r}) predicts times and no curves; fit it with loss='coxph'"
+            f"{BOOSTED}(loss={model.loss!r}) predicts times but no curves; fit it with loss='coxph'"
         )
     n_times = 1 if curve is None else len(curve.times)
     rates = model.learning_rate * getattr(model, "_scale", np.ones(len(model.estimators_)))

@@ -46,7 +46,7 @@ def read(model: Any) -> TreeEnsemble:
         If it is another model.
     NotImplementedError
         If trees test more than a number, a boolean or a category, or send categories that training did not keep
-        elsewhere than missing ones, which are one to silva.
+        elsewhere than missing ones, which silva cannot tell apart.
     """
     names = {kind.__name__ for kind in type(model).__mro__}
     if not names & {RANDOM, BOOSTED}:
@@ -135,7 +135,7 @@ def _test(model: Any, condition: Any, place: dict[int, int]) -> Test:
     if is_right[0] != missing:
         raise NotImplementedError(
             f"a split on {column.name!r} sends categories that training did not keep to one side and missing ones to "
-            "the other, which are one to silva; encode the column before training"
+            "the other, which silva cannot tell apart; encode the column before training"
         )
     return Test(feature, 0.0, missing, ~is_right[1:])
 

@@ -94,7 +94,7 @@ def _searched(model: Any, columns: TrainingColumns, target: Doubles, weight: Dou
     shuffled = np.random.default_rng([given.seed, APART]).permutation(len(order)).astype(np.int32)
     n_own = round(model.honest * len(order))
     if min(n_own, len(order) - n_own) < 1:
-        raise ValueError(f"honest={model.honest} divides {len(order)} rows so that one part has none; pass more rows")
+        raise ValueError(f"honest={model.honest} divides {len(order)} rows and leaves one part empty; pass more rows")
     own, others = np.sort(shuffled[:n_own]), np.sort(shuffled[n_own:])
     seen = columns.taken(others).ordered_by(target[others], weight[others])
     growth = search(model, seen, target[others], weight[others], given)

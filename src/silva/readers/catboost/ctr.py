@@ -127,7 +127,7 @@ def _json_projection(
 def _json_table(data: dict[str, Any], projection: Projection, kind: str) -> StatisticTable:
     stride, entries = get_int(data, "hash_stride"), get(data, "hash_map", list)
     if stride < 2 or len(entries) % stride:
-        raise ValueError(f"'hash_map' has {len(entries)} entries, no multiple of its stride {stride}")
+        raise ValueError(f"'hash_map' has {len(entries)} entries, not a multiple of its stride {stride}")
     keys = np.array([_key(entry) for entry in entries[::stride]], np.uint64)
     columns = [as_array(entries[i::stride], "hash_map") for i in range(1, stride)]
     counts = np.column_stack(columns) if len(keys) else np.zeros((0, stride - 1))
@@ -242,7 +242,7 @@ def _parts(rest: bytes) -> list[Table]:
 def _cbm_table(buffer: Table, projection: Projection, kind: str) -> StatisticTable:
     index, blob = buffer.array(Fields.INDEX, "u1"), buffer.array(Fields.BLOB, "u1")
     if len(index) % BUCKET.itemsize:
-        raise ValueError(f"an index of target statistics has {len(index)} bytes, no whole number of entries")
+        raise ValueError(f"an index of target statistics has {len(index)} bytes, not a whole number of entries")
     buckets = np.frombuffer(index.tobytes(), BUCKET)
     buckets = buckets[buckets["key"] != EMPTY]
     if kind == MEAN:
@@ -263,5 +263,5 @@ def _cbm_table(buffer: Table, projection: Projection, kind: str) -> StatisticTab
 
 def _entries(blob: Any, dtype: np.dtype[Any]) -> Any:
     if len(blob) % dtype.itemsize:
-        raise ValueError(f"target statistics have {len(blob)} bytes, no whole number of entries of {dtype.itemsize}")
+        raise ValueError(f"target statistics have {len(blob)} bytes, not a whole number of entries of {dtype.itemsize}")
     return np.frombuffer(blob.tobytes(), dtype)

@@ -257,7 +257,7 @@ def _tensor(tensor: Message, name: str) -> Array:
     values: Any
     if raw := tensor.parts(Model.RAW):
         if len(raw[-1]) % np.dtype(dtype).itemsize:
-            raise ValueError(f"{name!r} has {len(raw[-1])} bytes, no whole number of elements")
+            raise ValueError(f"{name!r} has {len(raw[-1])} bytes, not a whole number of elements")
         values = np.frombuffer(raw[-1], dtype)
     elif kind in {FLOAT, DOUBLE}:
         values = tensor.floats(field) if kind == FLOAT else tensor.doubles(field)

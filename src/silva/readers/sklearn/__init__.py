@@ -75,7 +75,9 @@ def read(model: BaseEstimator, curve: Curve | None = None) -> TreeEnsemble:
     if hasattr(model, "refit") and hasattr(model, "cv"):
         return _read_search(model, curve)
     if curve is not None:
-        raise TypeError(f"{curve.kind}_at is for survival forests, {type(model).__name__} predicts no curves over time")
+        raise TypeError(
+            f"{curve.kind}_at is for survival forests, {type(model).__name__} does not predict curves over time"
+        )
     names = _names_of(model)
     if names & {"VotingRegressor", "VotingClassifier"}:
         check_is_fitted(model)

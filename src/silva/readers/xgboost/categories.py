@@ -84,7 +84,7 @@ def _members(trees: Sequence[dict[str, Any]], n_nodes: Int64s) -> tuple[Int64s, 
 
 
 def _pack(categories: Int64s, sizes: Int64s) -> tuple[Int64s, NDArray[np.uint32]]:
-    """Bit sets of all categories up to the largest listed one, less those listed."""
+    """Bit sets of all categories up to the largest listed one, without those listed."""
     if categories.min() < 0 or categories.max() >= MAX_CATEGORIES:
         raise ValueError(f"'categories' holds {categories.min()} to {categories.max()}, expected 0 to 2^24 - 1")
     largest = np.maximum.reduceat(categories, np.cumsum(sizes) - sizes)
