@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 class Forest:
     """An ensemble of binary trees from any library.
 
-    `silva.load` makes one, and the estimators of silva have one as ``forest_``.
+    `silva.load` returns one, and silva's estimators have one as ``forest_``.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ class Forest:
 
     @property
     def feature_names(self) -> tuple[str, ...] | None:
-        """Names of the features, None where the model has none."""
+        """Names of the features, None if the model has none."""
         return self.ensemble.feature_names
 
     @property
@@ -206,7 +206,7 @@ class Forest:
     ) -> Callable[[Any], Any]:
         """Prepare predictions of single rows with low latency.
 
-        `predict` checks its arguments in each call; here this is done once.
+        `predict` checks its arguments in each call; `predictor` does so once.
 
         Parameters
         ----------

@@ -41,14 +41,14 @@ def load(
     ----------
     model : object or path
         An ``xgboost.Booster`` or ``lightgbm.Booster``, a fitted estimator of XGBoost, LightGBM, CatBoost, scikit-learn
-        or another library of the guide's table, a ``treelite.Model``, an ``onnx.ModelProto``, a `ModelTreeRegressor`, a
-        `Forest`, the path of a model file: ``.json`` (XGBoost, CatBoost), ``.ubj`` (XGBoost), ``.txt`` (LightGBM),
-        ``.cbm`` (CatBoost), ``.onnx``, ``.zip`` (H2O's MOJO), ``.silva``, or of a folder that pyspark.ml has saved a
-        model in. Files with other suffixes are recognized by their contents. No file needs its library; folders need
-        pyarrow.
-        A Booster or a file predicts as the Booster does, with all its rounds. An estimator predicts as itself: up to
-        its best iteration, and labels if it is a classifier. CatBoost's Booster is ``catboost.CatBoost``, which
-        predicts margins.
+        or another library of the guide's table, a ``treelite.Model``, an ``onnx.ModelProto``, a `ModelTreeRegressor` or
+        a `Forest`. Or the path of a model file: ``.json`` (XGBoost, CatBoost), ``.ubj`` (XGBoost), ``.txt``
+        (LightGBM), ``.cbm`` (CatBoost), ``.onnx``, ``.zip`` (H2O's MOJO), ``.silva``, or a folder that pyspark.ml has
+        saved. Files with other suffixes are recognized by their contents. Files do not need their library; folders
+        need pyarrow.
+        A forest from a Booster or a file predicts as the Booster does, with all its rounds. A forest from an estimator
+        predicts as the estimator does: up to its best iteration, and labels if it is a classifier. CatBoost's Booster
+        is ``catboost.CatBoost``, which predicts margins.
     check : array-like of shape (n_rows, n_features), optional
         Rows on which to compare the predictions of the forest with those of the live model.
     mmap : bool
@@ -57,8 +57,8 @@ def load(
     format : {"xgboost", "lightgbm", "catboost", "onnx", "h2o", "silva"}, optional
         Format of the file `model`, whatever its suffix.
     survival_at, hazard_at : array-like of shape (n_times,), optional
-        Increasing times at which the forest predicts the probability to survive or the cumulative hazard, one output a
-        time. For survival forests of scikit-survival, which otherwise predict risk scores.
+        Increasing times at which the forest predicts the probability to survive or the cumulative hazard, with one
+        output for each time. For survival forests of scikit-survival, which otherwise predict risk scores.
 
     Returns
     -------

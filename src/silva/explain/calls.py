@@ -106,8 +106,8 @@ class ExplainerCalls:
             is not stored is missing for XGBoost and 0 for other libraries. For a single row (an array or a
             pandas.Series), the result has no row axis.
         y : array-like of shape (n,), optional
-            Labels, for output="log_loss" alone: classes of the model, or their numbers from 0 where it knows none or
-            texts.
+            Labels, only for output="log_loss": classes of the model, or their numbers from 0 if the model has no
+            classes or text.
         out : ndarray, optional
             Array for the result, with its shape and dtype and any strides, such as a memory map for results that are
             larger than memory.
@@ -121,14 +121,14 @@ class ExplainerCalls:
         sparse_output : bool
             Return a CSR array (n, F) of the values that are not 0, (1, F) for one row; for k > 1 outputs, a list of k.
         standard_errors : bool
-            Return values and their standard errors. These are 0, except for values of responses that are estimated
-            since the row differs from background rows on more than 20 features.
+            Return values and their standard errors. These are 0, except for responses of rows that differ from
+            background rows on more than 20 features, which silva estimates.
         as_frame : bool
             Return a frame of the library of X (pandas, polars, pyarrow), with the index of X and a column for each
             feature; for k > 1 outputs, columns ``<feature>_<output>``.
         **shap_arguments
-            `tree_limit`: explain the first trees only, without linear leaves. `approximate`: shap's approximation
-            (Saabas), without a background; it is not what Shapley values are, and rarely faster than these.
+            `tree_limit`: explain only the first trees, which may not have linear leaves. `approximate`: shap's
+            approximation (Saabas), without a background. These are not Shapley values, and rarely faster.
 
         Returns
         -------
@@ -151,9 +151,9 @@ class ExplainerCalls:
         Warns
         -----
         EstimateWarning
-            If values of a response are estimates, since rows differ from background rows on more than 20 features.
+            If values of a response are estimates, because rows differ from background rows on more than 20 features.
         CostWarning
-            If exact values of a response are going to take more than 20 seconds.
+            If exact values of a response will take more than 20 seconds.
         """
         X = without_extra(X, self.game.forest) if ignore_extra and not by_position else X
         limit, approximate = call_arguments(shap_arguments, self.game.forest.n_trees)
@@ -255,9 +255,9 @@ class ExplainerCalls:
         top : int, optional
             Number of features to return, those with the largest magnitudes. None returns the values of all features.
         names : bool
-            Take a mapping of names to values (texts of categories, numbers, None for a missing one), a tuple of values
-            in the order of the features, or what `Forest.encoder` made of either. With `top`, return a list of reasons
-            (feature, value, effect) with the row's own values, for several outputs a list per output.
+            Accept a mapping of names to values (text for categories, numbers, None if missing), a tuple of values in
+            the order of the features, or the array that `Forest.encoder` makes from either. With `top`, return a list
+            of reasons (feature, value, effect) with the row's own values; for several outputs, a list per output.
 
         Returns
         -------
@@ -265,11 +265,10 @@ class ExplainerCalls:
             A function of one row: a float32 or float64 array of shape (F,) or (1, F), in the order of the
             forest's features, with categories as in an array for `shap_values` (an array of objects if CatBoost's or
             scikit-learn's are text) and missing values as NaN. It returns what `shap_values` returns, without
-            the row axis: an ndarray (F,), or (F, k) for k > 1 outputs. The bits are the same where all trees keep
-            their tables, with a background and for linear leaves; larger forests sum up one row in an order of its
-            own, within the same error. With `top`, it returns a pair of int32
-            features (top,) and their values (top,), by falling magnitude; both (top, k) for k > 1 outputs. Threads may
-            share it, and it can be pickled.
+            the row axis: an ndarray (F,), or (F, k) for k > 1 outputs. The bits are the same if all trees keep their
+            tables, with a background, and for linear leaves; otherwise results may differ by rounding. With `top`, it
+            returns a pair of int32 features (top,) and their values (top,), by falling magnitude; both (top, k) for
+            k > 1 outputs. Threads may share it, and it can be pickled.
 
         Raises
         ------
@@ -317,7 +316,7 @@ class ExplainerCalls:
         by_position, ignore_extra : bool
             As in `shap_values`.
         top : int, optional
-            Return only so many pairs of each row, the strongest, without holding the matrices in memory.
+            Return only this number of pairs for each row, the strongest, without storing the matrices.
         overall : bool
             With `top`, return the same pairs for all rows: those with the largest mean magnitude over rows and outputs.
         **shap_arguments
@@ -421,9 +420,9 @@ class ExplainerCalls:
           SHAP value, for two features twice the entry of `shap_interaction_values`;
         - 2^(s - n) for the Banzhaf interaction index ("BII" in shapiq). For one feature it is the Banzhaf value.
 
-        Features that no tree tests do not change the index. For margins it is computed in float64, without tables, from
-        the sets of conditions that rows do not meet at a leaf, with a background for each of its distinct patterns
-        there. The cost is O(leaves × patterns × sets on the path) for each distinct set of conditions among 256 rows.
+        Features that no tree tests do not change the index. For margins, silva computes it in float64, without tables,
+        from the sets of conditions that rows do not meet at a leaf; a background adds its distinct patterns there. The
+        cost is O(leaves × patterns × sets on the path) for each distinct set of conditions among 256 rows.
 
         References
         ----------
@@ -472,10 +471,10 @@ class ExplainerCalls:
         Returns
         -------
         shap.Explanation
-            Its fields are values (n, F) or (n, F, k), base_values (n,) or (n, k), data, the rows as given (categories
-            by value; sparse rows made dense), feature_names, for k > 1 outputs output_names and, if values are
-            estimates, their standard errors as error_std. If shap is not installed, a dataclass with the same fields.
-            For a single row, there is no row axis.
+            Its fields are values (n, F) or (n, F, k), base_values (n,) or (n, k), data (the rows as given, with
+            categories by value and dense rows), feature_names, output_names for k > 1 outputs and, if values are
+            estimates, error_std (their standard errors). If shap is not installed, a dataclass with the same fields.
+            For a single row, the fields have no row axis.
         """
         X = without_extra(X, self.game.forest) if ignore_extra and not by_position else X
         limit, approximate = call_arguments(shap_arguments, self.game.forest.n_trees)

@@ -49,17 +49,18 @@ class Explainer(ExplainerCalls):
     background : array-like or frame of shape (m, F), optional
         Rows whose values replace unknown features (interventional values), or a result of `shap.kmeans`. Their number
         does not affect the cost of a row, except for exact values of responses (`rule`). None: path-dependent values,
-        which weight the two sides of a split by the training rows that took them. On GPUs, a background requires tables
-        for every tree.
+        which weight the two sides of a split by the training rows that took each side. On GPUs, a background requires
+        tables for every tree.
     algorithm : {"auto", "tables", "quadrature", "paths"}
         "tables" keeps finished values of small subtrees, so that a row costs about as much as its prediction.
-        "quadrature" walks every tree for every row. "auto" uses tables where they pay off, otherwise the walk; the
-        forest and its background decide, never the rows. "paths" is GPUTreeShap's method, an independent check on GPUs
-        for at most 31 distinct features on a path.
+        "quadrature" walks every tree for every row. "auto" uses tables where they pay off, otherwise the walk; this
+        depends on the forest and its background, never on the rows. "paths" is GPUTreeShap's method, an independent
+        check on GPUs for at most 31 distinct features on a path.
     output : {"margin", "probability", "log_loss", "response", "decision"} or callable
-        What is explained: the margin, before any link. With a background also the probability of the second class, or
-        of each of k classes; the loss of each row's label; the response, which the link makes of the margin; whether
-        the model decides for a class, 1 or 0; or a function of margins (N, k) that returns (N,) or (N, r) numbers.
+        What to explain. "margin": the sum of the trees, before any link. The others require a background.
+        "probability": of the second class, or of each of k classes. "log_loss": the loss of each row's label.
+        "response": the margin after the link. "decision": 1 if the model decides for the class, otherwise 0. A
+        callable: a function of margins (N, k) that returns (N,) or (N, r) numbers.
     device : {"auto", "cpu", "cuda", "cuda:1", "cuda:all"}
         Where to run. "auto" uses the GPU that holds the rows; rows on the host go to a GPU if that is faster.
         "cuda:all" divides the rows among the GPUs of this machine.
@@ -68,8 +69,8 @@ class Explainer(ExplainerCalls):
     n_jobs : int, optional
         Number of threads; None or -1 for all.
     table_bytes : int, optional
-        Largest memory for tables of values, and as much again for tables of interactions; 0 for no tables. Tables that
-        do not fit are built again for each call if that pays off. Default: 256 MB on CPUs, 512 MB on each GPU.
+        Largest memory for tables of values, and as much again for tables of interactions; 0 for no tables. silva builds
+        tables that do not fit again for each call if that pays off. Default: 256 MB on CPUs, 512 MB on each GPU.
     background_weight : array-like of shape (m,), optional
         Weights of the background rows, at least 0; default 1 each.
     groups : dict of str to sequence of int or str, or "source", optional
@@ -80,10 +81,10 @@ class Explainer(ExplainerCalls):
     feature_names : sequence of str, optional
         Names of the features in explanations; default the model's names.
     rule : {"exact", "rescale"}
-        Definition of the values of outputs other than the margin. "exact": Shapley values of the response, which is
-        computed for all coalitions of features. The cost grows with the background rows, and as 2^d with the d features
-        on which two rows differ; beyond 20, values are estimates (see `shap_values`). "rescale": for each pair of rows,
-        the margin's values times one number, as in shap; for two classes.
+        Definition of the values of outputs other than the margin. "exact": Shapley values of the response, computed
+        for all coalitions of features. The cost grows with the number of background rows, and as 2^d with the number d
+        of features on which two rows differ. If d is larger than 20, values are estimates (see `shap_values`).
+        "rescale": for each pair of rows, the margin's values times one number, as in shap; for two classes.
     ignore_extra : bool
         Ignore columns of a background frame that the forest was not trained on.
     **shap_arguments

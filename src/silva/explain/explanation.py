@@ -32,20 +32,21 @@ if TYPE_CHECKING:
 class Explanation:
     """SHAP values with what plots need: the fields of shap.Explanation, for machines without shap.
 
-    ``explanation[rows, features, outputs]`` takes each by a number (the result lacks the axis), a slice, a mask, an
-    array of numbers or, behind the rows, a name; of interactions rows and outputs alone.
+    ``explanation[rows, features, outputs]`` accepts for each axis a number (the result lacks the axis), a slice, a mask
+    or an array of numbers; features and outputs can also be names. Interactions can be selected only by rows and
+    outputs.
 
     Attributes
     ----------
     values : (n, P) or (n, P, k); interactions (n, P, P) or (n, P, P, k)
     base_values : float64, (n,) or (n, k)
     data : (n, P)
-        The rows as they were given, categories by value; NaN for groups.
-    feature_names : list of str; of a single feature its name
-    output_names : list of str, or None
-        Names of k > 1 outputs: classes where the model has them; of a single one its name.
+        The rows as given, with categories by value; NaN for groups.
+    feature_names : list of str, or str for a single feature
+    output_names : list of str, str for a single output, or None
+        Names of k > 1 outputs: classes if the model has them.
     error_std : of the values' shape, or None
-        Standard errors of values that are estimates, 0 of exact ones; None where all values are exact.
+        Standard errors of estimated values, 0 for exact values; None if all values are exact.
     """
 
     values: Array

@@ -133,7 +133,7 @@ class Summary:
         Raises
         ------
         ValueError
-            If a number is outside of 0 to 1, or there are no rows.
+            If a number is outside 0 to 1, or there are no rows.
         """
         wanted = np.asarray(q, np.float64)
         if wanted.ndim != 1 or not ((wanted >= 0) & (wanted <= 1)).all():
@@ -144,7 +144,7 @@ class Summary:
         return np.asarray(_middles(self.scale)[at])
 
     def strongest_pairs(self, n: int = 20, output: int = 0) -> list[tuple[str, str, float]]:
-        """Pairs by the mean magnitude of what both add together beyond each alone; empty if `pair_rows` was 0."""
+        """Pairs by the mean magnitude of their interaction, largest first; empty if `pair_rows` was 0."""
         if not self.n_pair_rows:
             return []
         found = 2 * self.pair_magnitudes[:, :, output] / self.n_pair_rows
@@ -172,7 +172,7 @@ class Summary:
         Raises
         ------
         ValueError
-            If the suffix is another one.
+            If the file name has another suffix.
         OSError
             If the file cannot be written.
         """

@@ -162,8 +162,8 @@ class TreeExplainer(Explainer):
     model : object or path
         A Forest, or any model that `silva.load` reads.
     data : array-like or frame of shape (m, F), optional
-        Background rows; their number does not affect the cost of a row. Frames here and in calls that have none of the
-        features' names are taken by position, with a warning.
+        Background rows; their number does not affect the cost of a row. If no column of a frame, here or in calls, has
+        the name of a feature, silva matches columns by position and warns.
     model_output : {"raw", "probability", "log_loss", "predict_proba"}
         "raw" is the margin. "predict_proba" has an output for each class.
     feature_perturbation : {"auto", "interventional", "tree_path_dependent"}
@@ -177,7 +177,7 @@ class TreeExplainer(Explainer):
         As in shap, which does not use them; a link other than the identity is refused.
     **settings
         Other arguments of `Explainer`: algorithm, device, dtype, n_jobs, table_bytes, background_weight, rule. The
-        default rule is shap's, "rescale", which has no values for several classes: "exact" for "predict_proba".
+        default rule is shap's, "rescale"; for "predict_proba" it is "exact", because shap's supports only two classes.
 
     Raises
     ------
@@ -229,12 +229,12 @@ class TreeExplainer(Explainer):
 
     @property
     def model(self) -> ShapModel:
-        """What scripts read of shap's model: num_outputs, tree_limit, objective, predict, arrays of nodes."""
+        """The attributes of shap's model that scripts read: num_outputs, tree_limit, objective, predict, nodes."""
         return ShapModel(self.forest)
 
     @property
     def feature_perturbation(self) -> str:
-        """What "auto" has become: "interventional" or "tree_path_dependent"."""
+        """The perturbation in use, never "auto": "interventional" or "tree_path_dependent"."""
         return "interventional" if self.game.has_background else "tree_path_dependent"
 
     def assert_additivity(self, phi: Any, model_output: Any) -> None:
@@ -295,8 +295,8 @@ NAMES = (("shap", "TreeExplainer"), ("shap.explainers", "TreeExplainer"), ("shap
 def patch_shap() -> Iterator[None]:
     """Let ``shap.TreeExplainer`` be `silva.TreeExplainer` within a ``with`` block.
 
-    Code that looks the name up in shap while the block runs gets silva's explainer; explainers that exist keep working
-    afterwards. ``shap.Explainer(model)``, which chooses an explainer by itself, stays shap's.
+    Code that looks up the name in shap while the block runs gets silva's explainer. Explainers keep working after the
+    block. ``shap.Explainer(model)``, which chooses an explainer by itself, stays shap's.
 
     Raises
     ------
@@ -305,7 +305,7 @@ def patch_shap() -> Iterator[None]:
 
     Notes
     -----
-    The names are replaced for the whole process, in all threads.
+    The replacement affects all threads of the process.
 
     Examples
     --------

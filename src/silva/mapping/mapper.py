@@ -127,7 +127,7 @@ class Mapper(ABC):
         return result(batch, self._kept, self._types, self._compute(engine, rows))
 
     def iter(self, batches: Iterable[Any]) -> Iterator[Any]:
-        """Map batches one by one, as Spark's `mapInArrow` and `mapInPandas` ask for."""
+        """Map batches one by one, as Spark's `mapInArrow` and `mapInPandas` require."""
         for batch in batches:
             yield self(batch)
 
@@ -144,7 +144,7 @@ class Mapper(ABC):
 
     @property
     def meta(self) -> Any:
-        """Results of no rows as a pandas frame, as Dask asks for; raises as `schema`."""
+        """Results of no rows as a pandas frame, as Dask requires; raises as `schema`."""
         return self(self._no_rows().to_pandas())
 
     @property
