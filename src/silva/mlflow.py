@@ -22,7 +22,7 @@ FILES = {"explainer": "explainer.silva", "forest": "forest.silva"}
 
 
 def save_model(model: Any, path: str | os.PathLike[str], **about: Any) -> None:
-    """Save a forest or an explainer as a model of MLflow.
+    """Save a forest or an explainer as an MLflow model.
 
     Parameters
     ----------
@@ -42,13 +42,13 @@ def save_model(model: Any, path: str | os.PathLike[str], **about: Any) -> None:
 
     See Also
     --------
-    load_model : reads it as it was.
+    load_model : reads it.
 
     Notes
     -----
-    ``mlflow.pyfunc.load_model(path).predict(X)`` returns predictions; with ``params={"output": "values"}`` SHAP values
-    with a column for each feature, or any output of `Forest.predict`. Frames of pandas keep their index. A signature
-    must name the parameter: ``infer_signature(X, y, params={"output": "prediction"})``.
+    ``mlflow.pyfunc.load_model(path).predict(X)`` returns predictions. With ``params={"output": "values"}`` it returns
+    SHAP values, with a column for each feature; other values are those of `Forest.predict`. pandas frames keep their
+    index. A signature must contain the parameter: ``infer_signature(X, y, params={"output": "prediction"})``.
     """
     pyfunc = import_extra("mlflow.pyfunc", "mlflow", "models of MLflow need its package")
     kind = "explainer" if isinstance(model, Explainer) else "forest"
@@ -80,12 +80,12 @@ def log_model(model: Any, name: str = "model", **about: Any) -> Any:
 
 
 def load_model(model_uri: str, dst_path: str | None = None) -> Forest | Explainer:
-    """Read what `save_model` or `log_model` wrote, from a path or an address of MLflow.
+    """Read what `save_model` or `log_model` wrote, from a path or an MLflow URI.
 
     Parameters
     ----------
     model_uri : str
-        A path, or an address such as ``models:/name/1``.
+        A path, or a URI such as ``models:/name/1``.
     dst_path : str, optional
         Folder for files that are downloaded.
 

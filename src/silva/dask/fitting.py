@@ -43,13 +43,13 @@ def fit(
     model : ModelTreeRegressor
         The estimator to fit, with ``loss="squared"`` and ``smoothing`` "auto" or 0.
     data : dask DataFrame
-        Features, target and weight; all partitions have the same columns. The rows pass through four times (numbers of
+        Features, target and weight; all partitions have the same columns. silva reads the rows four times (numbers of
         rows, sample, sums, residuals), so persist data that are slow to compute.
     target, weight : str
         Names of columns. Weights are at least 0.
     sample_rows : int
-        Largest number of rows to search on, in the memory of one worker. They are drawn from each partition in
-        proportion to its rows, without replacement, by ``model.random_state`` and the number of the partition.
+        Largest number of rows to search on, in the memory of one worker. silva draws them from each partition in
+        proportion to its rows, without replacement, with seeds from ``model.random_state`` and the partition's number.
 
     Returns
     -------
@@ -66,9 +66,9 @@ def fit(
 
     Notes
     -----
-    Sums of squares and products are triangles of QR decompositions, which are combined in the order of the partitions,
-    so the tree depends on the rows and their partitions, never on workers. A task costs O(rows × columns²) of the
-    leaves. Codes that the categories of a feature share stay those of the sample.
+    silva keeps sums of squares and products as triangles of QR decompositions and combines them in the order of the
+    partitions, so the tree depends on the rows and their partitions, never on workers. A task costs O(rows × columns²)
+    of the leaves. If the categories of a feature share a coefficient, their codes come from the sample.
     """
     dask = import_dask()
     _check(model, data, target, weight, sample_rows)

@@ -67,7 +67,7 @@ def explain(explainer: Any, data: Any, output: str = "values", columns: Any = ()
     Raises
     ------
     TypeError, ValueError, ImportError
-        As `predict`.
+        As for `predict`.
     """
     explainer = explainer if isinstance(explainer, Explainer) else Explainer(explainer)
     return _mapped(explainer.mapper(output, columns, **settings), data)

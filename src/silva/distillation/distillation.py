@@ -35,16 +35,16 @@ SIZES = {"max_leaves": "leaves", "max_trees": "trees in a sequence", "n_estimato
 
 @dataclass(frozen=True, eq=False)
 class Region:
-    """Where a student is worst: the rows of a rule.
+    """The region in which a student is worst.
 
     Attributes
     ----------
     rule : str
-        Found on the rows that the student was grown on.
+        Tests that define the region, from the rows that the student was grown on.
     share : float
-        Of the rows that it has not seen.
+        Share of the unseen rows that lie in it.
     error : float
-        Of the student on these: root mean square, or share of other classes.
+        Error of the student on these rows: root mean square, or share of other classes.
     """
 
     rule: str
@@ -54,7 +54,7 @@ class Region:
 
 @dataclass(frozen=True, eq=False)
 class Distillation:
-    """What `silva.distill` has found.
+    """The result of `silva.distill`: readable trees, called students, and their fidelity.
 
     Attributes
     ----------
@@ -65,16 +65,16 @@ class Distillation:
     curve : dict of arrays
         One entry per size, for pandas or polars: size, n_leaves, fidelity, drawn_fidelity and seconds of growing.
     fidelity, drawn_fidelity : float
-        Of `model`, on held-out rows of X and on rows drawn between these: R² of its predictions against the answers,
-        or the share of rows with the same class.
+        R² of the predictions of `model` against the answers, or the share of rows with the same class: on held-out rows
+        of X, and on rows drawn between these.
     error : float
-        Of `model` on both: root mean square, or share of rows with another class.
+        Error of `model` on both: root mean square, or share of rows with another class.
     worst : Region
         Where its error is the largest.
     n_held_out, n_drawn : int
-        Rows that `fidelity` and `drawn_fidelity` were measured on.
+        Numbers of rows on which silva measured `fidelity` and `drawn_fidelity`.
     seconds : float
-        That the model took to answer for all rows.
+        Time that the model took to answer for all rows.
     """
 
     models: list[Any]
@@ -92,12 +92,12 @@ class Distillation:
 
     @property
     def fidelity(self) -> float:
-        """Of the largest student on held-out rows."""
+        """Fidelity of the largest student on held-out rows."""
         return float(self.curve["fidelity"][-1])
 
     @property
     def drawn_fidelity(self) -> float:
-        """Of the largest student on rows drawn between them."""
+        """Fidelity of the largest student on rows drawn between held-out rows."""
         return float(self.curve["drawn_fidelity"][-1])
 
     def __str__(self) -> str:
@@ -158,26 +158,26 @@ def distill(
     random_state: int = 0,
     n_jobs: int | None = None,
 ) -> Distillation:
-    """Grow readable trees that answer as a model does.
+    """Grow readable trees that imitate a model.
 
     Parameters
     ----------
     predict : function of rows, or model with `predict_proba` or `predict`
-        Answers with a number or a class for each row. With two classes, the tree learns the probability of
-        the second, a number; with several, the most probable class. Text, truth values and what a classifier without
-        probabilities predicts are classes.
+        Answers with a number or a class for each row. With two classes, the tree learns the probability of the second
+        class; with several, the most probable class. Text, booleans and the predictions of a classifier without
+        probabilities are classes.
     X : array-like or frame of shape (n, n_features)
-        Rows like those that the model is used for; it is asked for rows of the same container. Targets are not needed.
+        Rows like those that the model is used for; the model receives rows of the same type. Targets are not needed.
     sizes : sequence of int
         Sizes to try: the largest number of leaves of a tree (`max_leaves`), of trees in a boosted sequence
-        (`max_trees`), or of trees whose mean counts (`n_estimators`).
+        (`max_trees`), or the number of trees in a mean (`n_estimators`).
     estimator : model tree, or ensemble of them, optional
         What to grow, without its size, `n_jobs`, `random_state` and `time_limit`. Default: a `ModelTreeRegressor` whose
         predictions stay within the answers of each leaf (``clip="leaf"``), a `ModelTreeClassifier` for classes.
     n_drawn : int, optional
-        Rows to draw between those of X; default: as many as X has.
+        Number of rows to draw between those of X; default: as many as X has.
     test_size : float
-        Share of the rows of X, and of the drawn ones, that no tree is grown on, above 0 and below 1.
+        Share of the rows of X, and of the drawn rows, to hold out, above 0 and below 1.
     time_limit : float or None
         Seconds for all searches together. If a search reaches the limit, the result depends on the machine.
     random_state : int
@@ -198,15 +198,14 @@ def distill(
 
     Notes
     -----
-    A drawn row lies on the way from a row of X to another one near it, the nearest of eight at random: at a place drawn
-    uniformly between both. Numbers move in proportion, in columns of whole numbers to whole ones. Categories, and
-    numbers that one of both lacks, are those of the nearer row. So drawn rows keep the dependencies of the features
-    roughly, as in MUNGE (Buciluă, Caruana, Niculescu-Mizil, "Model compression", KDD 2006,
-    https://doi.org/10.1145/1150402.1150464). Held-out rows are divided off first: no row that a tree is grown on lies
-    between held-out ones.
+    A drawn row lies between a row of X and the nearest of eight random other rows, at a place drawn uniformly. Numbers
+    are interpolated, and rounded if the column has only whole numbers. Categories, and numbers that one of the two rows
+    lacks, come from the nearer row. Drawn rows thus roughly keep the dependencies of the features, as in MUNGE
+    (Buciluă, Caruana, Niculescu-Mizil, "Model compression", KDD 2006, https://doi.org/10.1145/1150402.1150464). silva
+    holds out rows first, so no row that a tree is grown on lies between held-out rows.
 
-    The region where the tree is worst is a leaf of a tree of up to four leaves, grown on the squared errors on the
-    training rows; its error is that on rows that neither tree has seen.
+    To find the worst region, silva grows a tree of up to four leaves on the squared errors of the training rows. The
+    error of the region is measured on rows that neither tree has seen.
 
     Examples
     --------

@@ -50,7 +50,7 @@ def partial_dependence(
     X : array-like or frame of shape (n, n_features)
         Rows in which the features are changed.
     features : int, str, or a sequence of one or two of them
-        Two features are changed together, and the result has an axis for each.
+        silva changes two features together, and the result has an axis for each.
     sample_weight : array-like of shape (n,), optional
         Weights of the rows in means.
     response_method : {"auto", "predict_proba", "decision_function", "predict"}
@@ -87,10 +87,10 @@ def partial_dependence(
     Notes
     -----
     Grids, shapes and results are those of scikit-learn's "brute" method, which predicts all rows once per grid point.
-    Here a row walks each tree once for all points and follows both sides of the splits that test the feature. This
-    takes as long as 10 to 25 calls of `Forest.predict`, and a fifth of that for means alone if the response is the
-    margin (regressions, averaged probabilities). On GPUs and with linear leaves, it takes one call per point. Missing
-    values are not part of the grid.
+    silva instead walks each tree once per row, for all points, and follows both sides of the splits that test the
+    feature. This takes as long as 10 to 25 calls of `Forest.predict`; means of margins (regressions, averaged
+    probabilities) take a fifth of that. On GPUs and with linear leaves, it takes one call per point. Missing values are
+    not part of the grid.
 
     References
     ----------

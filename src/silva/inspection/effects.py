@@ -157,7 +157,7 @@ def _axis(
 
 
 class Effects:
-    """What features and pairs of them do to a model's predictions on average (`silva.effects`).
+    """Average effects of features, and of pairs of them, on a model's predictions (`silva.effects`).
 
     Attributes
     ----------
@@ -206,7 +206,7 @@ class Effects:
         Returns
         -------
         Bunch
-            As of `partial_dependence`: ``grid_values``, ``average`` (k, points[, points]), ``feature_names`` and
+            As for `partial_dependence`: ``grid_values``, ``average`` (k, points[, points]), ``feature_names`` and
             ``plot(ax=None, output=0)``.
 
         Raises
@@ -247,8 +247,8 @@ class Effects:
 
         Notes
         -----
-        Two predictions of all rows for one feature, four for a pair. Rows in which a feature is missing do not count.
-        Cells of a pair without rows take the difference of the nearest cell that has some.
+        Costs two predictions of all rows for one feature, and four for a pair. Rows in which a feature is missing do
+        not count. Cells of a pair without rows get the difference of the nearest cell with rows.
         """
         found = self._indices(features)
         tables = self._rows.forest.categories
@@ -294,8 +294,8 @@ class Effects:
 
         Notes
         -----
-        H is 0 for effects that add up, and 1 if a pair has no effect of its parts. Where a pair has next to no effect,
-        H is a ratio of small numbers; `strength` then tells that it does not matter.
+        H is 0 for effects that add up, and 1 if a pair acts only jointly. If a pair has almost no effect, H is a ratio
+        of small numbers; `strength` then shows that the pair does not matter.
         """
         chosen = rows_among(len(self._rows), n_points)
         points = self._rows.values[chosen]
@@ -313,7 +313,7 @@ class Effects:
         n_pairs : int
             Largest number of pairs.
         output : int
-            Which output of several.
+            Which of several outputs.
 
         Returns
         -------

@@ -39,13 +39,13 @@ def permutation_importance(
     n_jobs: int | None = None,
     by_position: bool = False,
 ) -> Importance:
-    """Decrease of the model's score when the values of a feature are shuffled among the rows.
+    """Compute how much the model's score decreases when the values of a feature are shuffled among the rows.
 
     Parameters
     ----------
     model : Forest, estimator, or any model that `silva.load` reads
     X : array-like or frame of shape (n, n_features)
-        Preferably held-out rows, since on training rows the score includes what the model has memorized.
+        Preferably held-out rows, because the score on training rows includes what the model has memorized.
     y : array-like of shape (n,)
         Targets, or class labels.
     scoring : str or callable, optional
@@ -78,10 +78,9 @@ def permutation_importance(
 
     Notes
     -----
-    The rows are predicted n_features × n_repeats + 1 times. On the CPU, in trees of at most 255 splits, rows walk down
-    a tree again only if a shuffled value changes their way, with the same results to the bit. A feature that no tree
-    tests and no equation contains has importance 0 and costs nothing. In a terminal or notebook, a bar of tqdm (if
-    installed) shows the progress.
+    silva predicts the rows n_features × n_repeats + 1 times. On the CPU, in trees of at most 255 splits, rows walk down
+    a tree again only if a shuffled value changes their path, with the same bits. A feature that the model does not use
+    has importance 0 and costs nothing. In a terminal or notebook, tqdm (if installed) shows a progress bar.
 
     References
     ----------

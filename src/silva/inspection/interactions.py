@@ -31,7 +31,7 @@ class Interactions(Bunch):
         ----------
         ax : matplotlib Axes, optional
         output : int
-            Which output of several.
+            Which of several outputs.
 
         Returns
         -------

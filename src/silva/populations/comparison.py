@@ -34,7 +34,7 @@ MOST_BARS = 20
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """What `silva.compare` has found.
+    """The result of `silva.compare`.
 
     Attributes
     ----------
@@ -43,16 +43,16 @@ class Comparison:
         Features, or groups of features.
     output_names : list of str
     change : ndarray of shape (n_features, k)
-        What each feature adds to the change of the mean prediction.
+        Contribution of each feature to the change of the mean prediction.
     standard_error : ndarray of shape (n_features, k)
-        Of `change`, by a bootstrap over batches (of summaries, for independent rows); NaN if a population has a single
-        batch.
+        Standard errors of `change`, by a bootstrap over batches (for summaries, as of independent rows); NaN if a
+        population has a single batch.
     magnitude : ndarray of shape (n_features, k)
         Mean |φ|: of the rows of b against population a, or of the difference of two models.
     before, after : ndarray of shape (k,)
         Mean predictions of a and of b.
     offset : ndarray of shape (k,)
-        What no feature adds: 0 between populations, the difference of the expected values between models.
+        Change that no feature explains: 0 between populations, the difference of the expected values between models.
     shift, shift_error : ndarray of shape (n_features,), or None
         Between populations, how far the distribution of each feature has moved, from 0 to 1: for numbers the largest
         difference of the distribution functions (Kolmogorov and Smirnov), for categories half the sum of the
@@ -78,7 +78,7 @@ class Comparison:
     n_rows: tuple[int, int]
 
     def strongest(self, output: int = 0) -> list[str]:
-        """Names by how far the change exceeds two standard errors, then by its ratio to one, largest first."""
+        """Names by how far the change exceeds two standard errors, then by its ratio to the standard error."""
         return [self.names[place] for place in self._order(output)]
 
     def _order(self, output: int) -> list[int]:
@@ -121,13 +121,13 @@ class Comparison:
         return "\n".join(lines)
 
     def plot(self, axes: Any = None, output: int = 0) -> Any:
-        """Draw changes with two standard errors and, beside them, how far the features moved.
+        """Draw changes with two standard errors and, beside them, the shifts of the features.
 
         Parameters
         ----------
         axes : matplotlib Axes, or two of them, optional
         output : int
-            Which output of several.
+            Which of several outputs.
 
         Returns
         -------
@@ -185,8 +185,8 @@ def compare(
     Parameters
     ----------
     a, b : array-like or frame, two models, or two summaries
-        With `model`, two populations: rows such as those of last month and of this one. With `X`, two models of the
-        same features, from any libraries. Without both, two summaries of one explainer (`Explainer.summary`).
+        With `model`, two populations, such as the rows of last month and of this month. With `X`, two models of the
+        same features, from any libraries. Without either, two summaries of one explainer (`Explainer.summary`).
     model : Forest, estimator, or any model that `silva.load` reads
         For populations, the model that predicts both.
     X : array-like or frame of shape (n, n_features)
@@ -198,8 +198,8 @@ def compare(
     output, groups, device, n_jobs
         As for `Explainer`.
     n_batches : int
-        Contiguous batches of rows that the bootstrap draws, at least 2. Rows that depend on their neighbours, such as
-        the days of a month, belong in one batch.
+        Number of contiguous batches of rows that the bootstrap draws, at least 2. Rows that depend on each other, such
+        as those of one day, belong in one batch.
     random_state : int
         Seed of the bootstrap.
     ignore_extra : bool
@@ -219,8 +219,8 @@ def compare(
     Notes
     -----
     Between populations, the change is the mean SHAP value of the rows of b with a as their background. Changes add up
-    to the difference of the mean predictions, exactly. The values of a row of a against b are the negative values of b
-    against it, so explaining both sides gives the sampling error of both.
+    exactly to the difference of the mean predictions. silva also explains the rows of a with b as their background,
+    because the standard error depends on the samples of both populations.
 
     Between models, SHAP values of the difference of two forests are the differences of their values, since margins are
     sums over trees.

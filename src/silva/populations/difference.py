@@ -19,7 +19,7 @@ SAME = ("n_features", "feature_names", "n_outputs", "leaf_width", "category_hash
 
 
 def difference(a: Any, b: Any) -> Forest:
-    """Make one forest whose margin is that of b minus that of a.
+    """Make one forest whose margin is the margin of b minus the margin of a.
 
     Parameters
     ----------
@@ -29,8 +29,8 @@ def difference(a: Any, b: Any) -> Forest:
     Returns
     -------
     Forest
-        The trees of both, those of a with negative weights. It is predicted, explained, saved and shown like any
-        forest. What it predicts is a difference of margins, such as log-odds.
+        The trees of both, those of a with negative weights. You can predict, explain, save and draw it like any forest.
+        Its predictions are differences of margins, such as log-odds.
 
     Raises
     ------
@@ -41,8 +41,8 @@ def difference(a: Any, b: Any) -> Forest:
 
     Notes
     -----
-    Sums over trees are additive: SHAP values, interactions and partial dependence of the difference are the differences
-    of those of both. `compare` needs no common library.
+    SHAP values, interactions and partial dependence of the difference are the differences of those of both models. For
+    models of different libraries, use `compare`.
 
     Examples
     --------
