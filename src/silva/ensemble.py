@@ -100,7 +100,7 @@ class TreeEnsemble:
         explanations need `Forest.with_means`.
     feature_names : tuple of str, or None
     outputs : tuple of str
-        Names of the outputs where they are no classes: times, parameters, treatments; empty where there are none.
+        Names of outputs other than classes: times, parameters, treatments; empty if there are none.
     categories : tuple, or None
         Per feature None or the array of category values; a row's value becomes its position there, and missing if it
         is not there.

@@ -24,7 +24,7 @@ NOT_SHOWN = re.compile(
 """What terminals obey, what turns or breaks lines, and what files of UTF-8 or XML cannot hold."""
 
 PICTURE: dict[Any, Any] = {"text.parse_math": False, "text.usetex": False, "axes.formatter.use_mathtext": False}
-"""Settings of matplotlib under which a text is no formula, for `matplotlib.rc_context`."""
+"""Settings of matplotlib under which text is not a formula, for `matplotlib.rc_context`."""
 
 
 def shown(text: str) -> str:

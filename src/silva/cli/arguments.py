@@ -50,7 +50,7 @@ Example: silva explain model.json rows.parquet -o explanations.parquet"""
 BENCH = """Measure the algorithms on the rows of DATA.
 
 Prints the median time of each algorithm for batches of 1, 100, 10,000, ... rows, on the CPU and, if there is one, on a
-GPU. * marks what algorithm='auto' uses in the tuned model (-o, or Forest.tune)."""
+GPU. An asterisk marks the algorithm that the tuned model uses (-o, or Forest.tune)."""
 
 INFO = "Print a summary of a model: source, objective, size, features, memory."
 
@@ -108,7 +108,7 @@ def _add_explain(subparsers: argparse._SubParsersAction[Parser]) -> None:
         "--background",
         type=rows_source,
         metavar="ROWS",
-        help="background rows, in the formats of DATA: their values replace unknown features (default: none, for "
+        help="background rows, in the formats of DATA, whose values replace unknown features (default: none, for "
         "path-dependent values)",
     )
     explain.add_argument(
@@ -121,8 +121,8 @@ def _add_explain(subparsers: argparse._SubParsersAction[Parser]) -> None:
         "--rule",
         choices=get_args(ExplainRule),
         default="exact",
-        help="values of outputs other than the margin: their Shapley values (exact, the default), or the margin's "
-        "values rescaled for each pair of rows, as in shap (rescale, for two classes)",
+        help="for outputs other than the margin: their Shapley values (exact, the default), or the margin's values "
+        "rescaled for each pair of rows, as in shap (rescale, for two classes)",
     )
     explain.add_argument("--dtype", choices=FLOAT_TYPES, default="float32", help="default: float32")
 

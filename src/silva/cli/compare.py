@@ -14,9 +14,10 @@ if TYPE_CHECKING:
 
     from silva.cli.parser import Parser
 
-DESCRIPTION = """Show which features changed the mean prediction of MODEL from the rows of A to the rows of B, and how
-far each feature's distribution moved, with standard errors. With --other, show in which features two models differ on
-the rows of A.
+DESCRIPTION = """Show which features changed the mean prediction of MODEL from the rows of A to the rows of B.
+
+Also shows how far each feature's distribution shifted, with standard errors. With --other, shows in which features two
+models differ on the rows of A.
 
 Examples:
   silva compare model.json january.parquet february.parquet
@@ -37,7 +38,9 @@ def add_parser(subparsers: argparse._SubParsersAction[Parser]) -> None:
     parser.add_argument("other_data", type=rows_source, metavar="B", nargs="?", help="rows to compare with those of A")
     parser.add_argument("--other", type=Path, metavar="MODEL", help="model to compare with MODEL, on the rows of A")
     parser.add_argument("-o", dest="out", type=Path, metavar="OUT", help=f".json file with all figures{REPLACED}")
-    parser.add_argument("--batches", type=positive, default=20, metavar="N", help="of the bootstrap (default: 20)")
+    parser.add_argument(
+        "--batches", type=positive, default=20, metavar="N", help="batches of the bootstrap (default: 20)"
+    )
     add_reading(parser)
     add_threads(parser)
 

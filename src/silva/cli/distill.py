@@ -23,27 +23,31 @@ if TYPE_CHECKING:
 
     from silva.cli.parser import Parser
 
-DESCRIPTION = """Grow a tree of at most --max-leaves leaves that answers as MODEL does, on the rows of DATA and on rows
-drawn between them. Prints how faithful trees of increasing size are on rows that they have not seen, and the largest
-tree.
+DESCRIPTION = """Grow a tree that imitates MODEL, on the rows of DATA and on rows drawn between them.
+
+Prints the largest tree, and the fidelity of trees of increasing size on rows that they have not seen.
 
 Example: silva distill model.json houses.csv -o tree.silva --max-leaves 8"""
 
 
 def add_parser(subparsers: argparse._SubParsersAction[Parser]) -> None:
     """Add the command to those of the command line."""
-    parser = add_command(subparsers, "distill", run, "grow a readable tree that answers as a model does", DESCRIPTION)
+    parser = add_command(subparsers, "distill", run, "grow a readable tree that imitates a model", DESCRIPTION)
     add_model(parser)
     parser.add_argument("data", type=rows_source, metavar="DATA", help=DATA)
     parser.add_argument(
         "-o", dest="out", type=forest_file, required=True, metavar="OUT", help=f".silva file to write{REPLACED}"
     )
-    parser.add_argument("--max-leaves", type=positive, default=16, metavar="N", help="default: 16")
-    parser.add_argument("--drawn", type=positive, metavar="N", help="rows to draw between those of DATA (default: all)")
+    parser.add_argument("--max-leaves", type=positive, default=16, metavar="N", help="most leaves (default: 16)")
+    parser.add_argument("--drawn", type=positive, metavar="N", help="rows to draw (default: as many as DATA has)")
     parser.add_argument(
-        "--time-limit", type=float, default=60, metavar="SECONDS", help="of all searches; inf for none (default: 60)"
+        "--time-limit",
+        type=float,
+        default=60,
+        metavar="SECONDS",
+        help="for all searches; inf for no limit (default: 60)",
     )
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="default: 0")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of all draws (default: 0)")
     add_reading(parser)
     add_threads(parser)
 

@@ -20,9 +20,10 @@ if TYPE_CHECKING:
 
 DESCRIPTION = """Grow a model tree that predicts one column of DATA from the others, print it and save it.
 
-A target of text or of true and false has classes, as one of numbers has with --classes: ModelTreeClassifier grows them.
+If the target is text or true and false, silva grows trees for its classes (ModelTreeClassifier). For numbers that are
+classes, pass --classes.
 
-Text columns become categories and empty cells missing values. Rows without a target are skipped.
+Text columns become categories, and empty cells become missing values. Rows without a target are skipped.
 
 Example: silva grow houses.csv --target price -o tree.silva --max-leaves 8"""
 
@@ -43,16 +44,18 @@ def add_parser(subparsers: argparse._SubParsersAction[Parser]) -> None:
     )
     parser.add_argument("--columns", type=names, metavar="A,B,...", help="features (default: all other columns)")
     parser.add_argument("--classes", action="store_true", help="the target's numbers are classes")
-    parser.add_argument("--max-leaves", type=int, default=64, metavar="N", help="default: 64")
-    parser.add_argument("--generations", type=int, default=10_000, metavar="N", help="default: 10000")
+    parser.add_argument("--max-leaves", type=int, default=64, metavar="N", help="most leaves of a tree (default: 64)")
+    parser.add_argument(
+        "--generations", type=int, default=10_000, metavar="N", help="most generations (default: 10000)"
+    )
     parser.add_argument(
         "--time-limit",
         type=float,
         default=50,
         metavar="SECONDS",
-        help="time limit of the search, which keeps the best tree so far; inf for no limit (default: 50)",
+        help="time limit of the search, which returns the best tree so far; inf for no limit (default: 50)",
     )
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="default: 0")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the search (default: 0)")
     parser.add_argument("--n-jobs", type=int, metavar="N", help="threads (default: all cores)")
     add_device(parser, "default: a GPU for large data")
     parser.add_argument(

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 DESCRIPTION = """Compare every row of DATA with the training rows that reach the same leaves of MODEL.
 
-Output columns: quantile_<q> with --quantiles, lower and upper with --coverage, and with --top neighbor_1, similarity_1,
-...: the place of the most similar training row, counted from 0, and the share of the trees in which both reach the same
-leaf.
+Output columns: quantile_<q> with --quantiles, lower and upper with --coverage, and neighbor_1, similarity_1, ... with
+--top. neighbor_1 is the place of the most similar training row, counted from 0; similarity_1 is the share of the trees
+in which both rows reach the same leaf.
 
 Example: silva neighbors model.json rows.csv --training train.csv --target price --quantiles 0.05,0.95 -o out.csv"""
 
@@ -42,24 +42,26 @@ def add_parser(
         "--training",
         type=rows_source,
         metavar="ROWS",
-        help="rows that MODEL was trained on, in the formats of DATA; not for a file of --save, which holds them",
+        help="rows that MODEL was trained on, in the formats of DATA; a file of --save contains them already",
     )
     parser.add_argument("--target", metavar="COLUMN", help="column of ROWS that MODEL predicts")
-    parser.add_argument("--top", type=positive, metavar="N", help="most similar training rows of each row (default: 5)")
+    parser.add_argument(
+        "--top", type=positive, metavar="N", help="training rows to list for each row, the most similar (default: 5)"
+    )
     parser.add_argument("--quantiles", type=shares, metavar="Q,R,...", help="quantiles of the target, from 0 to 1")
-    parser.add_argument("--coverage", type=float, metavar="C", help="share of targets that intervals hold, such as 0.9")
+    parser.add_argument(
+        "--coverage", type=float, metavar="C", help="share of targets that intervals contain, such as 0.9"
+    )
     parser.add_argument(
         "--calibration",
         type=rows_source,
         metavar="ROWS",
-        help="rows with their target that MODEL was not trained on, which --coverage needs",
+        help="held-out rows with their target, which --coverage requires",
     )
     parser.add_argument(
         "--save", type=forest_file, metavar="FILE", help=f".silva file for MODEL and its training rows{REPLACED}"
     )
-    parser.add_argument(
-        "--no-check", action="store_true", help="accept other rows than those that MODEL was trained on"
-    )
+    parser.add_argument("--no-check", action="store_true", help="accept rows that MODEL was not trained on")
 
 
 def run(options: argparse.Namespace) -> None:

@@ -22,7 +22,7 @@ class Parser(argparse.ArgumentParser):
     def parse_known_args(  # type: ignore[override]
         self, args: Sequence[str] | None = None, namespace: Any = None
     ) -> tuple[argparse.Namespace, list[str]]:
-        """Parse as argparse does; an argument that nothing takes is an error of the command that it was given to."""
+        """Parse as argparse does; an argument that the command does not know is an error of the command."""
         assert args is not None
         self._check_options(args)
         found, left = super().parse_known_args(args, namespace)
@@ -31,7 +31,7 @@ class Parser(argparse.ArgumentParser):
         return found, left
 
     def _check_options(self, args: Sequence[str]) -> None:
-        """Refuse options that are none; what follows a command is checked by the command's own parser."""
+        """Refuse unknown options; the command's own parser checks what follows the command."""
         known = self._option_string_actions
         for arg in args:
             is_option = arg.startswith("--")

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 DESCRIPTION = """Draw a tree of MODEL: its splits, its leaves and their equations.
 
-With DATA the splits show the target over their feature: the column --target, or what the model predicts.
+With DATA, splits show the target over their feature: the column --target, or the model's predictions.
 
 Example: silva plot tree.silva houses.csv --target price -o tree.svg"""
 
@@ -31,7 +31,9 @@ def add_parser(subparsers: argparse._SubParsersAction[Parser]) -> None:
     )
     parser.add_argument("--tree", type=int, default=0, metavar="N", help="number of the tree (default: 0)")
     parser.add_argument("--target", metavar="COLUMN", help="column of DATA that the model predicts")
-    parser.add_argument("--max-terms", type=positive, default=5, metavar="N", help="terms of a leaf (default: 5)")
+    parser.add_argument(
+        "--max-terms", type=positive, default=5, metavar="N", help="terms to show of a leaf (default: 5)"
+    )
     add_reading(parser)
 
 

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 DESCRIPTION = """Write a report of MODEL on the rows of DATA: one HTML file that needs no network.
 
-It shows what each feature contributes, single rows, partial dependence, and of small models the trees and a what-if
-computation. At most 2,000 rows are in the file; --redact leaves all of them out.
+It shows what each feature contributes, single rows and partial dependence; for small models also the trees and a
+what-if computation. The file contains at most 2,000 rows; --redact leaves them out.
 
 Example: silva report model.json rows.csv --target price -o report.html"""
 
@@ -36,9 +36,9 @@ def add_parser(subparsers: argparse._SubParsersAction[Parser]) -> None:
         metavar="OUT",
         help=f".html file to write{REPLACED}",
     )
-    parser.add_argument("--target", metavar="COLUMN", help="column of DATA that the model predicts, for its errors")
-    parser.add_argument("--before", type=rows_source, metavar="ROWS", help="earlier rows: shows what changed since")
-    parser.add_argument("--title", help="default: what the model is")
+    parser.add_argument("--target", metavar="COLUMN", help="column of DATA that the model predicts, to show errors")
+    parser.add_argument("--before", type=rows_source, metavar="ROWS", help="earlier rows, to show what changed since")
+    parser.add_argument("--title", help="title (default: the kind of model)")
     parser.add_argument("--redact", action="store_true", help="leave all single rows out of the file")
     add_reading(parser)
     add_threads(parser)

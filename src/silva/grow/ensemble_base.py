@@ -108,7 +108,7 @@ class TreeEnsembleEstimator(TreeEstimator):
 
     @property
     def feature_importances_(self) -> Doubles:
-        """Mean of the importances of the trees: float64, (n_features,); boosted ones by the squares they explain."""
+        """Mean of the importances of the trees: float64, (n_features,); boosted trees by the squares they explain."""
         check_is_fitted(self)
         shares = np.array([tree.feature_importances_ for tree in self.estimators_])
         squares = np.ones(len(shares))

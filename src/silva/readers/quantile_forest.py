@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def read(model: Any) -> TreeEnsemble:
     """Read a RandomForestQuantileRegressor or ExtraTreesQuantileRegressor as the mean of its leaves' means.
 
-    That is ``model.predict(X, quantiles="mean", aggregate_leaves_first=False)``; quantiles are no sums of trees.
+    That is ``model.predict(X, quantiles="mean", aggregate_leaves_first=False)``; quantiles are not sums over trees.
 
     Raises
     ------

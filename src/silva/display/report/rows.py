@@ -196,7 +196,7 @@ def shared(column: Array) -> Array:
 
 
 def _texts(column: Array, own: Array, at: Int64s, table: Array | None) -> dict[str, str]:
-    """Text of each code: of those that occur in chosen rows, and of the model's table as far as it is short."""
+    """Text of each code that occurs in chosen rows, and of the first codes of the model's table."""
     found: dict[int, str] = {}
     if table is not None:
         found = {code: str(value) for code, value in enumerate(table[:SHOWN_CATEGORIES].tolist())}

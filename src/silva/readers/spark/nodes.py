@@ -57,7 +57,7 @@ def read_nodes(folder: Path, is_single: bool) -> Nodes:
     Raises
     ------
     ValueError
-        If they are no Parquet files, or hold other columns.
+        If they are not Parquet files, or hold other columns.
     """
     table = _read_table(folder)
     tree = np.zeros(len(table), np.int64) if is_single else _numbers(table, "treeID", "i")

@@ -120,7 +120,7 @@ def _thresholds(nodes: Nodes, is_test: Bools) -> Doubles:
 def _sets(nodes: Nodes, is_split: Bools, n_features: int) -> tuple[Bools, Bools, tuple[Array | None, ...] | None]:
     """Find splits of categories, the side of other values at each, and the categories of all features.
 
-    Spark keeps the shorter of the two sides, of which other values and NaN are no members.
+    Spark keeps the shorter of the two sides, of which other values and NaN are not members.
     """
     sets = is_split & (nodes.n_categories >= 0)
     if not sets.any():
