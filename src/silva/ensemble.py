@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from silva.typing import Array, Bools, Choice, Doubles, Int32s, Int64s
 
 ABSENT_IS_MISSING = ("xgboost", "treelite")
-"""Libraries that take an entry that is not stored for missing; for others it is 0."""
+"""Libraries for which an entry that is not stored is missing; for others it is 0."""
 
 NUMBER, MISSING, LOGARITHM = -1, -2, -3
 """In the place of a linear term's category: the feature's number, 1 where it is missing, the number's logarithm."""

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 MODEL_SUFFIXES = (".json", ".ubj", ".cbm", ".txt", ".onnx", ".zip")
-"""Of other libraries' model files, by which `silva.load` tells how to read them."""
+"""Suffixes of other libraries' model files, by which `silva.load` chooses a reader."""
 
 
 UNFINISHED = ".silva-*.part"

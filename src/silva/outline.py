@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from silva.ensemble import TreeEnsemble
 
 MOST_LEAVES = 40
-"""Of a tree that is shown; of larger ones the notebook has the facts alone."""
+"""Trees with more leaves are not shown; the notebook then has only the facts."""
 
 OPEN_LEVELS = 3
 """Levels of the outline that are open at first."""

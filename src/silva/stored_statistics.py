@@ -99,7 +99,9 @@ def _check(model: TargetStatistics) -> None:
         if not all(_is_index(column, n_columns) for column in (*hashed, *of_numbers)):
             raise ValueError(f"a table of target statistics combines columns beyond the {n_columns} of the model")
         if any(model.hashes[c] is None for c in hashed) or any(model.hashes[c] is not None for c in of_numbers):
-            raise ValueError("a table of target statistics takes a number for a category, or a category for a number")
+            raise ValueError(
+                "a table of target statistics has a number in place of a category, or a category in place of a number"
+            )
         if not all(isinstance(value, int) for _, value in one.equals) or not isinstance(table.denominator, int):
             raise ValueError("a table of target statistics holds something other than whole numbers")
         keys, counts = table.keys, table.counts

@@ -80,7 +80,7 @@ PREDICTIONS: tuple[str, ...] = get_args(Prediction)
 DEVICES = ("cpu", "cuda")
 
 Array: TypeAlias = NDArray[Any]
-"""Of any dtype."""
+"""An array of any dtype."""
 
 Floats: TypeAlias = NDArray[np.floating[Any]]
 """float32 or float64."""

@@ -58,7 +58,7 @@ def test_similar_rows_need_no_target(asked, tmp_path):
         (["--coverage", "0.9", "--target", "price"], "pass held-out rows to conformalize"),
         (["--calibration", "{folder}/some.csv"], "--calibration needs --target"),
         (["--target", "cost"], "has no columns 'cost'"),
-        (["--save", "{folder}/train.silva", "--scheduler", "tcp://nowhere:1"], "no --scheduler"),
+        (["--save", "{folder}/train.silva", "--scheduler", "tcp://nowhere:1"], "does not support --scheduler"),
     ],
 )
 def test_refusals(asked, folder, more, message, tmp_path, capsys):

@@ -42,7 +42,7 @@ def test_they_are_those_of_the_values(files):
     ("more", "message"),
     [
         (["--top", "7"], "--top is 7, the model has 6 features"),
-        (["--top", "2", "--interactions"], "neither --interactions"),
+        (["--top", "2", "--interactions"], "cannot be combined with --interactions"),
     ],
 )
 def test_refusals(files, more, message, capsys):

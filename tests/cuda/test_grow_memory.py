@@ -143,7 +143,7 @@ def test_rows_of_a_gpu_with_too_many_columns_stay_on_the_cores_and_say_so(monkey
     X, y = piecewise(200, 2)
     rows = prepare(X, y, np.ones(len(y)), np.ones(2, bool))
     monkeypatch.setattr(silva.grow.cuda.parts, "MOST_COLUMNS", 3)
-    with pytest.warns(RuntimeWarning, match="growing on the CPU: leaf models have 4 columns, a GPU takes at most 3"):
+    with pytest.warns(RuntimeWarning, match="growing on the CPU: leaf models have 4 columns, a GPU supports at most 3"):
         assert silva.grow.search.engine.place_rows("auto", "gram", 0, rows) is None
 
 

@@ -250,7 +250,7 @@ def statistic(about, **changes):
 DAMAGED = {
     "names": (lambda about: about | {"names": ["a"]}, "have 1 names for 6 columns"),
     "a column": (lambda about: table(about, categories=[7]), "columns beyond the 6 of the model"),
-    "a number": (lambda about: table(about, categories=[0]), "takes a number for a category"),
+    "a number": (lambda about: table(about, categories=[0]), "has a number in place of a category"),
     "a fraction": (lambda about: table(about, denominator=0.5), "other than whole numbers"),
     "a table": (lambda about: statistic(about, table=99), "looks up table 99"),
     "a kind": (lambda about: statistic(about, kind="Mean"), "of the kind 'Mean'"),

@@ -35,10 +35,10 @@ DEEPEST = 60
 """Levels of a tree that become nested expressions; parsers stop somewhere above."""
 
 MOST_LETTERS = 8192
-"""Of a formula in a spreadsheet."""
+"""Most characters of a formula in a spreadsheet."""
 
 SQL_LEVELS = {"duckdb": 1000, "sqlite": 1000}
-"""Levels of an expression that a database takes unless told otherwise; each tree of a sum is one."""
+"""Most levels of an expression by a database's default settings; each tree of a sum is one."""
 
 OTHER_LEVELS = 16
 """Levels of tests, weights, clips and links, at most."""

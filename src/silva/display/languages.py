@@ -17,7 +17,7 @@ EXPONENTS = (-745.0, 709.0)
 """Powers of e that are neither 0 nor infinite in float64."""
 
 POSTGRESQL_BYTES = 63
-"""Of a name; PostgreSQL drops the others."""
+"""Bytes of a name; PostgreSQL drops the others."""
 
 
 @dataclass(frozen=True)
@@ -215,7 +215,7 @@ class PostgreSql(Sql):
 
 
 class Sqlite(Sql):
-    """SQLite, which has no NaN, and takes names in double quotes for texts where there is no such column."""
+    """SQLite, which has no NaN, and reads names in double quotes as text if there is no such column."""
 
     row_numbers = frozenset({"rowid", "oid", "_rowid_"})
     quote = "`"
@@ -337,4 +337,4 @@ C_WORDS = frozenset(C_TEXT.split())
 """Names that no function can have: the language's, and what <math.h> and compilers declare, without their suffixes."""
 
 C_SUFFIX = re.compile(r"(f|l|f(32|64|128)x?)(_r)?$")
-"""Of the functions for other types."""
+"""Suffixes of the functions for other types."""

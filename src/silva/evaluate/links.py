@@ -28,7 +28,7 @@ TINY = 1e-7
 """Magnitude up to which ONNX's SOFTMAX_ZERO takes a margin for 0."""
 
 WINITZKI, WINITZKI_PI = 0.147, 3.14159
-"""Of Winitzki's approximation of the inverse error function, to as many digits as onnxruntime has."""
+"""Constants of Winitzki's approximation of the inverse error function, with onnxruntime's digits."""
 
 
 def expit(x: Array) -> Array:

@@ -22,7 +22,7 @@ SIZES = (1, 100, 10_000, 1_000_000)
 """Rows of the batches that are measured, up to the number of rows given."""
 
 HOPELESS = 3.0
-"""A candidate whose first call takes so many times the best one's median is not called again."""
+"""A candidate is not called again if its first call takes this many times as long as the best one's median."""
 
 LEAST_CALLS, MOST_CALLS = 3, 1000
 

@@ -58,7 +58,7 @@ class Explanation:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of the values."""
+        """Shape of the values."""
         return tuple(self.values.shape)
 
     def __len__(self) -> int:

@@ -50,7 +50,7 @@ ENSEMBLE_RANGES: dict[str, tuple[Any, float, float]] = {
     "learning_rate": (Real, SMALLEST, 1),
 }
 AUTOMATIC = ("n_iter_no_change", "smoothing")
-"""Of these, the numbers that may be "auto" instead."""
+"""Those of these numbers that may also be "auto"."""
 
 ROUNDS: dict[str, tuple[Any, float, float]] = {"rounds": (Integral, 1, np.inf)}
 

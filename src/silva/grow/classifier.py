@@ -348,7 +348,7 @@ def classes_of(estimator: Any, y: Any) -> tuple[Array, Doubles]:
 
 
 def refuse_several(classes: Array, columns: TrainingColumns) -> None:
-    """Raise ValueError if probabilities of more than two classes are to be monotone: they add up to one."""
+    """Raise ValueError for monotone probabilities of more than two classes, which add up to one."""
     if columns.term_signs is not None and len(classes) > 2:
         name = "monotonic_cst" if columns.is_constrained else "coefficient_signs"
         raise ValueError(f"{name} needs two classes, y has {len(classes)}; fit one class against the others")

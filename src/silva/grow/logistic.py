@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from silva.typing import Doubles, Int32s, Int64s
 
 STEPS = 50
-"""Of Newton's method; as a rule it takes five to ten."""
+"""Most steps of Newton's method, which usually needs five to ten."""
 
 CLOSE = 1e-10
 """Relative gain of the likelihood at which it ends."""

@@ -16,7 +16,7 @@ LINKS: dict[str, Link] = {"poisson": "exp", "gamma": "exp", "quantile": "identit
 """From margins to predictions, by the losses that trees reduce by working responses."""
 
 LEAST_MEAN = 1e-300
-"""Of counts, whose logarithm is finite."""
+"""Smallest mean of counts, so that its logarithm is finite."""
 
 SHARP, ROUGH = 0.01, 0.2
 """Part of the mean absolute residual within which the absolute value of a residual counts as a parabola, and in
@@ -27,10 +27,10 @@ FURTHEST = 4.0
 Hastie and Tibshirani 2000, https://doi.org/10.1214/aos/1016218223, section 4.2)."""
 
 LEAST_VARIANCE = 1e-6
-"""Of the class of a row."""
+"""Smallest variance of the class of a row."""
 
 LEAST_SHARE = 1e-6
-"""Of a class, at which a sequence begins."""
+"""Smallest share of a class at which a sequence begins."""
 
 
 class SequenceLoss(Protocol):

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from silva.typing import Array, Doubles, Int32s
 
 SMALLEST_SCALE = 0.1
-"""Of the mean scale, added to all: where neighbours are fitted without error, their targets still vary."""
+"""Share of the mean scale that is added to all scales: if neighbours are fitted without error, targets still vary."""
 
 NUMBERS_TOGETHER = 2**23
 """Predictions of models without a row that are held together."""

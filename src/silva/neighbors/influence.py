@@ -83,7 +83,7 @@ def influence_of(index: LeafIndex, y: Doubles) -> AverageInfluence | BoostedInfl
 
 
 class AverageInfluence:
-    """Of forests whose leaves are means of the targets: what is changed by leaving each row out of its leaves."""
+    """Influence in forests whose leaves are means of the targets: the change if a row is left out of its leaves."""
 
     def __init__(self, index: LeafIndex, y: Doubles) -> None:
         self._index, forest = index, index.forest
@@ -123,7 +123,7 @@ class _Round:
 
 
 class BoostedInfluence:
-    """Of boosted forests: first-order changes of all leaves when a row is left out."""
+    """Influence in boosted forests: first-order changes of all leaves if a row is left out."""
 
     def __init__(self, index: LeafIndex, y: Doubles) -> None:
         self._forest = forest = index.forest

@@ -47,7 +47,7 @@ PAIR_SECONDS, COALITION_SECONDS = 1e-5, 5e-8
 
 
 class CostWarning(UserWarning):
-    """A call is going to take long."""
+    """A call will take long."""
 
 
 def could_be_long(n_pairs: int, n_players: int, n_outputs: int) -> bool:
@@ -57,7 +57,7 @@ def could_be_long(n_pairs: int, n_players: int, n_outputs: int) -> bool:
 
 
 def seconds_of(probe: Callable[[], object], n_threads: int) -> float:
-    """Time of processors, since other work of the machine does not count; threads beyond the cores are no help."""
+    """Processor time, since other work of the machine does not count; threads beyond the cores do not help."""
     start = time.process_time()
     probe()
     return (time.process_time() - start) / min(n_threads, int(_core.max_threads()))

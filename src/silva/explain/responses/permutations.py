@@ -69,7 +69,7 @@ class Pairs:
 
     @property
     def share(self) -> Doubles:
-        """Of the background rows, (p,)."""
+        """Shares of the background rows, (p,)."""
         return self.against.share[self.others]
 
     @property
@@ -115,7 +115,7 @@ class Estimate:
 
     @property
     def variance(self) -> Doubles:
-        """Of the means, (d, r)."""
+        """Variances of the means, (d, r)."""
         mean = self.total / self.n
         return np.maximum(self.squares / self.n - mean * mean, 0) / max(1, self.n - 1)
 

@@ -81,7 +81,7 @@ class Parts(NamedTuple):
     nodes : (R,)
     slope : float
     is_loss : bool
-        Of the log-loss, which has the margin's values times the slope less where the label is 1.
+        Whether the output is the log-loss; if the label is 1, the margin's values times the slope are subtracted.
     plain : Background
         Whose values say a row's margin.
     weighted : list of Background

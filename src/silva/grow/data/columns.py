@@ -172,7 +172,7 @@ class TrainingColumns:
 
 
 def has_categories(X: object, categorical_features: Sequence[int | str] | None) -> bool:
-    """Whether any column is to be read as categories."""
+    """Whether any column holds categories."""
     frame = to_frame(X)
     if frame is not None:
         refuse_repeated(frame.names)

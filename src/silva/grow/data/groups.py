@@ -21,13 +21,13 @@ CANDIDATES = 2
 """Groups whose trees are searched for; a regression ranks them."""
 
 BINS = 8
-"""Of a feature in this regression."""
+"""Bins of a feature in this regression."""
 
 MOST_CROSSED = 6
-"""Features of a group whose products are in it."""
+"""Most features of a group whose products are in it."""
 
 MOST_ROWS = 20_000
-"""Of the regression, an even sample."""
+"""Most rows of the regression; of more rows, it uses an even sample."""
 
 Groups = tuple[tuple[int, ...], ...]
 

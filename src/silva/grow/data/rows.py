@@ -30,7 +30,7 @@ NEAR_ZERO = 2
 """Spreads from its centre within which 0 serves as well: raw squares are then at most five times the centred ones."""
 
 SMALLEST_UNIT = 1e-290
-"""Of a rounded scale: parts of it are normal numbers."""
+"""Smallest unit of a rounded scale, so that parts of it are normal numbers."""
 
 FEW_VALUES = 200_000
 """Fewer are ranked sooner than threads start."""

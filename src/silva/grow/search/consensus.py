@@ -44,7 +44,7 @@ PENALTY = 0.5
 small smooths away what the first tree has found."""
 
 GENERATIONS = 20
-"""Of the second search; twice as many found the same trees on the tuning sets."""
+"""Generations of the second search; twice as many found the same trees on the tuning sets."""
 
 LIMIT = 0.2
 """Part of the time limit of the first search that the second may take."""

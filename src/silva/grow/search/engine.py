@@ -170,7 +170,9 @@ def place_rows(
 
     if kind == "auto" and rows.width > MOST_COLUMNS:
         if home is not None:
-            message = f"growing on the CPU: leaf models have {rows.width} columns, a GPU takes at most {MOST_COLUMNS}"
+            message = (
+                f"growing on the CPU: leaf models have {rows.width} columns, a GPU supports at most {MOST_COLUMNS}"
+            )
             warnings.warn(message, RuntimeWarning, stacklevel=3)
         return None
     try:

@@ -22,7 +22,7 @@ ROUNDS = 3
 """Searches, each for the working responses of the tree before."""
 
 STEPS = 50
-"""Of reweighting the equations of the last tree."""
+"""Most steps of reweighting the equations of the last tree."""
 
 CLOSE = 1e-9
 """Relative gain of the loss at which it ends."""

@@ -29,7 +29,7 @@ ROUNDS = 3
 """Searches, each with the weights that the residuals of the one before give."""
 
 STEPS = 10
-"""Of reweighting a regression."""
+"""Most steps of reweighting a regression."""
 
 
 def grow_robustly(

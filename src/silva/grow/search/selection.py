@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 FOLDS = 5
 
 BRIEF = {"population_size": 16, "generations": 6}
-"""Of a search on a part of the rows: the local search does most of the work."""
+"""Settings of a search on a part of the rows, where the local search does most of the work."""
 
 MOST_ROWS = 20_000
 """More rows tell a choice from chance, and to grow more trees on them takes long."""
@@ -107,7 +107,7 @@ def trees_on_parts(
 
 
 def price(tree: dict[str, Any], n_rows: float) -> float:
-    """Of the tree's parameters under BIC, ln n each, a row: two a split, and the coefficients of the leaves."""
+    """Price of the tree's parameters under BIC, per row: ln n for each coefficient, twice that for each split."""
     is_leaf = tree["feature"] < 0
     terms = tree["model"].reshape(len(is_leaf), -1)[is_leaf]
     n_parameters = 2 * int((~is_leaf).sum()) + int(is_leaf.sum()) + int(terms.sum())

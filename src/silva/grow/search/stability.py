@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from silva.typing import Array, Bools, Doubles, Int32s, Int64s
 
 BRIEF = {"population_size": 16, "generations": 20}
-"""Of the search on a sample: the local search does most of the work."""
+"""Settings of the search on a sample, where the local search does most of the work."""
 
 AGREES = 0.1
 """Part of the smaller side's rows that another split of the same feature may send elsewhere and be the same one."""

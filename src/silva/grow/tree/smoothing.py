@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 STRENGTHS = (0.0, 5.0, 15.0)
-"""Of which the residuals of rows that are left out choose one."""
+"""Candidates; the residuals of left-out rows choose one."""
 
 LOSS = 0.01
 """Part of their sum of squares that smoothing may cost: splits were chosen on the same rows, which flatters leaves."""

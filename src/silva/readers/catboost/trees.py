@@ -21,7 +21,7 @@ DEEPEST = 30
 MOST_TESTED = 2**10
 """Categories that a feature's one-hot splits may test; CatBoost itself stops at 255."""
 LARGEST, BEYOND = float(np.finfo(np.float32).max), 2.0**128 - 2.0**103
-"""Of float32, and the smallest number that rounds to infinity."""
+"""The largest float32, and the smallest number that rounds to infinity."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from silva.typing import Array, Bools, Doubles, Int64s
 
 MOST_CATEGORIES = 2**16
-"""Of a feature: each has a bin of its own in Spark, of which `maxBins` are 32 unless raised."""
+"""Most categories of a feature; Spark needs a bin for each, and `maxBins` is 32 by default."""
 
 OF_REGRESSION = 3
 """Statistics of a regression's node: weight, sum and sum of squares of the targets."""
