@@ -172,6 +172,17 @@ def test_one_class_and_classes_that_hardly_occur():
     assert weightless.predict_proba(X)[:, 2].max() < 0.02
 
 
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("n_rows", [2, 4, 9])
+def test_more_columns_than_rows(n_rows, n_classes):
+    X = np.random.default_rng(0).normal(size=(n_rows, 12))
+    model = silva.ModelTreeClassifier(**FAST).fit(X, np.arange(n_rows) % n_classes)
+    p = model.predict_proba(X * 100)
+    assert model.n_leaves_ == model.forest_.n_trees
+    assert p.min() > 0
+    np.testing.assert_allclose(p.sum(axis=1), 1)
+
+
 def test_a_row_of_weight_two_is_two_rows():
     X, y, _ = known(400)
     weight = np.random.default_rng(0).integers(0, 3, 400)

@@ -48,6 +48,16 @@ def test_each_tree_is_that_of_its_rows(fitted, data):
     assert np.isfinite(X).all()
 
 
+@pytest.mark.parametrize("method", ["mean", "boosting", "sum"])
+@pytest.mark.parametrize("n_rows", [2, 4, 9])
+def test_more_columns_than_rows(method, n_rows):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(n_rows, 12)), rng.normal(size=n_rows)
+    predicted = grown(X, y, n_estimators=2, method=method, max_trees=5).predict(X * 100)
+    assert np.isfinite(predicted).all()
+    assert np.ptp(predicted) <= 2.5 * np.ptp(y)  # each of two trees is confined to the range of what it is fitted to
+
+
 def test_the_same_trees_for_any_number_of_threads(fitted, data):
     np.testing.assert_array_equal(grown(*data, n_jobs=2).forest_.ensemble.threshold, fitted.forest_.ensemble.threshold)
 
