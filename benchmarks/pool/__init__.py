@@ -7,7 +7,8 @@ A hash of the name decides the half of a set, once and for all: settings are cho
     python -m benchmarks.pool table FOLDER tree five LightGBM
     python -m benchmarks.pool record FOLDER tree five LightGBM --machine "16 processors"
 
-`fit` runs methods on all splits that FOLDER lacks, and begins no fit after `--seconds`. A method is one of
+`fit` runs methods on all splits that FOLDER lacks, and begins no fit after `--seconds`: repeat it until no fits are
+left. A method is one of
 `benchmarks.pool.methods.METHODS`, or has a name of its own and JSON: parameters of silva's trees, or constants
 (`"silva.grow.data.derived.MOST_LEVELS"`); `"of"` is the method that they belong to, by default `tree`. Results are
 all files FOLDER/*.json; `--store` is the one that is written, and `--shard 1/3` a third of the fits, so that several

@@ -26,6 +26,7 @@ RIGHT = (0.88, 0.92)
 """Shares of rows that intervals of 90 % are to hold."""
 
 COLUMNS = {
+    "splits": "{splits:.1f}",
     "mean": "{mean:.3f}",
     "median": "{median:.3f}",
     "worst": "{worst:.2f}",
@@ -88,7 +89,8 @@ def _of_method(
             ones = [by_key[name, s, method] for s in splits]
             means = {measure: float(np.mean([one.get(measure, np.nan) for one in ones])) for measure in MEANS}
             base = np.mean([by_key[name, s, first]["error"] for s in splits])
-            table[name] = {**means, "rows": ones[0]["rows"], "ratio": means["error"] / float(base)}
+            ratio = means["error"] / float(base)
+            table[name] = {**means, "splits": len(splits), "rows": ones[0]["rows"], "ratio": ratio}
     return table
 
 
@@ -116,6 +118,7 @@ def _summary(of_sets: list[dict[str, float]]) -> dict[str, Any]:
         medians["held"] *= 100
     return {
         "n_sets": len(ratios),
+        "splits": float(columns["splits"].mean()),
         "mean": float(np.exp(np.log(ratios).mean())),
         "median": float(np.median(ratios)),
         "worst": float(ratios.max()),
