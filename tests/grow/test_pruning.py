@@ -60,6 +60,20 @@ def test_terms_of_noise_go():
     np.testing.assert_array_equal(leaf.features, [4])
 
 
+@pytest.mark.parametrize(("apart", "n_terms"), [(0.3, 2), (0.04, 1), (0.002, 1)])
+def test_of_nearly_collinear_columns_one_stays(apart, n_terms):
+    """The second column adds as much to the fit each time: its Wald statistic is 16, and the price 6."""
+    rng = np.random.default_rng(4)
+    noise = rng.standard_normal((400, 3))
+    first, other, noise = np.linalg.qr(noise - noise.mean(axis=0))[0].T * 20  # orthogonal, of variance 1
+    X = np.column_stack([first, first + apart * other])
+    y = 5 * first - 0.2 * other + noise
+    assert 1 / (1 - np.corrcoef(X.T)[0, 1] ** 2) == pytest.approx(1 + 1 / apart**2)
+    assert len(leaf_of(X, y, PRICES).features) == n_terms
+    clear = leaf_of(X, y + 2 * other, PRICES)  # a difference that is certain stays
+    np.testing.assert_array_equal(clear.features, [0, 1])
+
+
 def test_a_term_that_one_row_decides_goes():
     """Squares alone would keep it: it explains the outlier."""
     rng = np.random.default_rng(2)

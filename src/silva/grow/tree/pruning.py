@@ -5,7 +5,8 @@ leverages h and left-out residuals r = e / (1 - h), the noise that its parameter
 (the sandwich: Takeuchi 1976, White 1980; with left-out residuals MacKinnon and White 1985,
 https://doi.org/10.1016/0304-4076(85)90158-7): the variance times their number where it is the same for all rows. So a
 leaf costs its sum of squares and ln n times the sum of h r², a split ln n times the mean square of its rows for every
-parameter that it counts for. A term stays where its Wald statistic by the sandwich is above ln n.
+parameter that it counts for. A term stays where its Wald statistic by the sandwich is above ln n, or a multiple of this
+where the other terms nearly hold its column: of nearly collinear columns one stays.
 """
 
 from __future__ import annotations
@@ -28,6 +29,12 @@ if TYPE_CHECKING:
 DECIDED = 1 - 1e-6
 """Leverage from which on nothing else tells what a row's prediction would be without it."""
 
+
+INFLATED = 30.0
+"""Variance inflation, 1 / (1 - R²) of a column by the others of its leaf, from which on a term costs more."""
+
+COLLINEAR = 2.0
+"""What each further e-fold of it adds to a term's price, in prices of a term."""
 
 MOST_ROWS = 1 << 20
 """Nodes of more rows stay: of so many a search is sure, and to ask costs as long as some generations."""
@@ -153,10 +160,10 @@ def _leaf(design: Design, sources: Int64s, prices: Prices, limits: tuple[float, 
     """Backward elimination of the terms whose absence lowers the cost, and of the least ones beyond the limit."""
     low, high = ((limit - design.centre) / design.scale for limit in limits)
     while True:
-        kept, inverse, solution = _solved(design)
+        kept, inverse, solution, squares = _solved(design)
         bread = inverse @ inverse.T
         sse, level, meat = _noise(design, kept, inverse, solution, prices.copies, (low, high))
-        stays = _worth(bread, solution, meat, prices.parameter)
+        stays = _worth(bread, solution, meat, squares, prices.parameter)
         if stays.all():
             stays = _within(sources[design.features[kept]], bread, solution, prices.max_terms)
         if stays.all():
@@ -187,13 +194,18 @@ def _noise(
     return sse, level, meat
 
 
-def _worth(bread: Doubles, solution: Doubles, meat: Doubles, price: float) -> Bools:
-    """Which terms stay; without the k-th the cost changes by what its Wald statistic lacks of the price."""
+def _worth(bread: Doubles, solution: Doubles, meat: Doubles, squares: Doubles, price: float) -> Bools:
+    """Which terms stay; without the k-th the cost changes by what its Wald statistic lacks of the price.
+
+    `squares` are the columns' sums of squares.
+    """
     stays = np.ones(len(solution), bool)
     while stays.any():
         variance = np.sum((bread @ meat) * bread, axis=1)
         gain = np.full(len(stays), -np.inf)
-        gain[stays] = (price * variance[stays] - solution[stays] ** 2) / np.diag(bread)[stays]
+        inflation = np.maximum(np.diag(bread) * squares / INFLATED, 1.0)[stays]
+        prices = price * (1 + COLLINEAR * np.log(inflation))
+        gain[stays] = (prices * variance[stays] - solution[stays] ** 2) / np.diag(bread)[stays]
         worst = int(np.argmax(gain))
         if gain[worst] <= 0:
             break
@@ -206,20 +218,20 @@ def _worth(bread: Doubles, solution: Doubles, meat: Doubles, price: float) -> Bo
 def strongest(design: Design, sources: Int64s, max_terms: int) -> NDArray[np.intp]:
     """Columns of as many terms: backward elimination from a regression of all, by their squares alone."""
     while True:
-        kept, inverse, solution = _solved(design)
+        kept, inverse, solution, _ = _solved(design)
         stays = _within(sources[design.features[kept]], inverse @ inverse.T, solution, max_terms)
         if stays.all():
             return design.features[kept]
         design = design.with_columns(kept[stays])
 
 
-def _solved(design: Design) -> tuple[NDArray[np.intp], Doubles, Doubles]:
-    """Independent columns of a regression, the inverse of their triangle, and their coefficients."""
+def _solved(design: Design) -> tuple[NDArray[np.intp], Doubles, Doubles, Doubles]:
+    """Independent columns of a regression, the inverse of their triangle, their coefficients and sums of squares."""
     triangle = design.triangle()
     kept = independent(triangle[:, :-1], len(design.y))
     q, r = np.linalg.qr(triangle[:, kept])
     inverse = np.linalg.inv(r)
-    return kept, inverse, inverse @ (q.T @ triangle[:, -1])
+    return kept, inverse, inverse @ (q.T @ triangle[:, -1]), np.sum(r**2, axis=0)
 
 
 def _within(sources: Int64s, bread: Doubles, solution: Doubles, max_terms: int | None) -> Bools:
