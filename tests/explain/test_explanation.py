@@ -92,3 +92,17 @@ def test_waterfall_plot(forest, X, pyplot):
     shap.plots.waterfall(Explainer(forest)(X)[0], show=False)
     labels = " ".join(label.get_text() for label in pyplot.gcf().axes[0].get_yticklabels())
     assert all(name in labels for name in forest.feature_names)
+
+
+def test_violins_of_columns_with_categories(X, pyplot):
+    """As the guide says: of the values alone, since shap's function adds up what it colours by."""
+    lightgbm = pytest.importorskip("lightgbm")
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(X, columns=["age", "rooms", "income", "area"])
+    frame["rooms"] = pandas.Categorical(np.where(X[:, 1] > 0, "many", "few"))
+    model = lightgbm.LGBMRegressor(n_estimators=3, min_child_samples=5, verbose=-1).fit(frame, X[:, 0])
+    explanation = Explainer(model)(frame)
+    assert set(explanation.data[:, 1]) == {"many", "few"}
+    shap.plots.violin(explanation.values, feature_names=explanation.feature_names, show=False)
+    labels = [label.get_text() for label in pyplot.gca().get_yticklabels()]
+    assert set(frame.columns) <= set(labels)

@@ -133,6 +133,7 @@ REFUSED = {
     "an older layout": (setting(mojo_version="1.20"), "version 1.20 is not supported"),
     "an offset": (setting(offset_column="o"), "offset_column = o is not supported; train the model without it"),
     "balanced classes": (setting(balance_classes="true"), "balance_classes = true"),
+    "trees of both classes": (setting(binomial_double_trees="true"), "binomial_double_trees = true"),
     "one column a category": (setting(_genmodel_encoding="OneHotExplicit"), "_genmodel_encoding = OneHotExplicit"),
     "calibration": (setting(calib_method="platt"), "calib_method = platt"),
     "flags of anomalies": (setting(output_anomaly_flag="true"), "output_anomaly_flag = true"),

@@ -74,6 +74,9 @@ def test_bad_input():
     several = lineartree.LinearTreeRegressor(line, max_depth=2).fit(X, np.column_stack([y, -y]))
     with pytest.raises(NotImplementedError, match="LinearTreeRegressor of 2 targets is not supported; fit one each"):
         silva.load(several)
+    forest = lineartree.LinearForestRegressor(line, n_estimators=2, max_features=None).fit(X, np.column_stack([y, -y]))
+    with pytest.raises(NotImplementedError, match="LinearForestRegressor of 2 targets is not supported; fit one each"):
+        silva.load(forest)
     linked = lineartree.LinearTreeRegressor(linear_model.PoissonRegressor(), max_depth=2).fit(X, np.exp(y / 9))
     with pytest.raises(NotImplementedError, match="leaves of PoissonRegressor are not supported; silva reads linear"):
         silva.load(linked)

@@ -85,6 +85,8 @@ def test_bad_input():
     with pytest.raises(NotFittedError):
         silva.load(quantile_forest.RandomForestQuantileRegressor())
     model = random_forest(0).fit(X, signal(X))
+    with pytest.raises(TypeError, match="got QuantileForest of quantile-forest, expected a quantile regressor"):
+        silva.load(model.forest_)
     kept = np.asarray(model.forest_.y_train_leaves)
     model.forest_ = SimpleNamespace(y_train_leaves=kept[0], y_train=model.forest_.y_train)
     with pytest.raises(NotImplementedError, match=r"this layout of quantile-forest .* is not read; upgrade silva"):

@@ -179,6 +179,10 @@ REFUSED = {
         {"class": "org.apache.spark.ml.regression.LinearRegressionModel"},
         "'regression.LinearRegressionModel' is not supported; silva reads DecisionTree",
     ),
+    "an estimator that is not fitted": (
+        {"class": "org.apache.spark.ml.regression.GBTRegressor"},
+        "'regression.GBTRegressor' is not supported; silva reads DecisionTree",
+    ),
     "thresholds": ({"paramMap": {"thresholds": [1, 2]}}, "with thresholds is not supported; save it without them"),
 }
 

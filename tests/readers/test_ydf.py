@@ -133,6 +133,15 @@ def test_bad_input():
     isolation = ydf.IsolationForestLearner(features=NAMES, num_trees=2).train(frame)
     with pytest.raises(TypeError, match="got IsolationForestModel of YDF"):
         silva.load(isolation)
+    sets = {"a": [["x", "y"] if value > 0 else ["x", "z"] for value in X[:, 0]], "y": X[:, 0]}
+    of_sets = ydf.GradientBoostedTreesLearner(features=[("a", ydf.Semantic.CATEGORICAL_SET)], **options).train(sets)
+    with pytest.raises(NotImplementedError, match=r"a CategoricalSetContainsCondition on 'a' is not supported"):
+        silva.load(of_sets)
+    trial = frame.assign(treatment=np.where(X[:, 0] > 0, "drug", "none"))
+    options = {"label": "y", "features": ["a", "b"], "num_trees": 2, "uplift_treatment": "treatment"}
+    uplift = ydf.RandomForestLearner(task=ydf.Task.NUMERICAL_UPLIFT, **options).train(trial)
+    with pytest.raises(NotImplementedError, match="uplift models of YDF are not supported; silva reads those of cau"):
+        silva.load(uplift)
 
 
 def test_unknown_categories_that_are_not_as_missing_ones():
