@@ -29,8 +29,12 @@ def forest_facts(forest: TreeEnsemble) -> dict[str, str]:
         "features": f"{forest.n_features:,}{names}",
         "outputs": _outputs(forest),
         "row type": forest.threshold.dtype.name,
-        "memory": f"{_n_bytes(forest) / 2**20:,.1f} MiB",
+        "memory": _bytes_text(_n_bytes(forest)),
     }
+
+
+def _bytes_text(n_bytes: int) -> str:
+    return f"{n_bytes / 2**20:,.1f} MiB" if n_bytes >= 2**20 else f"{n_bytes / 2**10:.1f} KiB"
 
 
 def _objective(forest: TreeEnsemble) -> dict[str, str]:
@@ -73,7 +77,8 @@ def output_names(forest: TreeEnsemble, n_outputs: int) -> list[str]:
 def as_html(title: str, facts: Mapping[str, str]) -> str:
     """Write facts as a small table for notebooks; all text is escaped."""
     rows = "".join(
-        f"<tr><th style='text-align:left'>{markup(name)}</th><td style='text-align:left'>{markup(fact)}</td></tr>"
+        f"<tr><th style='text-align:left;padding-right:1em'>{markup(name)}</th>"
+        f"<td style='text-align:left'>{markup(fact)}</td></tr>"
         for name, fact in facts.items()
     )
     return f"<div><strong>{markup(title)}</strong><table>{rows}</table></div>"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from silva.escapes import markup
 from silva.rules import class_of, class_shares, cover_texts, leaf_of_node, node_tests, value_text
-from silva.wording import Wording, percent_text
+from silva.wording import Wording, leaves_text, percent_text
 
 if TYPE_CHECKING:
     from silva.ensemble import TreeEnsemble
@@ -62,7 +62,7 @@ def estimator_html(estimator: Any) -> str:
     """Write a fitted tree: what it is, and its outline, for several trees that of the first."""
     forest, summary = estimator.forest_.ensemble, getattr(estimator, "leaf_summary_", None)
     many = f"{forest.n_trees} trees, " if forest.n_trees > 1 else ""
-    said = f"{many}{forest.n_leaves} leaves{'' if summary is None else _training_error(summary)}"
+    said = f"{many}{leaves_text(forest.n_leaves)}{'' if summary is None else _training_error(summary)}"
     first = "" if forest.n_trees == 1 else "<div><i>The first of the trees:</i></div>"
     head = f"<strong>{markup(type(estimator).__name__)}</strong> ({said})"
     return f"<div>{head}{first}{tree_html(forest, 0, summary)}</div>"

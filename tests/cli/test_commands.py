@@ -28,7 +28,7 @@ class TestInfo:
         assert facts["depth"] == "4"
         assert facts["features"] == "4 (a, b, c, d)"
         assert facts["outputs"].startswith("3")
-        assert facts["memory"].endswith("MiB")
+        assert facts["memory"].endswith("KiB")
 
     def test_silva_files(self, files, capsys, tmp_path):
         silva.load(files / "regressor.json").save(tmp_path / "model.silva")

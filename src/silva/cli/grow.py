@@ -11,6 +11,7 @@ from silva.cli.tables.sources import inputs
 from silva.cli.values import REPLACED, add_command, add_device, add_dialect, dialect_of, forest_file, names
 from silva.files import check_output
 from silva.grow.data.rows import STORAGES
+from silva.wording import leaves_text
 
 if TYPE_CHECKING:
     import argparse
@@ -141,7 +142,7 @@ def read_table(
 def _summary(tree: Any, X: Any, y: Any) -> str:
     """Say how many rows, leaves and generations there were, and the training error."""
     ended = ", interrupted" if tree.interrupted_ else ""
-    found = f"\n{len(y):,} rows, {tree.n_leaves_} leaves, training error"
+    found = f"\n{len(y):,} rows, {leaves_text(tree.n_leaves_)}, training error"
     if not hasattr(tree, "history_"):
         return f"{found} {np.mean(tree.predict(X) != y):.4g} of the rows{ended}"
     errors = tree.history_["rmse"]

@@ -20,7 +20,7 @@ BAR = (
     "rgba(128,128,128,.2) {start:.1f}%,{color} {start:.1f}%,{color} {stop:.1f}%,rgba(128,128,128,.2) {stop:.1f}%)'>"
     "</span>"
 )
-CELL = "<td style='text-align:left'>{}</td>"
+CELL = "<td style='text-align:left;padding-right:.6em'>{}</td>"
 DIGITS = 4
 
 
