@@ -35,7 +35,7 @@ def parse_device(device: str) -> tuple[str, int | None]:
     -------
     kind : {"auto", "cpu", "cuda", "all"}
     index : int or None
-        Of the GPU, where one is named.
+        Index of the GPU, if the device names one.
 
     Raises
     ------

@@ -31,15 +31,15 @@ class Term:
     ----------
     feature : int
     name : str
-        Of the feature; of a logarithm ``"log area"``, of a single category ``"smoker = yes"``.
+        Name of the feature; for a logarithm ``"log area"``, for a single category ``"smoker = yes"``.
     is_number : bool
     coefficient : float
-        Of the number, or of the single category; NaN of several categories.
+        Coefficient of the number, or of the single category; NaN for several categories.
     effect : float
         Standard deviation of what the term adds over the leaf's training rows, with the coefficient's sign; of numbers
         whose deviation the model does not know the coefficient.
     mean, deviation : float
-        Of the number or the single category over the leaf's rows; the deviation is NaN where the model has none.
+        Mean and deviation of the number or category over the leaf's rows; the deviation is NaN if the model has none.
     error : float
         Standard error of the coefficient, NaN where it is not known.
     levels : sequence of (str, float)

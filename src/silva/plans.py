@@ -22,9 +22,9 @@ def plan_of(model: Forest | Explainer, device: Literal["cpu", "cuda"] = "cpu") -
     Returns
     -------
     CpuEvaluator or CudaEvaluator
-        Of a forest.
+        For a forest.
     CpuExplainer, ResponseExplainer or CudaExplainer
-        Of an explainer.
+        For an explainer.
     """
     if isinstance(model, Forest):
         evaluator = evaluator_of(model.ensemble)

@@ -77,7 +77,7 @@ def _may_be_missing(forest: TreeEnsemble, feature: int) -> bool:
 def paths(forest: TreeEnsemble, tree: int, wording: Wording) -> dict[int, list[str]]:
     """List the tests from the root to each leaf of a tree, by the leaf's index into the forest's leaves.
 
-    Of several comparisons of a number only the closest ones are listed.
+    If several tests compare a number, only the closest ones are listed.
     """
     first, last = forest.tree_offsets[tree : tree + 2].tolist()
     tests = node_tests(forest, tree, wording)

@@ -51,7 +51,7 @@ class StatisticTable:
     counts : (n, width), int64 or float32
         Rows by class of the target; for `MEAN` the sum of targets and the number of rows; for counters one number.
     denominator : int
-        Of counters.
+        Denominator of counters.
     """
 
     projection: Projection
@@ -90,7 +90,7 @@ class TargetStatistics:
     Attributes
     ----------
     names : tuple of str, or None
-        Of the columns.
+        Names of the columns.
     hashes : tuple
         Per column None where it holds numbers; otherwise the hashes of the categories that splits test for equality,
         int64, whose positions the forest routes.

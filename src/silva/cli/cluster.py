@@ -30,9 +30,9 @@ class Job:
     Attributes
     ----------
     columns, text, numbers, n_rows
-        As of `TableReader.batches`.
+        As for `TableReader.batches`.
     types : dict
-        Of the first file, which all follow.
+        Types of the first file, which all follow.
     folder : Path
         Where the parts go.
     format : str

@@ -33,12 +33,12 @@ class Terms:
     features, categories : int32, (n_terms,)
         As `TreeEnsemble.linear_feature` and `linear_category`.
     factors : float64, (n_terms,)
-        Of a term in its column: 1, but where all categories of a feature share a column of codes.
+        Factor of a term in its column: 1, except if all categories of a feature share a column of codes.
     columns : int32, (n_terms,)
     means : float64, (n_terms,)
         Over the rows that the tree was searched on, about which products are taken.
     centre : float
-        Of the target there.
+        Mean of the target over these rows.
     """
 
     features: Int32s

@@ -121,7 +121,7 @@ def explainer_source(
     Parameters
     ----------
     forest : TreeEnsemble
-        Of scalar, constant leaves.
+        Its leaves are scalar constants.
     output : int
     expected_value : float
     numbers : iterable of (node, threshold, missing_left)

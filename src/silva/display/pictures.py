@@ -24,7 +24,7 @@ def save_beeswarm(explanation: object, path: str | os.PathLike[str], title: str 
     Parameters
     ----------
     explanation : shap.Explanation
-        Of one output: values (n_rows, n_features).
+        With one output: values (n_rows, n_features).
     path : path
         Written complete or not at all.
     title : str

@@ -38,7 +38,7 @@ def check_sums(forest: TreeEnsemble, dtype: str, expected: Doubles, rows: Placed
     rows : PlacedRows
         Their margins are computed where the values were.
     values : (n, F) or (n, F, n_outputs)
-        Of one library; those of a GPU stay there.
+        Arrays of one library; those of a GPU stay there.
     """
     sums, margins = _sums(values, len(expected)), _margins(forest, rows)
     allowed: Any = tolerance(forest, dtype)

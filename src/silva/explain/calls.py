@@ -50,7 +50,7 @@ class ExplainerCalls:
     game : Game
     settings : Settings
     takes_other_names : bool
-        Of the class: whether frames without a feature's name are read by position, as shap does.
+        Whether the class reads frames without a feature's name by position, as shap does.
     """
 
     takes_other_names = False

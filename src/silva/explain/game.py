@@ -55,7 +55,7 @@ class Settings:
     Attributes
     ----------
     algorithm, output, device, dtype, n_jobs, table_bytes, rule
-        As of `Explainer`.
+        As for `Explainer`.
     feature_names, output_names : list of str, or None
         What explanations call the players and the outputs, where that is not the model's.
     """

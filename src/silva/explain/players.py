@@ -39,7 +39,7 @@ class Players:
     groups : dict of str to list of int
         Features of each group.
     columns : tuple of tuples of str
-        Of groups="source": columns that each player stands for.
+        With groups="source": columns that each player stands for.
     """
 
     names: tuple[str, ...] | None

@@ -45,12 +45,12 @@ def set_up(
         As `Explainer` takes them.
     settings : Settings
     weight, names
-        Of the background rows, and of the features.
+        Weights of the background rows, and names of the features.
 
     Raises
     ------
     ValueError, TypeError, NotImplementedError
-        As of `Explainer`.
+        As for `Explainer`.
     """
     forest, algorithm = load(model).ensemble, settings.algorithm
     refuse_explainer(model)

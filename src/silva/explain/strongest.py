@@ -31,7 +31,7 @@ class PairSearch:
     overall : bool
         By the mean over all rows, else for each row.
     out : None
-        Of the matrices, which there are none of.
+        There are no matrices to write into.
 
     Raises
     ------

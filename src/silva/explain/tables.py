@@ -70,7 +70,7 @@ class SharedPlan:
     ----------
     n_subtrees : int
     n_bytes : int
-        Of the plan alone.
+        Bytes of the plan alone.
     """
 
     def __init__(self, planned: Any) -> None:
@@ -116,17 +116,17 @@ class TableRunner:
     Parameters
     ----------
     game : Game
-        Of a forest of constant leaves.
+        Its forest has constant leaves.
     choice : TableChoice
     walk : Walk, optional
-        Of all trees, where there is one already.
+        The walk of all trees, if there is one already.
 
     Attributes
     ----------
     compiled : SubtreeTables32, SubtreeTables64 or None
         None before they are planned, and where no tree has any.
     rest : Walk or None
-        Of the trees without tables.
+        The walk of the trees without tables.
     is_built : bool
     """
 

@@ -128,13 +128,13 @@ def walked_part(
     Parameters
     ----------
     forest : TreeEnsemble
-        Of constant leaves.
+        Its leaves are constants.
     trees : int32
         Rising.
     cut_nodes : int64
         Nodes of the forest all of whose leaves have tables, none below another.
     dtype : dtype
-        Of the tables: those of float32 subtract a tree's middle from its leaves, and so must the rest.
+        dtype of the tables: in float32 they subtract a tree's middle from its leaves, and so must the rest.
     has_background : bool
         Whether the tables are filled by background rows.
 

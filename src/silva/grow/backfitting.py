@@ -44,7 +44,7 @@ class Sum:
     member : ModelTreeRegressor
         What they are grown with.
     loss : SequenceLoss
-        Of one output.
+        Loss of one output.
     n_trees : int
     seconds : float or None
         For all of them.

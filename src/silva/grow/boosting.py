@@ -101,7 +101,7 @@ class Course:
     rate : float
         Factor of each tree.
     most_trees : int
-        Of each output.
+        Largest number of trees of each output.
     seconds : float or None
         For all of them.
     interrupts : Interrupts

@@ -178,7 +178,7 @@ class TreeEnsembleEstimator(TreeEstimator):
     ) -> tuple[list[TreeSequence], list[Draw], TrainingColumns, Doubles]:
         """Grow on draws with the same part of every `group`, and join; also the columns and targets in their order.
 
-        Of a sum, which has seen all rows, the sequences that are returned are others, on parts of the rows.
+        For a sum, which has seen all rows, it returns other sequences, grown on parts of the rows.
         `objective` and `meaning` are fields of the forest.
         """
         columns, target, weight = data

@@ -67,7 +67,7 @@ class LogisticFit(NamedTuple):
 def fit_logistic_leaf(
     rows: LogisticRows, features: NDArray[np.intp], ridges: Sequence[float], near: LeafModel | None = None
 ) -> list[LogisticFit]:
-    """Maximise the likelihood less ridge / 2 times the squares of the coefficients, in standard deviations.
+    """Maximise the likelihood minus ridge / 2 times the squares of the coefficients, in standard deviations.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ def fit_logistic_leaf(
     features : int, (n_terms,)
     ridges : sequence of float
     near : LeafModel, optional
-        Of the same rows and features, beside other log-odds: where to start.
+        Model of the same rows and features, beside other log-odds, to start from.
 
     Returns
     -------

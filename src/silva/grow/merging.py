@@ -27,7 +27,7 @@ def merged(forests: Sequence[TreeEnsemble], tree_output: Array, tree_weight: Dou
     Parameters
     ----------
     forests : sequence of Forest
-        Of scalar leaves, constant or linear, over the same features and categories.
+        Their leaves are scalar, constant or linear, with the same features and categories.
     tree_output : int, (n_trees,)
     tree_weight : float64, (n_trees,)
     **meaning

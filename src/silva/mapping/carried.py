@@ -33,7 +33,7 @@ class Carried(NamedTuple):
     digest : str
         BLAKE2 of the content.
     version : str
-        Of the silva that made it.
+        Version of the silva that made it.
     """
 
     source: bytes | str

@@ -35,10 +35,10 @@ class LeafScale:
     Parameters
     ----------
     residual : (n,)
-        Of training rows; NaN where there is none.
+        Residuals of training rows; NaN if there is none.
     positions : int32, (n, n_trees)
     share : (n_trees,)
-        Of the trees.
+        Shares of the trees.
     n_leaves : int
     """
 

@@ -71,7 +71,7 @@ def list_rows(
     n_jobs : int, optional
     order : (n,), optional
     bags, row_weight : optional
-        As of `LeafIndex`.
+        As for `LeafIndex`.
     """
     places = np.arange(len(positions)) if order is None else order
     first, threads = forest.leaf_offsets.astype(np.int32), n_threads(n_jobs)

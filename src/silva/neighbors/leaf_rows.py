@@ -35,7 +35,7 @@ class LeafRows:
     Parameters
     ----------
     model, X, y, sample_weight, tree_weight, check, by_position, n_jobs
-        As of `Neighbors`.
+        As for `Neighbors`.
     """
 
     def __init__(

@@ -28,7 +28,7 @@ class Prototypes(NamedTuple):
     n_members : int64, (p,)
         How many these are.
     median, low, high : float64, (p, n_features)
-        Of the features of these rows, and quartiles. A feature of categories has the most frequent one's code in
+        Medians and quartiles of the features of these rows. A feature of categories has the most frequent one's code in
         `median` and NaN in the others.
     """
 
@@ -50,7 +50,7 @@ def outlier_scores(
     index : LeafIndex
     positions : int32, (m, n_trees), optional
     group : (n,)
-        Of the training rows.
+        Groups of the training rows.
     of_rows : (m,), optional
         Groups of the rows; default: all 0, or those of the training rows.
     n_jobs : int, optional

@@ -52,11 +52,11 @@ class ReportRows:
     own : (n, C)
         Values of the columns as their user has them.
     names : list of str
-        Of the columns.
+        Names of the columns.
     tables : sequence of array or None
         What codes of categories stand for; None for columns of numbers.
     source : SourceColumns or None
-        Of models with target statistics.
+        For models with target statistics.
     margins : float64, (n, k)
     responses : float64, (n, m)
         Predictions, of classifiers the probabilities of all classes.

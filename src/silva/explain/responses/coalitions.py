@@ -101,7 +101,7 @@ class CoalitionExplainer:
     Parameters
     ----------
     game : Game
-        Of the margin, against background rows.
+        Game of the margin, against background rows.
     settings : Settings
         The dtype is that of the results; all arithmetic is float64, and that of margins exact.
 

@@ -32,9 +32,9 @@ class Asked:
     kind : {"values", "pairs", "shapley", "banzhaf"}
         The last two: of sets.
     shape : tuple of int
-        Of a row's result, without responses.
+        Shape of a row's result, without responses.
     numbers : int32
-        Of pairs, each player's place or -1; of sets, four players each, padded with -1.
+        For pairs, each player's place or -1; for sets, four players each, padded with -1.
     """
 
     kind: str
@@ -56,7 +56,7 @@ class MaskedRows:
     masks
         The conditions that they do not meet.
     number : int64, (n,)
-        Of each among the rows of the call.
+        Number of each row in the call.
     labels : int32, (n,), or None
     """
 

@@ -87,7 +87,7 @@ class Estimate:
     ----------
     players : int32, (d,)
     slopes : (k, r)
-        Of the response, by margin.
+        Slopes of the response, by margin.
     known : (d, r)
         Means of the control variates.
     n : int
@@ -126,7 +126,7 @@ def estimate(of: Pairs, response: Response, tolerance: float) -> tuple[Doubles, 
     Parameters
     ----------
     of : Pairs
-        Of one explained row.
+        Pairs of one explained row.
     response : Response
     tolerance : float
         Relative to the mean magnitude by which the response of the row differs from those of the background rows.

@@ -101,7 +101,7 @@ class ResponseExplainer:
     Parameters
     ----------
     game : Game
-        Of the margin, against background rows.
+        Game of the margin, against background rows.
     settings : Settings
         The dtype is that of the results; the parts are float64.
 

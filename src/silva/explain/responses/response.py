@@ -37,13 +37,13 @@ class Response:
     n : int
         Numbers that it returns for a row.
     function : callable
-        Of margins (N, k) and labels (N,) or None; returns (N, n).
+        Maps margins (N, k) and labels (N,) or None to (N, n).
     code : int or None
         What the compiled core calls it; None: the function is called on the margins of coalitions.
     scale : float
         Factor of the margins, where the core computes it.
     n_classes : int
-        Of a loss, else 0.
+        Number of classes of a loss, otherwise 0.
     """
 
     name: str

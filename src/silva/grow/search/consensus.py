@@ -65,7 +65,7 @@ def settled(model: Any, growth: Growth, data: tuple[TrainingColumns, Doubles, Do
     data : columns, target, weight
         Rows of positive weight.
     given : Circumstances
-        Of the search.
+        Circumstances of the search.
     """
     if model.loss in LINKS:
         return growth

@@ -58,11 +58,11 @@ class Progress:
     ----------
     generation : int
     fitness : float
-        Of the best tree; smaller is better.
+        Fitness of the best tree; smaller is better.
     rmse : float
         Root mean squared error of the best tree on the training rows, in units of y.
     n_leaves : int
-        Of the best tree.
+        Number of leaves of the best tree.
     mean_leaves : float
         Over the population.
     seconds : float
@@ -154,7 +154,7 @@ def place_rows(
     rows : TrainingRows
     chunks : {"auto"}, int or None
     max_leaves : int
-        Of a tree.
+        Largest number of leaves of a tree.
 
     Raises
     ------

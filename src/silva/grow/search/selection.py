@@ -63,7 +63,7 @@ def trees_on_parts(
     data : columns, target, weight
         Rows of positive weight.
     given : Circumstances
-        Of the search.
+        Circumstances of the search.
     changes : dict
         Parameters in which these trees differ, beside `BRIEF`.
     """

@@ -37,7 +37,7 @@ def engine_numbers(
     rows : TrainingRows
     columns : TrainingColumns
     copies : float
-        Of each row, on average: BIC counts rows without them, and a leaf needs as many times as many rows.
+        Mean number of copies of each row: BIC counts rows without copies, and a leaf needs as many times as many rows.
     seed : int
     """
     search = search_of(model)

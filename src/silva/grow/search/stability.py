@@ -51,7 +51,7 @@ def stability(
     data : columns, target, weight
         Rows of positive weight.
     given : Circumstances
-        Of the search.
+        Circumstances of the search.
 
     Returns
     -------

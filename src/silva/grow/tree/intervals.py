@@ -84,7 +84,7 @@ def left_out_scores(
     ----------
     models : list of LeafModel
     rows : list of X, y and weight
-        Of each leaf, all or an even sample of them.
+        Rows of each leaf, all or an even sample of them.
     limits : list of pairs
         What predictions are confined to.
     """
@@ -119,9 +119,9 @@ def of_all_trees(scores: Doubles, apart: Doubles, chosen: Bools) -> Doubles:
     Parameters
     ----------
     scores : float64, (n_rows,)
-        Of the mean over the trees that have not seen the row.
+        Scores of the mean over the trees that have not seen the row.
     apart : float64, (n_rows, n_trees)
-        Predictions less that mean, in the same unit.
+        Predictions minus that mean, in the same unit.
     chosen : bool, (n_rows, n_trees)
         Which trees have not seen a row: one at least.
     """
@@ -142,7 +142,7 @@ def around(middle: Doubles, errors: Doubles, scores: Doubles, coverage: float) -
     middle, errors : float64, (n_rows,)
         Predictions, and the errors of the leaves that the rows reach.
     scores : float64, (n_left_out,)
-        Of left-out rows, rising.
+        Scores of left-out rows, in rising order.
     coverage : float
         Part of the rows whose y the intervals are to hold.
     """

@@ -47,11 +47,11 @@ class Prices:
     Attributes
     ----------
     penalty, test_weight : float
-        As of `ModelTreeRegressor`.
+        As for `ModelTreeRegressor`.
     n_rows : float
         Copies left out.
     copies : float
-        Of each row, on average: they share their noise, and leave together.
+        Mean number of copies of each row: they share their noise, and leave together.
     max_terms : int, optional
         Most terms of a leaf.
     """

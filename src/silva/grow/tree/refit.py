@@ -42,7 +42,7 @@ class LeafModel:
     coefficients, errors : float64, (n_terms,)
         And their standard errors; NaN where there are no degrees of freedom.
     means : float64, (n_terms,)
-        Of the features over the leaf's rows, which also stand in for missing values.
+        Means of the features over the leaf's rows, which also replace missing values.
     explained : float64, (n_terms,)
         What the leaf's sum of squares about its mean exceeds `sse` by, divided among the terms (`shared_out`), in
         units of `sse`.
@@ -62,7 +62,7 @@ class LeafModel:
     spreads : float64, (n_terms,)
         Standard deviations of the terms over the leaf's rows; empty until the tree is assembled.
     share : float
-        Of logistic regressions: the part of the leaf's rows that is of the class.
+        For logistic regressions: the share of the class among the leaf's rows.
     """
 
     features: Int32s

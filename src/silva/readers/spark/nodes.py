@@ -33,7 +33,7 @@ class Nodes:
         What training saw at each node, behind each other, and how many numbers of each: the weight of each class or,
         of regressions, weight, sum and sum of squares of the targets.
     feature, n_categories : (n_nodes,)
-        Of the split; -1 where it has no categories.
+        Feature and number of categories of the split; -1 if it has no categories.
     sides, n_sides : (sum of the counts,), (n_nodes,)
         The threshold, or the categories that go left, behind each other, and how many of each node.
     """
