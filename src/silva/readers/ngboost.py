@@ -39,7 +39,7 @@ def read(model: Any) -> TreeEnsemble:
     sklearn.exceptions.NotFittedError
         If it is not fitted.
     NotImplementedError
-        If it boosts other learners than scikit-learn's trees, its probabilities are no softmax, or its layout is of
+        If it boosts other learners than scikit-learn's trees, its probabilities are not a softmax, or its layout is of
         another version.
     """
     if not getattr(model, "base_models", None):
