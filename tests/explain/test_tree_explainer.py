@@ -181,3 +181,25 @@ def test_predict_proba_of_two_classes_is_exact(X):
     both = silva.TreeExplainer(fitted, X[:20], model_output="predict_proba").shap_values(X)
     second = silva.Explainer(fitted, X[:20], output="probability").shap_values(X)
     np.testing.assert_allclose(both, np.stack([-second, second], axis=2), atol=1e-7)
+
+
+def test_boosters_stop_at_their_best_round_as_in_shap():
+    """An estimator predicts so too; a Booster's own predict goes on."""
+    xgboost = pytest.importorskip("xgboost")
+    rng = np.random.default_rng(0)
+    names = ["a", "b", "c"]
+    X = rng.normal(size=(300, 3)).astype(np.float32)
+    y = X[:, 0] + rng.normal(size=300)
+    train, test = (xgboost.DMatrix(X[part], y[part], feature_names=names) for part in (slice(200), slice(200, None)))
+    options = {"evals": [(test, "test")], "early_stopping_rounds": 5, "verbose_eval": False}
+    booster = xgboost.train({"eta": 0.3, "num_parallel_tree": 2, "nthread": 1}, train, 100, **options)
+    rounds = (0, booster.best_iteration + 1)
+    assert rounds[1] < booster.num_boosted_rounds()
+    explainer = silva.TreeExplainer(booster)
+    assert explainer.model.tree_limit == 2 * rounds[1]
+    assert explainer.forest.feature_names == tuple(names)
+    expected = booster.predict(test, pred_contribs=True, iteration_range=rounds)
+    np.testing.assert_allclose(explainer.shap_values(X[200:]), expected[:, :-1], atol=1e-5)
+    margin = booster.predict(test, output_margin=True, iteration_range=rounds)
+    np.testing.assert_allclose(explainer.model.predict(X[200:]), margin, atol=1e-5)
+    assert silva.Explainer(booster).forest.n_trees == 2 * booster.num_boosted_rounds()

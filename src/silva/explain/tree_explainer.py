@@ -160,7 +160,8 @@ class TreeExplainer(Explainer):
     Parameters
     ----------
     model : object or path
-        A Forest, or any model that `silva.load` reads.
+        A Forest, or any model that `silva.load` reads. An XGBoost Booster trained with early stopping is explained up
+        to its best round, as in shap; `Explainer` explains all rounds, as ``Booster.predict`` does.
     data : array-like or frame of shape (m, F), optional
         Background rows; their number does not affect the cost of a row. If no column of a frame, here or in calls, has
         the name of a feature, silva matches columns by position and warns.
@@ -279,13 +280,20 @@ def _in_units_of_shap(forest: Forest) -> Forest:
 def _loaded(model: Any) -> Forest:
     """Load a model; where shap is imported, what silva does not read is also an error of shap's kind."""
     try:
-        return load(model)
+        return load(_best_rounds(model, load(model)))
     except (TypeError, NotImplementedError) as error:
         shap = sys.modules.get("shap.utils._exceptions")
         if shap is None:
             raise
         kind = type("InvalidModelError", (type(error), shap.InvalidModelError), {})
         raise kind(f"Model type not yet supported by TreeExplainer: {error}") from error
+
+
+def _best_rounds(model: Any, forest: Forest) -> Any:
+    """Give the rounds that shap explains of an XGBoost Booster trained with early stopping; else the forest itself."""
+    xgboost = sys.modules.get("xgboost")
+    best = model.attr("best_iteration") if xgboost is not None and isinstance(model, xgboost.Booster) else None
+    return forest if best is None else model[: int(best) + 1]
 
 
 NAMES = (("shap", "TreeExplainer"), ("shap.explainers", "TreeExplainer"), ("shap.explainers", "Tree"))
