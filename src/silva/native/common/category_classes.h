@@ -74,7 +74,10 @@ class CategoryClasses {
     class_of_.resize(first + n_categories + 3, 0);
     const std::span<int32_t> classes(class_of_.data() + first, n_categories + 3);
     int32_t n_classes = 1;
-    for (const Sides& split : splits) n_classes = divide(split, classes, n_classes);
+    for (const Sides& split : splits) {
+      n_classes = divide(split, classes, n_classes);
+      if (n_classes > 2 * int32_t(classes.size())) n_classes = int32_t(renumber(classes, n_classes).size());
+    }
     const std::vector<int64_t> member = renumber(classes, n_classes);
     features_[feature] = {int32_t(member.size()), n_categories, first};
     std::map<std::vector<uint32_t>, int64_t> known;
@@ -87,11 +90,11 @@ class CategoryClasses {
 
   // What does not go with the other numbers leaves its class for a new one.
   static int32_t divide(const Sides& split, std::span<int32_t> classes, int32_t n_classes) {
-    std::map<int32_t, int32_t> divided;
+    std::vector<int32_t> divided(n_classes, -1);
     const auto move = [&](int64_t place) {
-      const auto [found, is_new] = divided.try_emplace(classes[place], n_classes);
-      n_classes += is_new;
-      classes[place] = found->second;
+      int32_t& to = divided[classes[place]];
+      if (to < 0) to = n_classes++;
+      classes[place] = to;
     };
     const uint32_t unmoved = split.others ? ~uint32_t(0) : 0;
     for (size_t word = 0; word < split.words.size(); ++word)

@@ -25,12 +25,25 @@ SILVA_INLINE bool category_goes_left(const CategorySet& set, const uint32_t* wor
   return (words[set.first_word + (category >> 5)] >> (category & 31)) & 1;
 }
 
+// Vectors take no branch a lane, and of up to 64 categories no load a lane.
 template <class L>
 SILVA_INLINE typename L::Mask categories_go_left(const CategorySet& set, const uint32_t* words, typename L::Value x) {
-  typename L::Mask result = L::uniform(false);
-  for (int lane = 0; lane < L::width; ++lane)
-    L::set(result, lane, category_goes_left(set, words, float(L::lane(x, lane))));
-  return result;
+#if !defined(__CUDACC__)
+  if constexpr (L::width > 1) {
+    using Mask = typename L::Mask;
+    if (set.n_categories == 0) return L::uniform(set.others_left);
+    const uint32_t* own = words + set.first_word;
+    const Mask known = (x >= L::splat(set.lowest)) & (x < L::splat(typename L::Real(set.n_categories)));
+    const Mask category = __builtin_convertvector(L::select(known, x, L::splat(0)), Mask);
+    Mask word = Mask{} + int32_t(own[0]);
+    if (set.n_categories > 64)
+      for (int lane = 0; lane < L::width; ++lane) word[lane] = int32_t(own[category[lane] >> 5]);
+    else if (set.n_categories > 32)
+      word = L::choose((category & 32) != 0, Mask{} + int32_t(own[1]), word);
+    return L::choose(known, -(word >> (category & 31) & 1), L::uniform(set.others_left));
+  } else
+#endif
+    return category_goes_left(set, words, float(x));
 }
 
 }  // namespace silva

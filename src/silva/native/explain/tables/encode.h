@@ -8,12 +8,14 @@ namespace {
 
 // The codes of N values of a column.
 template <int N>
-SILVA_INLINE void encode_column(const CodeColumn& column, const float* thresholds, const float* x, int16_t* codes) {
+SILVA_INLINE void encode_column(const CodeColumn& column, const float* thresholds, const uint16_t* category_codes,
+                                const float* x, int16_t* codes) {
   int32_t rank[N];
   if (column.categories) {
     for (int i = 0; i < N; ++i) {
       const bool known = x[i] >= 0 && x[i] < float(column.categories);
-      rank[i] = known ? int32_t(x[i]) : column.categories + (x[i] > -1 && x[i] < 0);
+      const int32_t value = known ? int32_t(x[i]) : column.categories + (x[i] > -1 && x[i] < 0);
+      rank[i] = category_codes[column.first + value];
     }
   } else if (column.top == 0) {
     for (int i = 0; i < N; ++i) rank[i] = x[i] == x[i] ? int32_t(x[i]) : 0;

@@ -61,7 +61,7 @@ void encode_block(const PassTask<Real>& task, PassSpace<Real>& space, int64_t fi
     const int n = n_rows - row < kEncoded ? n_rows - row : kEncoded;
     encode_rows<float>(task.coding, task.rows, first_row + row, n, kEncoded, kEncoded, space.encoded);
     for (int c = 0; c < task.n_columns; ++c)
-      encode_column<kEncoded>(task.columns[c], task.thresholds,
+      encode_column<kEncoded>(task.columns[c], task.thresholds, task.category_codes,
                               space.encoded + int64_t(task.columns[c].feature) * kEncoded,
                               space.codes + c * space.stride + row);
   }

@@ -64,6 +64,7 @@ struct PassTask {
   TableArrays plan;
   const CodeColumn* columns;
   const float* thresholds;
+  const uint16_t* category_codes;
   const int32_t* players;  // [place among those of the tables]: place in the result
   int32_t n_columns, n_players, n_result_players, n_outputs;
   RowCoding coding;
@@ -122,6 +123,7 @@ struct RowTask {
   TableArrays plan;
   const CodeColumn* columns;
   const float* thresholds;
+  const uint16_t* category_codes;
   const int32_t* players;
   int32_t n_columns, n_players, n_result_players, n_outputs;
   RowCoding coding;

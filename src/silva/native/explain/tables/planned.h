@@ -65,6 +65,7 @@ struct TableForest {
   std::vector<double> leaf_value;
   std::vector<CodeColumn> columns;
   std::vector<float> thresholds;
+  std::vector<uint16_t> category_codes;
   Coding coding;
   int32_t n_players;             // of a result
   std::vector<int32_t> players;  // as ForestCodes::players
@@ -74,6 +75,7 @@ struct TableForest {
         leaf_value(WeightedLeaves(forest, sizeof(Real) == sizeof(float), has_background).values),
         columns(std::move(codes.columns)),
         thresholds(std::move(codes.thresholds)),
+        category_codes(std::move(codes.category_codes)),
         coding(std::move(codes.coding)),
         n_players(n_players),
         players(std::move(codes.players)) {}
@@ -290,6 +292,7 @@ class PlannedTables {
     task.plan = arrays();
     task.columns = forest_->columns.data();
     task.thresholds = forest_->thresholds.data();
+    task.category_codes = forest_->category_codes.data();
     task.n_columns = int32_t(forest_->columns.size());
     task.players = forest_->players.data();
     task.n_players = int32_t(forest_->players.size());

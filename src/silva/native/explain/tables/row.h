@@ -106,7 +106,8 @@ template <class Real>
 void explain_row(const RowTask<Real>& task, const RowSource& row) {
   encode_rows<float>(task.coding, row, 0, 1, 1, 1, task.encoded);
   for (int c = 0; c < task.n_columns; ++c)
-    encode_column<1>(task.columns[c], task.thresholds, task.encoded + task.columns[c].feature, task.codes + c);
+    encode_column<1>(task.columns[c], task.thresholds, task.category_codes, task.encoded + task.columns[c].feature,
+                     task.codes + c);
   explain_row_of(task);
 }
 

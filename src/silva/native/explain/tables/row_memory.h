@@ -32,6 +32,7 @@ class RowMemory : public RowEngine<Real> {
         .plan = tables.kept_->arrays(),
         .columns = forest.columns.data(),
         .thresholds = forest.thresholds.data(),
+        .category_codes = forest.category_codes.data(),
         .players = forest.players.data(),
         .n_columns = int32_t(n_columns),
         .n_players = int32_t(n_players),
