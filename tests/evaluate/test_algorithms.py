@@ -147,7 +147,7 @@ def _balanced(values):
 def test_a_tree_too_large_for_by_node_is_refused():
     forest = full_forest(0, n_trees=2, depth=9, n_features=4)
     X = np.zeros((3, 4))
-    with pytest.raises(ValueError, match=r"at most 255; the largest tree has 511; use algorithm='windowed'"):
+    with pytest.raises(ValueError, match=r"at most 255 splits, the largest tree has 511; use algorithm='windowed'"):
         forest.predict(X, algorithm="by_node")
     np.testing.assert_array_equal(forest.predict(X, algorithm="windowed"), forest.predict(X, algorithm="serial"))
 

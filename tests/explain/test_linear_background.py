@@ -169,6 +169,6 @@ def test_backgrounds_of_infinite_margins_are_refused(bad):
     forest = full_forest(2, 3, 1, 3)
     rows = np.zeros((5, 3))
     rows[: len(bad)] = np.array(bad)[:, None]
-    with pytest.raises(ValueError, match=r"background: margins of its rows reach (inf|nan|[0-9.e+]+), and float64"):
+    with pytest.raises(ValueError, match=r"background: margins of its rows reach (inf|nan|[0-9.e+]+), and their sum"):
         Explainer(with_models(forest, 0), rows)
     assert np.isfinite(Explainer(with_models(forest, 0, -1, 1), rows).expected_value)

@@ -102,7 +102,7 @@ static void bind_type(nb::module_& module, const char* name) {
   nb::class_<Row>(module, name, "Explains one row a call.")
       .def(nb::init<nb::object, double, int32_t, nb::object>(), nb::arg("of"), nb::arg("missing"), nb::arg("top"),
            nb::arg("reduced"))
-      .def("__call__", &Row::operator(), nb::arg("row").none())
+      .def("__call__", &Row::operator(), nb::arg("row").none(), nb::lock_self())
       .def("__reduce__", &Row::reduced);
 }
 

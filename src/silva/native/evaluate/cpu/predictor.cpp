@@ -96,7 +96,7 @@ void bind_predictor(nb::module_& module) {
   nb::class_<RowPredictor>(module, "RowPredictor", "Predicts one row a call.")
       .def(nb::init<nb::object, const std::string&, double, bool, nb::object>(), nb::arg("plan"), nb::arg("result"),
            nb::arg("missing"), nb::arg("serial"), nb::arg("reduced"))
-      .def("__call__", &RowPredictor::operator(), nb::arg("row").none())
+      .def("__call__", &RowPredictor::operator(), nb::arg("row").none(), nb::lock_self())
       .def("__reduce__", &RowPredictor::reduced);
 }
 

@@ -162,7 +162,7 @@ void bind_gpu_row(nb::module_& module) {
       .def(nb::init<const CudaDriver::Addresses&, int, int64_t, int64_t, bool, uint32_t, nb::object, nb::object>(),
            nb::arg("driver"), nb::arg("gpu"), nb::arg("n_features"), nb::arg("n_outputs"), nb::arg("is_single"),
            nb::arg("unwritten"), nb::arg("make_buffers"), nb::arg("reduced"))
-      .def("__call__", &GpuRowPredictor::operator(), nb::arg("row").none())
+      .def("__call__", &GpuRowPredictor::operator(), nb::arg("row").none(), nb::lock_self())
       .def("__reduce__", &GpuRowPredictor::reduced);
 }
 
