@@ -130,6 +130,19 @@ def test_more_rows_than_the_sample_are_closer_to_the_truth():
     assert tree.leaf_summary_["n_rows"].sum() == 20_000
 
 
+def test_features_interact_within_groups_only():
+    """More rows than the sample: equations that are fitted again keep to the group of the tree."""
+    frame = example(3000).drop(columns="w")
+    groups = [["a", "b", "kind"], ["c", "place"]]
+    tree = fitted(frame, 5, sample_rows=900, interaction_cst=groups)
+    forest = tree.forest_.ensemble
+    used = {forest.feature_names[k] for k in {*forest.feature[forest.feature >= 0], *forest.linear_feature}}
+    assert used
+    assert any(used <= set(group) for group in groups)
+    free = fitted(frame, 5, sample_rows=900).forest_.ensemble
+    assert not any({*free.linear_feature} <= {list(frame).index(name) for name in group} for group in groups)
+
+
 def test_limits_and_rows_beyond_them_are_of_all_rows():
     frame = example(3000).drop(columns="w")
     frame.loc[2999, "y"] = 50.0
@@ -215,6 +228,8 @@ class TestErrors:
         for settings, message in (
             ({"loss": "huber"}, "loss='squared'"),
             ({"smoothing": 15}, "does not smooth leaves"),
+            ({"monotonic_cst": {"a": 1}}, "does not support monotonic_cst; fit a sample in one process"),
+            ({"coefficient_signs": {"a": 1}}, "does not support coefficient_signs; fit a sample in one process"),
         ):
             with pytest.raises(ValueError, match=message):
                 fitted(frame, 2, **settings)
