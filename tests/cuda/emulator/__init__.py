@@ -42,7 +42,8 @@ CACHES = (
 def load_driver() -> ctypes.CDLL:
     """The emulated driver; kernels find the machine that it brings along."""
     text = "".join(f'#include "{name}.cpp"\n' for name in ("machine", "driver"))
-    return ctypes.CDLL(str(build(text, "driver", (*HOST, *LIBRARY, "-O2"), EMULATOR)), ctypes.RTLD_GLOBAL)
+    flags = (*HOST, *LIBRARY, "-O2", "-fno-semantic-interposition")
+    return ctypes.CDLL(str(build(text, "driver", flags, EMULATOR)), ctypes.RTLD_GLOBAL)
 
 
 def driver_functions() -> dict[str, int]:
