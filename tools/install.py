@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import sysconfig
+import time
 import tomllib
 from pathlib import Path
 
@@ -29,6 +30,27 @@ def requirements(part: str) -> list[str]:
     return found
 
 
+def run(command: list[str], label: str) -> int:
+    """Run a command and return its exit code; the label shows the elapsed time, on a terminal while it runs."""
+    begun, moves = time.monotonic(), sys.stdout.isatty()
+    print(f"{label} ...", end="", flush=True)
+    with subprocess.Popen(command) as process:
+        while True:
+            try:
+                code = process.wait(timeout=1 if moves else None)
+            except subprocess.TimeoutExpired:
+                print(f"\r{label} ... {_elapsed(begun)}", end="", flush=True)
+            else:
+                start = f"\r{label} ..." if moves else ""
+                print(f"{start} {_elapsed(begun)}{' (failed)' * (code != 0)}", flush=True)
+                return code
+
+
+def _elapsed(begun: float) -> str:
+    minutes, seconds = divmod(round(time.monotonic() - begun), 60)
+    return f"{minutes}:{seconds:02d}"
+
+
 def main(part: str) -> int:
     """Install and return pip's exit code."""
     levels = os.environ.get("SILVA_LEVELS", "machine")
@@ -38,11 +60,11 @@ def main(part: str) -> int:
         else list(dict.fromkeys(requirements(part)))
     )
     takes = " (compiles silva, two minutes the first time)" if part == "core" else ""
-    print(f"installing {part}{takes} ...", flush=True)
     # Of matplotlib and scikit-learn the demo imports few modules, which are compiled then. Tests import what others did
     # not, and there a warning of a library's compilation would be an error.
     compiles = part not in ("build", "core", "demo")
-    code = subprocess.run([*PIP, "install", *([] if compiles else ["--no-compile"]), *what], check=False).returncode
+    command = [*PIP, "install", *([] if compiles else ["--no-compile"]), *what]
+    code = run(command, f"installing {part}{takes}")
     if part in ("test", "others") and not code:
         compileall.compile_dir(sysconfig.get_path("purelib"), quiet=2, workers=0)
     return code
