@@ -17,10 +17,11 @@ MEGABYTE = 2**20
 
 
 def varints(values):
-    """Bytes of whole numbers behind each other."""
-    return encode([[0, 0, int(value) % 2**64] for value in values])[:0] + b"".join(
-        encode([[1, 0, int(value) % 2**64]])[1:] for value in values
-    )
+    """Bytes of whole numbers behind each other: seven bits a byte, the lowest first, and whether another follows."""
+    rest = np.asarray(values, np.int64).astype(np.uint64)[:, None] >> np.arange(0, 70, 7, dtype=np.uint64)
+    follows = rest > 127
+    written = np.column_stack([np.ones(len(rest), bool), follows[:, :-1]])
+    return (rest & 127 | follows.astype(np.uint64) << 7).astype(np.uint8)[written].tobytes()
 
 
 def attribute(name, value):
