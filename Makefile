@@ -11,6 +11,8 @@ BIN := $(VENV)/bin
 WORKERS ?= 2
 # Each worker begins with a stretch of its own, so that modules' fixtures are made once.
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(PYTEST_OPTIONS)
+# Images of containers set it; every worker, and every process that tests start, would compile all modules again.
+unexport PYTHONDONTWRITEBYTECODE
 NATIVE := $(shell find src/silva/native -type f)
 CXX_SOURCES := $(filter %.h %.cuh %.cpp %.cu,$(NATIVE) $(shell find tests -type f))
 
