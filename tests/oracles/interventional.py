@@ -10,6 +10,7 @@ of the background row: any depth, any number of features.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from typing import TYPE_CHECKING, Any
@@ -123,9 +124,14 @@ def values_by_pair(forest: Forest, X: Any, background: Any, weight: Any = None) 
 
 def _ratio(a: NDArray[Any], b: NDArray[Any]) -> Floats:
     """a! b! / (a + b + 1)!, 0 for a < 0."""
-    table = {(int(p), int(q)) for p, q in zip(a.ravel(), b.ravel(), strict=True)}
-    known = {(p, q): 0.0 if p < 0 else 1 / ((p + q + 1) * math.comb(p + q, p)) for p, q in table}
-    return np.array([known[int(p), int(q)] for p, q in zip(a.ravel(), b.ravel(), strict=True)]).reshape(a.shape)
+    known = _ratios(int(max(a.max(initial=0), b.max(initial=0))) + 1)
+    return np.where(a < 0, 0.0, known[np.maximum(a, 0), b])
+
+
+@functools.cache
+def _ratios(n: int) -> Floats:
+    """p! q! / (p + q + 1)! for p and q below n."""
+    return np.array([[1 / ((p + q + 1) * math.comb(p + q, p)) for q in range(n)] for p in range(n)])
 
 
 def expected_value(forest: Forest, background: Any, weight: Any = None) -> Floats:
