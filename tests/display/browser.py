@@ -34,7 +34,7 @@ class Page:
         self.page.on("dialog", lambda dialog: self.complaints.append(f"dialog {dialog.message}"))
         self.page.goto(path.as_uri())
         self.page.wait_for_selector("html[data-ready]", timeout=60_000)
-        self.page.wait_for_timeout(100)
+        self.page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
 
     def _note(self, url, path) -> None:
         if url != path.as_uri():

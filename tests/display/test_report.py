@@ -38,6 +38,21 @@ def tree():
     return silva.ModelTreeRegressor(max_leaves=5, n_iter_no_change=10, n_jobs=1).fit(*housing())
 
 
+@pytest.fixture(scope="module")
+def report_of_tree(tree, tmp_path_factory):
+    """Path of the page about the tree and its rows."""
+    return silva.report(tree, *housing(), tmp_path_factory.mktemp("tree") / "report.html")
+
+
+@pytest.fixture(scope="module")
+def report_of_forest(tmp_path_factory):
+    """A boosted forest that is too large to be drawn, its rows, and the path of the page about them."""
+    X, y = housing(3000)
+    X = X.drop(columns="kind")
+    model = boosted(X, y, n=150)
+    return model, X, y, silva.report(model, X, y, tmp_path_factory.mktemp("forest") / "report.html", title="Houses")
+
+
 def boosted(X, y, **settings):
     xgboost = pytest.importorskip("xgboost")
     kind = xgboost.XGBClassifier if np.asarray(y).dtype.kind in "iubO" else xgboost.XGBRegressor
@@ -50,11 +65,8 @@ def content(path):
     return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.S)[1])
 
 
-def test_sections_of_a_forest(browser, tmp_path):
-    X, y = housing(3000)
-    numeric = X.drop(columns="kind")
-    model = boosted(numeric, y, n=150)
-    path = silva.report(model, numeric, y, tmp_path / "report.html", title="Houses")
+def test_sections_of_a_forest(browser, report_of_forest):
+    model, numeric, y, path = report_of_forest
     shown = Page(browser, path)
     page = shown.page
     assert page.title() == "Houses"
@@ -68,11 +80,9 @@ def test_sections_of_a_forest(browser, tmp_path):
     shown.close()
 
 
-def test_rows_are_looked_up_and_explained(browser, tmp_path):
-    X, y = housing(3000)
-    numeric = X.drop(columns="kind")
-    model = boosted(numeric, y)
-    shown = Page(browser, silva.report(model, numeric, y, tmp_path / "report.html"))
+def test_rows_are_looked_up_and_explained(browser, report_of_forest):
+    model, numeric, _, path = report_of_forest
+    shown = Page(browser, path)
     page = shown.page
     row = int(page.locator("#rows .two tbody button").nth(3).inner_text())
     page.fill('#rows input[type="search"]', str(row))
@@ -105,9 +115,9 @@ def put(page, feature, value):
         box.locator('input[type="number"]').fill(repr(float(value)))
 
 
-def test_sliders_are_predict(browser, tree, tmp_path):
-    X, y = housing()
-    shown = Page(browser, silva.report(tree, X, y, tmp_path / "report.html"))
+def test_sliders_are_predict(browser, tree, report_of_tree):
+    X, _ = housing()
+    shown = Page(browser, report_of_tree)
     page = shown.page
     some = X.iloc[[0, 5, 17, 34, 60]].copy()
     some.loc[5, "kind"] = np.nan
@@ -187,9 +197,9 @@ def test_the_page_predicts_as_silva_does(browser, name, tmp_path):
     shown.close()
 
 
-def test_a_row_lights_its_path(browser, tree, tmp_path):
-    X, y = housing()
-    shown = Page(browser, silva.report(tree, X, y, tmp_path / "report.html"))
+def test_a_row_lights_its_path(browser, tree, report_of_tree):
+    X, _ = housing()
+    shown = Page(browser, report_of_tree)
     page = shown.page
     for place in (2, 7):
         button = page.locator("#rows .two tbody button").nth(place)
@@ -207,9 +217,8 @@ def test_a_row_lights_its_path(browser, tree, tmp_path):
     shown.close()
 
 
-def test_keyboard_and_screen_readers(browser, tree, tmp_path):
-    X, y = housing()
-    shown = Page(browser, silva.report(tree, X, y, tmp_path / "report.html"))
+def test_keyboard_and_screen_readers(browser, report_of_tree):
+    shown = Page(browser, report_of_tree)
     page = shown.page
     page.locator('[role="tree"] > li').focus()
     page.keyboard.press("ArrowDown")
@@ -341,10 +350,8 @@ def test_redacted_dependence_says_nothing_of_few_rows(tree, tmp_path):
     assert panels["kind"]["grid"] == ["flat"]
 
 
-def test_prints_and_narrow_screens(browser, tree, tmp_path):
-    X, y = housing()
-    path = silva.report(tree, X, y, tmp_path / "report.html")
-    shown = Page(browser, path, 390, color_scheme="dark")
+def test_prints_and_narrow_screens(browser, report_of_tree):
+    shown = Page(browser, report_of_tree, 390, color_scheme="dark")
     assert shown.page.evaluate("document.documentElement.scrollWidth") <= 390
     shown.page.emulate_media(media="print")
     assert not shown.page.locator("nav").is_visible()
