@@ -6,22 +6,20 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import silva
 
-TREE = silva.ModelTreeRegressor(n_iter_no_change=5, n_jobs=1)
-CLASSES = silva.ModelTreeClassifier(n_iter_no_change=5, n_jobs=1)
+# Some hundred fits each: the checks are of the interface, and small trees have all of it.
+TREE = silva.ModelTreeRegressor(generations=3, population_size=8, max_leaves=4, n_jobs=1)
+CLASSES = silva.ModelTreeClassifier(n_iter_no_change=2, rounds=1, max_leaves=4, n_jobs=1)
+BOOSTING = {"method": "boosting", "n_estimators": 2, "learning_rate": 0.5, "max_trees": 2, "n_jobs": 1}
 
 
 @parametrize_with_checks(
     [
         TREE,
         silva.ModelTreeEnsembleRegressor(TREE, n_estimators=2, n_jobs=1),
-        silva.ModelTreeEnsembleRegressor(
-            TREE, n_estimators=2, method="boosting", learning_rate=0.5, max_trees=4, n_jobs=1
-        ),
+        silva.ModelTreeEnsembleRegressor(TREE, **BOOSTING),
         CLASSES,
         silva.ModelTreeEnsembleClassifier(CLASSES, n_estimators=2, n_jobs=1),
-        silva.ModelTreeEnsembleClassifier(
-            TREE, n_estimators=2, method="boosting", learning_rate=0.5, max_trees=4, n_jobs=1
-        ),
+        silva.ModelTreeEnsembleClassifier(TREE, **BOOSTING),
     ]
 )
 def test_estimator(estimator, check):
