@@ -60,7 +60,7 @@ def test_rows_that_stay(shape):
 def test_leaves_hold_the_rows_that_reach_them(monkeypatch):
     """The equations are fitted to the right rows, whatever their order, and missing values and weights go along."""
     monkeypatch.setattr(data, "LEAST_ARRANGED", 0)
-    X, y = piecewise(5000, 3)
+    X, y = piecewise(2000, 3)
     rng = np.random.default_rng(2)
     X[rng.random(X.shape) < 0.05] = np.nan
     weight = rng.uniform(0.5, 2, len(y))
