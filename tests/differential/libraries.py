@@ -261,7 +261,7 @@ def onnx(rng):
     if is_own:
         from silva.writers.onnx import onnx_bytes
 
-        data = onnx_bytes(silva.load(model))
+        data = onnx_bytes(silva.load(model).ensemble)
     else:
         from skl2onnx import to_onnx
 
