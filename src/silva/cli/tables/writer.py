@@ -74,8 +74,16 @@ def new_directory(path: Path) -> Iterator[Path]:
             target.rmdir()
         os.replace(temporary, target)
     except BaseException:
-        shutil.rmtree(temporary, ignore_errors=True)
+        _remove(temporary)
         raise
+
+
+def _remove(directory: Path) -> None:
+    """Remove a directory in which workers that were cut off may still begin files."""
+    gone = directory.with_name(f".silva-{secrets.token_hex(8)}.part")
+    with contextlib.suppress(OSError):  # under another name, they find no place
+        directory = directory.rename(gone)
+    shutil.rmtree(directory, ignore_errors=True)
 
 
 def check_directory(path: Path) -> None:
