@@ -10,7 +10,7 @@ import numpy as np
 from silva.equations import equation_text, leaf_equation, odds_text
 from silva.escapes import shown
 from silva.facts import feature_name
-from silva.wording import Wording, count_text, number_text, percent_text, threshold_text
+from silva.wording import Wording, count_text, number_text, percent_text, threshold_texts
 
 if TYPE_CHECKING:
     from silva.ensemble import TreeEnsemble
@@ -25,6 +25,7 @@ def node_tests(forest: TreeEnsemble, tree: int, wording: Wording) -> list[tuple[
     Missing values are not spoken of where an earlier test has let none through.
     """
     first, last = forest.tree_offsets[tree : tree + 2].tolist()
+    limits = _limits(forest, first, last, wording.digits)
     tests, present = [("", "")] * (last - first), [frozenset[int]()] * (last - first)
     for node in range(last - first):  # breadth-first: parents come first
         feature, left = int(forest.feature[first + node]), int(forest.left[first + node])
@@ -32,8 +33,8 @@ def node_tests(forest: TreeEnsemble, tree: int, wording: Wording) -> list[tuple[
             continue
         is_known = feature in present[node]
         tests[node] = (
-            _side_text(forest, first + node, 0, wording, is_known),
-            _side_text(forest, first + node, 1, wording, is_known),
+            _side_text(forest, first + node, 0, wording, limits, is_known),
+            _side_text(forest, first + node, 1, wording, limits, is_known),
         )
         for side in (0, 1):
             is_passed = _takes_missing(forest, first + node, side)
@@ -45,7 +46,18 @@ def _takes_missing(forest: TreeEnsemble, node: int, side: int) -> bool:
     return bool(forest.default_left[node]) == (side == 0)
 
 
-def _side_text(forest: TreeEnsemble, node: int, side: int, wording: Wording, is_present: bool) -> str:
+def _limits(forest: TreeEnsemble, first: int, last: int, digits: int) -> dict[int, dict[float, str]]:
+    """Write the thresholds of a tree, by feature."""
+    compares = (forest.feature[first:last] >= 0) & np.isfinite(forest.threshold[first:last])
+    if forest.is_categorical:
+        compares &= forest.category_set[first:last] < 0
+    features, thresholds = forest.feature[first:last][compares], forest.threshold[first:last][compares]
+    return {int(f): threshold_texts(thresholds[features == f].tolist(), digits) for f in np.unique(features)}
+
+
+def _side_text(
+    forest: TreeEnsemble, node: int, side: int, wording: Wording, limits: dict[int, dict[float, str]], is_present: bool
+) -> str:
     """Write the test of one side: a comparison, one category or several, a value that is there or not."""
     feature, threshold = int(forest.feature[node]), forest.threshold[node]
     name = feature_name(forest, feature)
@@ -56,7 +68,7 @@ def _side_text(forest: TreeEnsemble, node: int, side: int, wording: Wording, is_
     elif np.isinf(threshold):
         return f"{name} {'missing' if side else 'present'}"
     else:
-        limit = wording.with_unit(threshold_text(threshold, wording.digits), name)
+        limit = wording.with_unit(limits[feature][float(threshold)], name)
         text = f"{name} {'>=' if side else '<'} {limit}"
     says_missing = _takes_missing(forest, node, side) and _may_be_missing(forest, feature) and not is_present
     return f"{text} or missing" if says_missing else text

@@ -75,6 +75,17 @@ def threshold_text(value: float, digits: int) -> str:
     return number_text(value, digits + 2 if exact else digits)
 
 
+def threshold_texts(values: Iterable[float], digits: int) -> dict[float, str]:
+    """Write thresholds of one feature, different ones differently: with more digits where these are the same."""
+    texts: dict[str, list[float]] = {}
+    for value in set(values):
+        texts.setdefault(threshold_text(value, digits), []).append(value)
+    found: dict[float, str] = {}
+    for text, alike in texts.items():
+        found |= {alike[0]: text} if len(alike) == 1 else threshold_texts(alike, digits + 1)
+    return found
+
+
 def signed_text(value: float, digits: int) -> str:
     """Write a number with its sign."""
     text = number_text(value, digits)

@@ -106,6 +106,20 @@ def test_text_equations_are_the_leaves(tree):
     assert np.isfinite(X).all()
 
 
+def test_different_thresholds_are_written_differently():
+    """Near ones have more digits, all others the usual ones."""
+
+    def split(threshold, *children):
+        return Node(3.0, feature=0, threshold=threshold, children=children)
+
+    low = split(2016.71234, split(2016.67891, Node(1.0), Node(1.0)), Node(1.0))
+    forest = flatten([split(2025.98765, low, Node(1.0))], n_features=1, row_type="float64")
+    text = silva.export_text(forest)
+    for limit in ("2026", "2016.71", "2016.68"):
+        assert f"x0 < {limit}\n" in text
+        assert f"x0 >= {limit}" in text
+
+
 def test_text_of_a_loaded_forest(tree, tmp_path):
     tree.forest_.save(tmp_path / "tree.silva")
     text = silva.export_text(tmp_path / "tree.silva")
