@@ -59,8 +59,9 @@ def export_text(
     tree : int, default=0
         Which tree.
     digits : int, default=4
-        Significant digits of numbers. The default is for reading, not for computing, because a large intercept and
-        large terms of opposite signs cancel. 17 digits and ``max_terms=None`` are exact.
+        Significant digits of numbers; thresholds of a feature that would look alike get more. The default is for
+        reading, not for computing, because a large intercept and large terms of opposite signs cancel. 17
+        digits and ``max_terms=None`` are exact.
     max_terms : int or None, default=5
         Number of terms of an equation to show; None shows all. The line says how many more there are, and the standard
         deviation of their sum. Terms that rounding hides are never shown.

@@ -101,7 +101,7 @@ def plot_tree(
         Their targets; default: the model's predictions.
     tree : int, default=0
     digits : int, default=4
-        Significant digits of numbers.
+        Significant digits of numbers; thresholds of a feature that would look alike get more.
     max_terms : int or None, default=5
         Terms of a leaf's equation; None shows all.
     units : mapping of str to str, optional
