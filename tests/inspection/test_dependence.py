@@ -196,6 +196,14 @@ def test_numbers_beside_text_have_an_even_grid(X, y):
     assert silva.partial_dependence(model, frame, "kind").grid_values[0].tolist() == ["x", "z"]
 
 
+def test_values_close_to_each_other_have_a_grid(X, y):
+    for close in (2017 + 1e-4 * X, 1e-9 * X):
+        model = ensemble.RandomForestRegressor(3, random_state=0).fit(close.astype(np.float32), y)
+        (grid,) = silva.partial_dependence(model, close, 0, grid_resolution=20).grid_values
+        assert (np.diff(grid) > 0).all()
+        assert np.ptp(grid) > np.ptp(close[:, 0]) / 3
+
+
 def test_margins_on_request(X, y):
     model = MODELS["two classes"](X, y)
     result = silva.partial_dependence(model, X, 0, response_method="decision_function", grid_resolution=5)
@@ -308,6 +316,12 @@ def test_some_rows_and_own_scores(X, y):
         (lambda m, X, _: silva.partial_dependence(m, X, 0, kind="all"), "kind is 'all'"),
         (lambda m, X, _: silva.partial_dependence(m, X[:0], 0), "X has no rows"),
         (lambda m, X, _: silva.partial_dependence(m, X, 0, percentiles=(0.9, 0.1)), "two rising numbers"),
+        (
+            lambda m, X, _: silva.partial_dependence(
+                m, np.where(X > 1, X, 0), 0, percentiles=(0, 0.5), grid_resolution=2
+            ),
+            "are both 0; pass percentiles further apart",
+        ),
         (lambda m, X, _: silva.partial_dependence(m, X * np.nan, 0), "NaN|missing in all rows"),
         (lambda m, X, y: silva.permutation_importance(m, X, y[:3]), r"y has shape \(3,\), expected \(300,\)"),
         (lambda m, X, y: silva.permutation_importance(m, X, y, scoring="f2"), "scoring is 'f2', expected one of r2"),

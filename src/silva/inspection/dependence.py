@@ -157,10 +157,10 @@ def grid_of(
         return shown, codes
     values = rows.shown[:, feature].astype(np.float64)
     low, high = _quantiles(values[~np.isnan(values)], percentiles)
-    if spread and not (np.isfinite([low, high]).all() and not np.allclose(low, high)):
+    if spread and not (np.isfinite([low, high]).all() and low < high):
         some = np.linspace(0, len(codes) - 1, resolution).astype(int)
         return shown[some], codes[some]
-    if np.allclose(low, high):
+    if not low < high:
         raise ValueError(
             f"percentiles {percentiles} of feature {feature} are both {low:.6g}; pass percentiles further apart"
         )

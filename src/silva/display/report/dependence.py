@@ -72,7 +72,7 @@ def _entry(rows: ReportRows, changing: ChangingRows, feature: int, redact: bool)
     present = present[~np.isnan(present)].astype(np.float64)
     if len(present) < (REDACTED_ROWS if redact else 1):
         return None
-    shown, codes = _redacted(rows, changing, feature) if redact else grid_of(changing, feature, (0.01, 0.99), POINTS)
+    shown, codes = _redacted(rows, changing, feature) if redact else _grid(changing, feature)
     if not len(codes):
         return None
     if len(codes) > MOST_CATEGORIES:
@@ -96,6 +96,11 @@ def _entry(rows: ReportRows, changing: ChangingRows, feature: int, redact: bool)
         else np.quantile(present, np.linspace(0.1, 0.9, 9)),
         "rows": len(changing),
     }
+
+
+def _grid(changing: ChangingRows, feature: int) -> tuple[Array, Array]:
+    """Evenly spaced numbers where nearly all rows lie, or some of the values where nearly all rows share one."""
+    return grid_of(changing, feature, (0.01, 0.99), POINTS, spread=True)
 
 
 def _local(changing: ChangingRows, feature: int, curve: tuple[Array, Array], output: str) -> dict[str, Any]:
