@@ -1,19 +1,24 @@
 // Bars, beeswarm, scatter, lines.
 const DOT = 3.4;
 
+// Ticks and their texts, with more digits where the usual ones do not tell them apart.
+function written(all, write) {
+  const texts = all.map((tick) => write(tick)), differ = new Set(texts).size === texts.length;
+  return all.map((tick, i) => [tick, differ ? texts[i] : write(tick, 9)]);
+}
 function axis(root, x, low, high, y, width, name, write = fmt) {
-  for (const tick of ticks(low, high, Math.max(2, Math.min(5, Math.floor(width / 60))))) {
+  for (const [tick, text] of written(ticks(low, high, Math.max(2, Math.min(5, Math.floor(width / 60)))), write)) {
     root.append(svg("line", { class: "axis", x1: x(tick), x2: x(tick), y1: y, y2: y + 4 }));
-    root.append(svg("text", { class: "soft", x: x(tick), y: y + 17, "text-anchor": "middle" }, write(tick)));
+    root.append(svg("text", { class: "soft", x: x(tick), y: y + 17, "text-anchor": "middle" }, text));
   }
   if (name) root.append(label(name, Math.floor(width / 6.5), { class: "soft", x: (x(low) + x(high)) / 2, y: y + 33, "text-anchor": "middle" }));
 }
 const AXIS = 38, NAME = 14;
 // Ticks at the left, the name of the axis above them.
-function sideAxis(root, y, low, high, left, name, write = (tick) => fmt(tick, 3)) {
-  for (const tick of ticks(low, high)) {
+function sideAxis(root, y, low, high, left, name, write = (tick, digits = 3) => fmt(tick, digits)) {
+  for (const [tick, text] of written(ticks(low, high), write)) {
     root.append(svg("line", { class: "axis", x1: left - 4, x2: left, y1: y(tick), y2: y(tick) }));
-    root.append(svg("text", { class: "soft", x: left - 7, y: y(tick) + 4, "text-anchor": "end" }, write(tick)));
+    root.append(svg("text", { class: "soft", x: left - 7, y: y(tick) + 4, "text-anchor": "end" }, text));
   }
   if (name) root.append(label(name, 60, { class: "soft", x: 0, y: 10 }));
 }
