@@ -66,12 +66,14 @@ def test_redacted_reports_hold_neither(halves, tmp_path):
 def test_the_page_follows_the_chosen_row(browser, halves, tmp_path):
     X, y, *test = halves
     path = silva.report(boosted(X, y, n=20, depth=3), X, y, tmp_path / "report.html", test=tuple(test))
-    data, page = content(path), Page(browser, path).page
+    data, shown = content(path), Page(browser, path)
+    page = shown.page
     places, at = unpacked(data["similar"]["places"]).astype(int), data["rows"]["index"]
     for _ in range(2):
         lines = page.locator("#similar tbody tr")
         own = at.index(int(lines.nth(0).locator("td").first.inner_text()))
-        shown = [int(line.locator("button").inner_text()) for line in lines.all()[1:]]
-        assert shown == [at[place] for place in places[own]]
+        found = [int(line.locator("button").inner_text()) for line in lines.all()[1:]]
+        assert found == [at[place] for place in places[own]]
         assert page.locator("#span").inner_text().startswith("90 % interval ")
         lines.nth(1).locator("button").click()
+    shown.close()
