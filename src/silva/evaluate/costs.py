@@ -1,4 +1,7 @@
-"""A model of what evaluation costs on the CPU, from measurements (docs/internals/evaluate.md)."""
+"""A model of what evaluation costs on the CPU, measured on one core of an AMD EPYC with AVX-512.
+
+Algorithms are compared with each other, so that only ratios matter on other processors (docs/internals/evaluate.md).
+"""
 
 from __future__ import annotations
 
