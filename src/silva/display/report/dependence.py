@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from silva.display.report.rows import REDACTED_ROWS, inner_range, shared
+from silva.display.report.rows import REDACTED_ROWS, inner_range, most_frequent, shared
 from silva.display.report.source import ChangingColumns
 from silva.inspection.accumulated import accumulated, edges_of
 from silva.inspection.dependence import grid_of, responses_of
@@ -75,8 +75,10 @@ def _entry(rows: ReportRows, changing: ChangingRows, feature: int, redact: bool)
     shown, codes = _redacted(rows, changing, feature) if redact else _grid(changing, feature)
     if not len(codes):
         return None
-    if len(codes) > MOST_CATEGORIES:
-        shown, codes = shown[:MOST_CATEGORIES], codes[:MOST_CATEGORIES]
+    n_categories = len(codes)
+    if n_categories > MOST_CATEGORIES:
+        kept = most_frequent(present, codes, MOST_CATEGORIES)
+        shown, codes = shown[kept], codes[kept]
     means, each = responses_of(changing, [feature], codes[:, None], _output(rows), None)
     n_lines = 0 if redact else min(MOST_LINES, len(changing), LINE_NUMBERS // max(1, POINTS * means.shape[1] // 4))
     lines = np.linspace(0, len(changing) - 1, n_lines).astype(int)
@@ -85,6 +87,7 @@ def _entry(rows: ReportRows, changing: ChangingRows, feature: int, redact: bool)
         "feature": feature,
         "grid": [str(value) for value in shown.tolist()] if is_text else shown.astype(np.float64),
         "isText": is_text,
+        "of": n_categories,
         "average": _short(means.T),
         "local": None
         if is_text or redact or rows.source

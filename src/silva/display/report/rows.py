@@ -195,6 +195,14 @@ def shared(column: Array) -> Array:
     return values[counts >= REDACTED_ROWS]
 
 
+def most_frequent(column: Array, codes: Array, n: int) -> Int64s:
+    """Choose n of some codes, the most frequent in a column, in their order."""
+    order = np.argsort(codes)
+    places = np.searchsorted(codes, column, sorter=order).clip(max=len(codes) - 1)
+    counts = np.bincount(order[places[codes[order[places]] == column]], minlength=len(codes))
+    return np.sort(np.argsort(-counts, kind="stable")[:n])
+
+
 def _texts(column: Array, own: Array, at: Int64s, table: Array | None) -> dict[str, str]:
     """Text of each code that occurs in chosen rows, and of the first codes of the model's table."""
     found: dict[int, str] = {}

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from silva.display.curves import mean_curve
-from silva.display.report.rows import REDACTED_ROWS
+from silva.display.curves import CURVE_POINTS, mean_curve
+from silva.display.report.rows import REDACTED_ROWS, most_frequent
 from silva.equations import described, leaf_equation
 from silva.evaluate.cpu import CpuEvaluator
 from silva.evaluate.linear import term_name
@@ -191,7 +191,7 @@ def _nodes(drawing: _Drawing, tree: int, reached: Int32s) -> list[dict[str, Any]
             entry |= {"tests": tests[node - first]}
             if drawing.found:
                 entry["found"] = drawing.found.get(("split", node, feature_name(forest, int(forest.feature[node]))))
-            entry["curve"] = _rounded(mean_curve(values, target[inside], drawing.least))
+            entry["curve"] = _curve(drawing, int(forest.feature[node]), values, target[inside])
         else:
             entry |= _leaf(drawing, node)
         result.append(entry)
@@ -211,6 +211,17 @@ def rows_under(forest: TreeEnsemble, tree: int, reached: Int32s) -> Iterator[Int
             is_left[under[left]] = True
             goes_left = is_left[reached[rows]]
             waiting[left], waiting[left + 1] = rows[goes_left], rows[~goes_left]
+
+
+def _curve(drawing: _Drawing, feature: int, values: Array, target: Array) -> dict[str, Any] | None:
+    """Mean target over a feature's values, of many categories over the most frequent ones."""
+    codes = np.unique(values[~np.isnan(values)])
+    if drawing.rows.tables[feature] is None or len(codes) <= CURVE_POINTS:
+        return _rounded(mean_curve(values, target, drawing.least))
+    common = codes[most_frequent(values, codes, CURVE_POINTS)]
+    kept = np.isin(values, common) | np.isnan(values)
+    found = mean_curve(values[kept], target[kept], drawing.least)
+    return found and found | {"of": len(codes)}
 
 
 def _rounded(curve: dict[str, Any] | None) -> dict[str, Any] | None:
