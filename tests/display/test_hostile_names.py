@@ -209,7 +209,8 @@ def test_reports_have_no_elements_of_the_model(tmp_path, browser):
     hostile, plain = tmp_path / "hostile.html", tmp_path / "plain.html"
     padded = [f"{place}{'x' * len(name)}" for place, name in enumerate(UNICODE)]
     assert write_report(UNICODE, hostile) == write_report(padded, plain)
-    tags = "[...new Set([...document.querySelectorAll('*')].map(element => element.tagName))].sort().join()"
+    # Only labels that are cut have a title of their own, and names of one length are not equally wide.
+    tags = "[...new Set([...document.querySelectorAll(':not(svg title)')].map(one => one.tagName))].sort().join()"
     found = []
     for path in (hostile, plain):
         page = Page(browser, path)

@@ -35,6 +35,12 @@ def ticks(page, chart):
     return [text for text in texts if any(letter.isdigit() for letter in text)]
 
 
+def choose(page, feature):
+    """Choose the feature of the scatter plot, and wait until it is drawn."""
+    page.locator("#scatter select").first.select_option(label=feature)
+    page.evaluate("() => new Promise((done) => setTimeout(() => requestAnimationFrame(() => setTimeout(done)), 100))")
+
+
 def test_every_feature_has_a_panel(report):
     data = content(report)
     names = [data["features"][entry["feature"]]["name"] for entry in data["dependence"]]
@@ -44,8 +50,79 @@ def test_every_feature_has_a_panel(report):
 
 def test_ticks_of_a_narrow_range_differ(browser, report):
     shown = Page(browser, report)
-    shown.page.locator("#scatter select").first.select_option(label="year")
+    choose(shown.page, "year")
     found = ticks(shown.page, "#scatter")
     assert len(found) > 2
     assert len(set(found)) == len(found)
+    shown.close()
+
+
+@pytest.fixture(scope="module")
+def crowded(tmp_path_factory):
+    """Path of a page with large targets, long names and 300 categories, of which ten are frequent."""
+    rng = np.random.default_rng(1)
+    codes = np.where(rng.uniform(size=900) < 0.5, rng.integers(100, 110, 900), rng.integers(0, 300, 900))
+    X = pandas.DataFrame(
+        {
+            "a name of a feature that is longer than any axis of a chart has room for": rng.normal(size=900),
+            "huge": 1e12 * rng.lognormal(size=900),
+            "branch": pandas.Categorical([f"branch number {code:03d} of the company" for code in codes]),
+        }
+    )
+    y = pandas.Series(1e7 * (X.iloc[:, 0] + codes / 100 + (X["huge"] > 1e12)), name="yearly revenue")
+    model = silva.ModelTreeRegressor(max_leaves=6, n_iter_no_change=5, n_jobs=1, random_state=0).fit(X, y)
+    return silva.report(model, X, y, tmp_path_factory.mktemp("crowded") / "report.html")
+
+
+OUTSIDE = """margin => [...document.querySelectorAll("svg text")].filter((text) => {
+    const own = text.getBoundingClientRect(), chart = text.closest("svg").getBoundingClientRect();
+    return own.width && (own.left < chart.left - margin || own.right > chart.right + margin);
+}).map((text) => text.textContent)"""
+
+TOUCHING = """() => [...document.querySelectorAll("svg")].flatMap((chart) => {
+    const texts = [...chart.querySelectorAll("text[text-anchor=middle]:not([transform])")];
+    const boxes = texts.map((text) => [text.textContent, text.getBoundingClientRect()]).filter(([, box]) => box.width);
+    return boxes.flatMap(([one, a], i) => boxes.slice(i + 1)
+        .filter(([, b]) => a.left < b.right && b.left < a.right && a.top + 3 < b.bottom && b.top + 3 < a.bottom)
+        .map(([other]) => `${one} | ${other}`));
+})"""
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_texts_of_charts_have_room(browser, crowded, width):
+    shown = Page(browser, crowded, width)
+    choose(shown.page, "huge")
+    assert shown.page.evaluate(OUTSIDE, 19.2) == []  # the margin of the page
+    assert shown.page.evaluate(TOUCHING) == []
+    shown.close()
+
+
+def test_names_of_categories_differ_where_they_are_cut(browser, crowded):
+    shown = Page(browser, crowded)
+    names = content(crowded)["features"][2]["categories"].values()
+    cut = shown.page.evaluate("names => told(names, 60)", list(names))
+    assert len(set(cut)) == len(names)
+    assert shown.page.evaluate("told(['a', 'b'], 60)") == ["a", "b"]
+    shown.close()
+
+
+def test_of_many_categories_the_most_frequent_are_shown(browser, crowded):
+    data = content(crowded)
+    panel = next(entry for entry in data["dependence"] if entry["feature"] == 2)
+    frequent = {f"branch number {code} of the company" for code in range(100, 110)}
+    assert len(panel["grid"]) == 40 < panel["of"]
+    assert frequent <= set(panel["grid"])
+    shown = Page(browser, crowded)
+    caption = f"branch: the 40 most frequent of {panel['of']} categories"
+    assert caption in shown.page.locator("#dependence").inner_text()
+    shown.close()
+
+
+def test_large_numbers_have_separators(browser, crowded):
+    shown = Page(browser, crowded)
+    texts = shown.page.evaluate("[1234567.8, 12345, 0.5, -2.5e-9, 1e-9, 3e15, 7].map((x) => fmt(x))")
+    assert texts == ["1,234,568", "12,345", "0.5", "−2.5e−9", "1e−9", "3e+15", "7"]
+    assert shown.page.evaluate("[25e6, -1.7025e9, 12345, 2e-9].map((x) => tickText(x))") == [
+        "25M", "−1.703B", "12,345", "2e−9",
+    ]  # fmt: skip
     shown.close()

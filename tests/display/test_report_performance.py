@@ -60,9 +60,9 @@ def test_three_sentences_say_what_how_well_and_by_what(incomes, page):
     assert first.startswith(f"A tree of {model.n_leaves_} lea")
     assert "predicts whether income is rich from 2 features" in first
     right = np.mean(model.predict(X[800:]) == y[800:])
-    said = f"On 400 test rows the most probable class is right for {100 * right:.0f} %, always saying "
+    said = f"On 400 test rows, the most probable class is right for {100 * right:.0f} %, always predicting "
     assert second.startswith(said)
-    assert third.endswith("% of all effects.")
+    assert third.endswith("% of the mean |SHAP value| of all features.")
     said = page[0].locator("#summary .said").inner_text()
     assert said == " ".join((first, second, third))
     assert page[0].title().startswith("income: ModelTreeClassifier, ")
@@ -158,7 +158,7 @@ def test_several_classes_have_a_matrix_and_curves_of_each(browser, tmp_path):
     shown = Page(browser, path)
     assert shown.page.locator("#performance .confusion td").count() == 12
     shown.page.locator("#performance select").select_option(label="middle")
-    assert "of middle found" in shown.page.locator("#performance").text_content()
+    shown.page.locator("#performance svg text", has_text="of middle found").first.wait_for()
     assert "test=(X_test, y_test)" in shown.page.locator("#performance").inner_text()
     shown.close()
 
@@ -167,7 +167,7 @@ def test_rows_of_one_class_have_no_curves(browser, incomes, tmp_path):
     X, y, model = incomes
     path = silva.report(model, X[y == "rich"], y[y == "rich"], tmp_path / "report.html")
     shown = Page(browser, path)
-    assert "one class only" in shown.page.locator("#performance").inner_text()
+    assert "All rows have one class" in shown.page.locator("#performance").inner_text()
     shown.close()
 
 

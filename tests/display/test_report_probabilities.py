@@ -62,7 +62,7 @@ def test_values_are_those_of_probabilities(make, n_classes, tmp_path):
     )
     np.testing.assert_allclose(unpacked(data["rows"]["ends"]), model.predict_proba(X.to_numpy())[:, shown], atol=1e-9)
     assert data["outputs"] == ([] if n_classes == 2 else ["0", "1", "2"])
-    assert data["card"]["Explanation"]["SHAP values"].startswith("exact, of the probability, against 80 of the rows")
+    assert data["card"]["Explanation"]["SHAP values"].startswith("exact values of the probability, with 80 random rows")
     assert "passed" in data["card"]["Explanation"]["additivity"]
 
 
@@ -72,7 +72,7 @@ def test_too_much_work_is_left_to_log_odds(browser, tmp_path, monkeypatch):
     for operations, name in ((explained.OPERATIONS, "probability of 1"), (1e4, "log-odds of 1")):
         monkeypatch.setattr(explained, "OPERATIONS", operations)
         shown = Page(browser, silva.report(model, X, y, tmp_path / "report.html"))
-        assert f"adds to the {name} of a row" in shown.page.locator("#features").inner_text()
+        assert f"adds to a row's {name}" in shown.page.locator("#features").inner_text()
         assert f"In {name}." in shown.page.locator("#rows").inner_text()
         shown.close()
 
@@ -82,9 +82,9 @@ def test_forests_whose_margins_are_probabilities_say_so(browser, tmp_path):
     model = ensemble.RandomForestClassifier(5, max_depth=4, random_state=0).fit(X, y)
     path = silva.report(model, X, y, tmp_path / "report.html")
     shown = Page(browser, path)
-    assert "adds to the probability of 0 of a row" in shown.page.locator("#features").inner_text()
+    assert "adds to a row's probability of 0" in shown.page.locator("#features").inner_text()
     shown.close()
-    assert content(path)["card"]["Explanation"]["SHAP values"] == "path-dependent, of the probability"
+    assert content(path)["card"]["Explanation"]["SHAP values"] == "path-dependent values of the probability"
 
 
 def test_long_names_do_not_widen_a_phone(browser, tmp_path):

@@ -10,12 +10,13 @@ import numpy as np
 
 from silva.display.report.rows import data_hash
 from silva.facts import forest_facts
+from silva.wording import number_text
 
 if TYPE_CHECKING:
     from silva.display.report.explained import Explained
     from silva.display.report.rows import ReportRows
 
-COMBINED = "; what statistics of several columns contribute is divided equally among these"
+COMBINED = "; what a statistic of several columns contributes is divided equally among them"
 
 
 def model_card(
@@ -35,7 +36,7 @@ def model_card(
     }
     checks = {
         "SHAP values": f"{_kind(found)}{COMBINED if rows.source else ''}",
-        "expected value": ", ".join(f"{value:.6g}" for value in found.expected[:12]),
+        "expected value": ", ".join(number_text(value, 6) for value in found.expected[:12]),
         "additivity": f"largest |expected value + Σ φ − {what}| = {error:.2g}, {share:.2g} of what rounding allows "
         f"({'passed' if share <= 1 else 'FAILED'})",
     }
@@ -51,12 +52,12 @@ def model_card(
 
 def _kind(found: Explained) -> str:
     if not found.n_background:
-        return f"path-dependent, of the {'probability' if found.is_probability else 'margin'}"
-    return f"exact, of the probability, against {found.n_background} of the rows, chosen by chance"
+        return f"path-dependent values of the {'probability' if found.is_probability else 'margin'}"
+    return f"exact values of the probability, with {found.n_background} random rows as background"
 
 
 def figures(rows: ReportRows) -> dict[str, str]:
-    """How well predictions fit the targets; empty without any."""
+    """Measure how well predictions fit the targets; empty without targets."""
     y = rows.y
     if y is None:
         return {}
@@ -66,8 +67,8 @@ def figures(rows: ReportRows) -> dict[str, str]:
         square = float(np.mean(residuals**2))
         return {
             "R²": f"{1 - square / variance:.4f}" if variance else "not defined: all targets are equal",
-            "root mean squared error": f"{square**0.5:.4g}",
-            "mean absolute error": f"{np.abs(residuals).mean():.4g}",
+            "root mean squared error": number_text(square**0.5, 4),
+            "mean absolute error": number_text(np.abs(residuals).mean(), 4),
         }
     probabilities = rows.responses
     chosen = np.clip(probabilities[np.arange(len(y)), y.astype(int)], 1e-15, 1)

@@ -31,20 +31,54 @@ function fmt(value, digits = 4) {
   if (!Number.isFinite(value)) return value > 0 ? "∞" : "−∞";
   const size = Math.abs(value);
   let text;
-  if (Number.isInteger(value) && size < 1e15) text = size >= 1e4 ? value.toLocaleString("en") : String(value);
-  else if (size !== 0 && (size < 1e-4 || size >= 1e9)) text = value.toExponential(digits - 1);
-  else text = String(Number(value.toPrecision(size >= 10 ** digits ? String(Math.trunc(size)).length : digits)));
-  return text.replace("-", "−");
+  if (Number.isInteger(value) && size < 1e15) text = grouped(value);
+  else if (size < 1e-4 || size >= 1e9) text = Number(value.toPrecision(digits)).toExponential();
+  else text = grouped(Number(value.toPrecision(size >= 10 ** digits ? String(Math.trunc(size)).length : digits)));
+  return text.replaceAll("-", "−");
+}
+const grouped = (value) => (Math.abs(value) >= 1e4 ? value.toLocaleString("en", { maximumFractionDigits: 20 }) : String(value));
+// Numbers at axes, where there is little room: 25M, 1.702B.
+function tickText(value, digits = 4) {
+  const size = Math.abs(value);
+  if (size < 1e6 || size >= 1e15) return fmt(value, digits);
+  return value.toLocaleString("en", { notation: "compact", maximumSignificantDigits: digits }).replaceAll("-", "−");
 }
 const signed = (value, digits) => (value < 0 ? "" : "+") + fmt(value, digits);
 const short = (text, most) => (text.length > most ? text.slice(0, Math.max(1, most - 1)) + "…" : text);
+
+// Widths of texts in pixels, as the page draws them.
+const TEXT = 12.5, SOFT = 11.5, pen = document.createElement("canvas").getContext("2d"), FONT = getComputedStyle(document.body).fontFamily;
+function widthOf(text, size = SOFT) {
+  pen.font = `${size}px ${FONT}`;
+  return pen.measureText(text).width;
+}
+const widest = (texts, size = SOFT) => Math.ceil(Math.max(0, ...texts.map((text) => widthOf(text, size))));
+function fitted(text, room, size = SOFT) {
+  if (widthOf(text, size) <= room) return text;
+  const letters = [...text];
+  let fits = 1, fails = letters.length;
+  while (fails - fits > 1) {
+    const middle = (fits + fails) >> 1;
+    if (widthOf(letters.slice(0, middle).join("") + "…", size) <= room) fits = middle; else fails = middle;
+  }
+  return letters.slice(0, fits).join("") + "…";
+}
+// Names for a width in which they still differ: where their beginnings are the same, without these.
+function told(names, room) {
+  const texts = names.map((name) => fitted(name, room)), letters = names.map((name) => [...name]);
+  if (new Set(texts).size === new Set(names).size) return texts;
+  let same = 0;
+  while (letters.every((name) => name.length > same + 1 && name[same] === letters[0][same])) same++;
+  return letters.map((name) => fitted((same ? "…" : "") + name.slice(same).join(""), room));
+}
 
 const nameOf = (feature) => data.features[feature].name;
 const withUnit = (feature) => nameOf(feature) + (data.features[feature].unit ? ` (${data.features[feature].unit})` : "");
 // What is explained: of classifiers a probability or log-odds, of regressions the target.
 const classShown = () => (data.outputs.length ? data.outputs[state.output] : data.classes.length === 2 ? data.classes[1] : "");
-const explainedName = () => (data.isClassifier ? `${data.isProbability ? "probability" : "log-odds"}${classShown() ? ` of ${classShown()}` : ""}` : data.target || "prediction");
-const responseName = (column) => (data.isClassifier && data.classes.length ? `probability of ${data.classes[column]}` : data.target || "prediction");
+const explainedName = () => (data.isClassifier ? `${data.isProbability ? "probability" : "log-odds"}${classShown() ? ` of ${classShown()}` : ""}` : predictedName());
+const predictedName = () => (data.target ? `predicted ${data.target}` : "prediction");
+const responseName = (column) => (data.isClassifier && data.classes.length ? `probability of ${data.classes[column]}` : predictedName());
 const SHADES = ["#4c78a8", "#f58518", "#54a24b", "#b279a2", "#e45756", "#72b7b2", "#9d755d", "#eeca3b"];
 function valueText(feature, value) {
   if (Number.isNaN(value)) return "missing";
@@ -53,10 +87,11 @@ function valueText(feature, value) {
 }
 const outputName = (k) => (data.outputs.length ? data.outputs[k] : "");
 
-// A label that the chart shortens keeps its whole text as a title; of a pair both names stay to be seen.
-function label(text, most, attributes) {
-  const names = [text].flat(), whole = names.join(" × "), left = most - 3 * (names.length - 1), half = Math.floor(left / names.length);
-  const shown = names.map((name, i) => short(name, names.length > 1 ? Math.max(half, left - names[1 - i].length) : most)).join(" × ");
+// A label that is shortened to its room in pixels has its whole text as a title; both parts of a pair stay visible.
+function label(text, room, attributes, between = " × ", whole = [text].flat().join(between)) {
+  const parts = [text].flat(), size = attributes.class === "soft" ? SOFT : TEXT, left = room - widthOf(between, size) * (parts.length - 1);
+  const widths = parts.map((part) => widthOf(part, size)), least = between === " = " ? [0.4 * left, 0.6 * left] : [left / 2, left / 2];
+  const shown = parts.map((part, i) => fitted(part, parts.length > 1 ? Math.max(least[i], left - widths[1 - i]) : left, size)).join(between);
   return svg("text", attributes, shown, shown !== whole && svg("title", {}, whole));
 }
 
@@ -117,7 +152,7 @@ function chart(text, draw, caption) {
     const width = Math.floor(box.clientWidth);
     if (!width) return;
     last = width;
-    const root = svg("svg", { role: "img", "aria-label": text });
+    const root = Object.assign(svg("svg", { role: "img", "aria-label": text }), { room: width });
     const height = draw(root, width);
     root.setAttribute("height", height);
     root.setAttribute("viewBox", `0 0 ${width} ${height}`);

@@ -6,35 +6,50 @@ function written(all, write) {
   const texts = all.map((tick) => write(tick)), differ = new Set(texts).size === texts.length;
   return all.map((tick, i) => [tick, differ ? texts[i] : write(tick, 9)]);
 }
-function axis(root, x, low, high, y, width, name, write = fmt) {
-  for (const [tick, text] of written(ticks(low, high, Math.max(2, Math.min(5, Math.floor(width / 60)))), write)) {
+function axis(root, x, low, high, y, width, name, write = tickText) {
+  const fit = (shown) => shown.every(([tick, text], i) => !i || x(tick) - x(shown[i - 1][0]) > (widthOf(text) + widthOf(shown[i - 1][1])) / 2 + 8);
+  let count = Math.max(2, Math.min(5, Math.floor(width / 60))), shown = written(ticks(low, high, count), write);
+  while (count > 1 && !fit(shown)) shown = written(ticks(low, high, --count), write);
+  for (const [tick, text] of shown) {
     root.append(svg("line", { class: "axis", x1: x(tick), x2: x(tick), y1: y, y2: y + 4 }));
-    root.append(svg("text", { class: "soft", x: x(tick), y: y + 17, "text-anchor": "middle" }, text));
+    root.append(svg("text", { class: "soft", x: Math.min(x(tick), x(high) + 12 - widthOf(text) / 2), y: y + 17, "text-anchor": "middle" }, text));
   }
-  if (name) root.append(label(name, Math.floor(width / 6.5), { class: "soft", x: (x(low) + x(high)) / 2, y: y + 33, "text-anchor": "middle" }));
+  if (name) root.append(label(name, width, { class: "soft", x: (x(low) + x(high)) / 2, y: y + 33, "text-anchor": "middle" }));
 }
 const AXIS = 38, NAME = 14;
-// Ticks at the left, the name of the axis above them.
-function sideAxis(root, y, low, high, left, name, write = (tick, digits = 3) => fmt(tick, digits)) {
-  for (const [tick, text] of written(ticks(low, high), write)) {
+// Ticks at the left and the room that they need, the name of the axis above them.
+const sideText = (tick, digits = 3) => tickText(tick, digits);
+const sideTicks = (low, high, write = sideText, count = 5) => written(ticks(low, high, count), write);
+const sideRoom = (...of) => Math.max(40, 12 + widest(sideTicks(...of).map(([, text]) => text)));
+function sideAxis(root, y, low, high, left, name, write) {
+  for (const [tick, text] of sideTicks(low, high, write)) {
     root.append(svg("line", { class: "axis", x1: left - 4, x2: left, y1: y(tick), y2: y(tick) }));
     root.append(svg("text", { class: "soft", x: left - 7, y: y(tick) + 4, "text-anchor": "end" }, text));
   }
-  if (name) root.append(label(name, 60, { class: "soft", x: 0, y: 10 }));
+  if (name) root.append(label(name, root.room, { class: "soft", x: 0, y: 10 }));
+}
+// Names of categories below a chart, slanted; their height, and their drawing, of which no two touch.
+const SLANT = 35, SIN = Math.sin((SLANT * Math.PI) / 180), COS = Math.cos((SLANT * Math.PI) / 180), MOST_NAME = 92;
+const nameHeight = (names) => Math.ceil(24 + SIN * widest(told(names, MOST_NAME)));
+function slanted(root, x, places, names, y) {
+  const texts = told(names, MOST_NAME), step = places.length > 1 ? Math.ceil(20 / Math.max(0.1, Math.abs(x(places[1]) - x(places[0])))) : 1;
+  places.forEach((place, i) => i % step === 0 && root.append(label(texts[i], Math.min(MOST_NAME, (x(place) + 14) / COS), { class: "soft", transform: `translate(${x(place)} ${y + 14}) rotate(-${SLANT})`, "text-anchor": "end" }, "", names[i])));
 }
 const labelWidth = (width) => Math.min(190, Math.max(90, Math.floor(width * 0.3)));
 
 function bars(entries, text, most = 20, write = (value) => fmt(value, 3)) {
   const shown = entries.slice(0, most), largest = Math.max(...shown.map((e) => e.value), 1e-300);
   return chart(text, (root, width) => {
-    const left = shown[0]?.names ? Math.min(230, Math.floor(width * 0.48)) : labelWidth(width), x = scale(0, largest, left, width - (shown[0]?.more ? 120 : 62)), row = 23;
+    const texts = shown.map((entry) => write(entry.value) + (entry.more ?? "")), row = 23, height = shown.length * row + 4;
+    const left = shown[0]?.names ? Math.min(230, Math.floor(width * 0.48)) : labelWidth(width), x = scale(0, largest, left, width - widest(texts) - 8);
     shown.forEach((entry, i) => {
       const y = i * row;
-      root.append(label(entry.names ?? entry.name, Math.floor(left / 7.2), { x: left - 7, y: y + 15, "text-anchor": "end" }));
+      root.append(label(entry.names ?? entry.name, left - 9, { x: left - 7, y: y + 15, "text-anchor": "end" }));
       root.append(svg("rect", { x: left, y: y + 4, width: Math.max(1, x(entry.value) - left), height: 15, rx: 2, fill: "var(--accent)" }));
-      root.append(svg("text", { class: "soft", x: x(entry.value) + 6, y: y + 16 }, write(entry.value) + (entry.more ?? "")));
+      root.append(svg("text", { class: "soft", x: x(entry.value) + 6, y: y + 16 }, texts[i]));
     });
-    return shown.length * row + 4;
+    if (entries.length > most) root.append(svg("text", { class: "soft", x: left, y: height + 11 }, `and ${entries.length - most} smaller`));
+    return height + (entries.length > most ? 16 : 0);
   });
 }
 
@@ -45,7 +60,7 @@ function signedBars(entries, text, name) {
     const left = labelWidth(width), x = scale(low, high, left + 4, width - 8), row = 23, height = entries.length * row;
     entries.forEach((entry, i) => {
       const y = i * row, from = Math.min(x(0), x(entry.value));
-      root.append(label(entry.name, Math.floor(left / 7.2), { x: left - 7, y: y + 15, "text-anchor": "end" }));
+      root.append(label(entry.name, left - 9, { x: left - 7, y: y + 15, "text-anchor": "end" }));
       root.append(svg("rect", { x: from, y: y + 4, width: Math.max(1, Math.abs(x(entry.value) - x(0))), height: 15, rx: 2, fill: entry.value < 0 ? "var(--low)" : "var(--high)" }));
       if (!Number.isNaN(entry.error)) root.append(svg("line", { style: "stroke:var(--ink)", x1: x(entry.value - 2 * entry.error), x2: x(entry.value + 2 * entry.error), y1: y + 11.5, y2: y + 11.5 }));
     });
@@ -92,7 +107,7 @@ function beeswarm(features, rows, text) {
     root.append(svg("line", { class: "zero", x1: x(0), x2: x(0), y1: 0, y2: features.length * band }));
     features.forEach((feature, place) => {
       const y = place * band + band / 2;
-      root.append(label(nameOf(feature), Math.floor(left / 7.2), { x: left - 4, y: y + 4, "text-anchor": "end" }));
+      root.append(label(nameOf(feature), left - 6, { x: left - 4, y: y + 4, "text-anchor": "end" }));
       const values = Array.from({ length: n }, (_, i) => rows.value(i, feature)), rank = data.features[feature].categories ? () => NaN : ranker(values);
       const points = values.map((value, i) => ({ x: x(rows.phi(i, feature)), y, share: rank(value) }));
       dots(root, swarm(points, band / 2 - 3));
@@ -111,18 +126,15 @@ function shadesOf(feature, values) {
 }
 
 function legend(feature) {
-  const swatch = (colour, text) => [el("span", { class: "swatch", style: `background:${colour};margin-left:.7em` }), el("bdi", {}, text)];
+  const swatch = (colour, text) => [" ", el("span", { class: "entry" }, el("span", { class: "swatch", style: `background:${colour}` }), el("bdi", {}, text))];
   if (feature !== undefined && data.features[feature].categories) {
     const shades = shadesOf(feature, Array.from({ length: rows.length }, (_, i) => rows.value(i, feature)));
     const more = Object.keys(data.features[feature].categories).length > shades.size;
     return el("p", { class: "note" }, el("bdi", {}, nameOf(feature)), ":", [...shades].map(([value, colour]) => swatch(colour, valueText(feature, value))), more && swatch("var(--gone)", "others"));
   }
-  const ends = ["low", "high"];
-  return el("p", { class: "note" }, el("span", { class: "swatch", style: `background:${mix(0)}` }), `${ends[0]} `,
-    el("span", { class: "swatch", style: `background:${mix(1)};margin-left:.7em` }), `${ends[1]} value of `, el("bdi", {}, feature === undefined ? "the feature" : nameOf(feature)),
-    (feature === undefined ? data.features.some((entry) => entry.missing) : data.features[feature].missing)
-      && swatch("var(--gone)", "missing"),
-    feature === undefined && data.features.some((entry) => entry.categories) && swatch("var(--gone)", "categories"));
+  const shown = feature === undefined ? data.features : [data.features[feature]];
+  const grey = [shown.some((entry) => entry.missing) && "missing", shown.some((entry) => entry.categories) && "category"].filter(Boolean).join(" or ");
+  return el("p", { class: "note" }, swatch(mix(0), "low"), swatch(mix(1), ["high value of ", el("bdi", {}, feature === undefined ? "the feature" : nameOf(feature))]), grey && swatch("var(--gone)", grey));
 }
 
 // Places of a feature's values along an axis: numbers as they are, categories side by side, missing values first.
@@ -139,15 +151,16 @@ function places(feature, values) {
 
 function scatter(feature, colour, rows, text) {
   return chart(text, (root, width) => {
-    const height = 320, left = 52, bottom = data.features[feature].categories ? 62 : AXIS;
     const values = Array.from({ length: rows.length }, (_, i) => rows.value(i, feature)), place = places(feature, values);
-    const phi = values.map((_, i) => rows.phi(i, feature)), [low, high] = extent([...phi, 0]);
+    const phi = values.map((_, i) => rows.phi(i, feature)), [low, high] = extent([...phi, 0]), left = sideRoom(low, high), names = place.marks?.map(([, name]) => name);
+    const isWide = names && (width - left) / (names.length || 1) > widest(names) + 8, bottom = names ? (isWide ? 24 : nameHeight(names)) : AXIS, height = 282 + bottom;
     const x = scale(place.low, place.high, left + 6, width - 10), y = scale(low, high, height - bottom - 6, 8 + NAME);
     root.append(svg("line", { class: "zero", x1: left, x2: width, y1: y(0), y2: y(0) }));
     sideAxis(root, y, low, high, left, `effect on ${explainedName()}`);
     if (place.marks) {
-      const each = (width - left) / (place.marks.length || 1);
-      for (const [at, name] of place.marks) root.append(label(name, 12, { class: "soft", transform: `translate(${x(at)} ${height - bottom + 14}) ${each < 70 ? "rotate(-40)" : ""}`, "text-anchor": each < 70 ? "end" : "middle" }));
+      const at = place.marks.map(([mark]) => mark);
+      if (isWide) at.forEach((mark, i) => root.append(svg("text", { class: "soft", x: x(mark), y: height - bottom + 16, "text-anchor": "middle" }, names[i])));
+      else slanted(root, x, at, names, height - bottom);
     } else {
       axis(root, x, extent(values.filter((v) => !Number.isNaN(v)))[0], place.high, height - bottom, width - left, withUnit(feature));
       if (place.missing !== null) root.append(svg("text", { class: "soft", x: x(place.missing), y: height - bottom + 17, "text-anchor": "middle" }, "missing"));
@@ -167,10 +180,10 @@ function dependencePlot(entry, column) {
   const grid = entry.isText ? entry.grid.map((_, i) => i) : entry.grid.map(num);
   const text = `Mean prediction by ${nameOf(entry.feature)}: from ${fmt(Math.min(...average))} to ${fmt(Math.max(...average))}`;
   const figure = chart(text, (root, width) => {
-    const height = 216, left = 46, bottom = entry.isText ? 58 : AXIS, band = (entry.band ?? [])[column]?.map((line) => line.map(num));
-    const [low, high] = extent([...average, ...(local?.y ?? []), ...(band ?? []).flat(), ...(band ? [] : lines.flat())]), ends = entry.isText ? [-0.5, grid.length - 0.5] : extent(grid);
+    const bottom = entry.isText ? nameHeight(entry.grid) : AXIS, height = 178 + bottom, write = data.isClassifier && data.classes.length ? percent : undefined, band = (entry.band ?? [])[column]?.map((line) => line.map(num));
+    const [low, high] = extent([...average, ...(local?.y ?? []), ...(band ?? []).flat(), ...(band ? [] : lines.flat())]), ends = entry.isText ? [-0.5, grid.length - 0.5] : extent(grid), left = sideRoom(low, high, write);
     const x = scale(...ends, left + 4, width - 8), y = scale(low, high, height - bottom - 4, 8 + NAME);
-    sideAxis(root, y, low, high, left, responseName(data.classes.length === 2 && entry.average.length === 1 ? 1 : column), data.isClassifier && data.classes.length ? percent : undefined);
+    sideAxis(root, y, low, high, left, responseName(data.classes.length === 2 && entry.average.length === 1 ? 1 : column), write);
     const line = (values, at = grid) => values.map((v, i) => `${i ? "L" : "M"}${x(at[i]).toFixed(1)} ${y(v).toFixed(1)}`).join("");
     const clip = `clip-${entry.feature}-${column}`;
     root.append(svg("clipPath", { id: clip }, svg("rect", { x: left, y: NAME, width: width - left, height: height - bottom - NAME })));
@@ -180,20 +193,19 @@ function dependencePlot(entry, column) {
     if (entry.isText) average.forEach((v, i) => root.append(svg("circle", { cx: x(i), cy: y(v), r: 4.5, fill: "var(--accent)" })));
     else root.append(svg("path", { d: line(average), style: "fill:none;stroke:var(--accent);stroke-width:3px" }));
     if (local) root.append(svg("path", { class: "local", d: line(local.y, local.x) }));
-    for (const decile of entry.deciles) root.append(svg("line", { class: "rug", x1: x(num(decile)), x2: x(num(decile)), y1: height - bottom - 7, y2: height - bottom }));
-    const step = Math.max(1, Math.ceil((11 * entry.grid.length) / (width - left)));
-    if (entry.isText) entry.grid.forEach((name, i) => i % step === 0 && root.append(label(name, 12, { class: "soft", transform: `translate(${x(i)} ${height - bottom + 14}) rotate(-35)`, "text-anchor": "end" })));
+    for (const decile of entry.deciles) if (num(decile) >= ends[0] && num(decile) <= ends[1]) root.append(svg("line", { class: "rug", x1: x(num(decile)), x2: x(num(decile)), y1: height - bottom - 7, y2: height - bottom }));
+    if (entry.isText) slanted(root, x, grid, entry.grid, height - bottom);
     else axis(root, x, ...ends, height - bottom, width - left, withUnit(entry.feature));
     return height;
-  }, nameOf(entry.feature));
+  }, nameOf(entry.feature) + (entry.of > entry.grid.length ? `: the ${entry.grid.length} most frequent of ${entry.of.toLocaleString("en")} categories` : ""));
   figure.append(asTable([nameOf(entry.feature), "mean prediction"], () => average.map((v, i) => [entry.isText ? entry.grid[i] : fmt(grid[i]), fmt(v)])));
   return figure;
 }
 
 function lineChart(series, text, xName, yName, options = {}) {
   return chart(text, (root, width) => {
-    const height = options.height ?? 220, left = 52, xs = series.flatMap((s) => s.x), ys = series.flatMap((s) => s.y);
-    const ends = options.ends ?? extent(xs), [low, high] = options.range ?? extent(ys);
+    const height = options.height ?? 220, xs = series.flatMap((s) => s.x), ys = series.flatMap((s) => s.y);
+    const ends = options.ends ?? extent(xs), [low, high] = options.range ?? extent(ys), left = sideRoom(low, high, options.write);
     const x = scale(...ends, left + 4, width - 10), y = scale(low, high, height - AXIS - 4, 8 + (yName ? NAME : 0));
     sideAxis(root, y, low, high, left, yName, options.write);
     if (options.diagonal) root.append(svg("line", { class: "zero", x1: x(Math.max(low, ends[0])), y1: y(Math.max(low, ends[0])), x2: x(Math.min(high, ends[1])), y2: y(Math.min(high, ends[1])) }));
@@ -203,7 +215,7 @@ function lineChart(series, text, xName, yName, options = {}) {
       root.append(svg("path", { d, style: `fill:none;stroke:${colour};stroke-width:2px${dotted ? ";stroke-dasharray:2 4" : ""}` }));
       if (at.length < 40 && !options.plain) at.forEach((v, i) => root.append(svg("circle", { cx: x(v), cy: y(values[i]), r: 2.6, fill: colour })));
     }
-    axis(root, x, ...ends, height - AXIS, width - left, xName, options.write ?? fmt);
+    axis(root, x, ...ends, height - AXIS, width - left, xName, options.write);
     return height;
   });
 }

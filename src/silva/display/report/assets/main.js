@@ -48,8 +48,8 @@ function treeSection() {
   section("tree", data.trees.length > 1 ? "Trees" : "Tree",
     el("ul", { class: "legend" }, [[el("span", { class: "key bar" }), "share of the rows"],
       [el("span", { class: "key", style: `background:linear-gradient(90deg, ${mix(0)}, ${mix(1)})` }), `${data.trees[0].what === "mean" && data.target ? `mean ${data.target}` : data.trees[0].what}, low to high`],
-      rows && [el("span", { class: "key lit" }), "way of the chosen row"],
-      data.trees.some((tree) => tree.nodes.some((node) => (node.terms ?? []).some((term) => term.levels.length))) && [el("span", { class: "key", style: "background:var(--both)" }), "categories of a feature, to both sides"]].filter(Boolean).map((parts) => el("li", {}, parts))),
+      rows && [el("span", { class: "key lit" }), "path of the chosen row"],
+      data.trees.some((tree) => tree.nodes.some((node) => (node.terms ?? []).some((term) => term.levels.length))) && [el("span", { class: "key", style: "background:var(--both)" }), "categories of a feature: a bar to both sides"]].filter(Boolean).map((parts) => el("li", {}, parts))),
     data.trees.length > 1 && el("div", { class: "controls" }, el("label", {}, "Show ", choose(names, 0, (i) => { shown = i; draw(); }))), box);
 }
 
@@ -108,7 +108,7 @@ function whatIf() {
   }
   const from = el("div", { class: "controls" }, el("button", { onclick: () => start(data.start.map(num)) }, "Start from a typical row"),
     rows && data.rows.allValues && el("button", { id: "from-row", onclick: () => start(rows.all(state.row)) }, "Start from the chosen row"));
-  section("what-if", "What if", note("Move a value and see what the model predicts, computed here from the model itself."),
+  section("what-if", "What if", note("Change a value to see what the model predicts. The page computes it from the model itself."),
     el("div", { class: "answer", "aria-live": "polite" }, "Prediction: ", answer, more), from, first,
     rest.length > 0 && el("details", {}, el("summary", {}, `${rest.length} more features`), el("div", { class: "sliders" }, rest.map(field))));
   start(data.start.map(num));
@@ -116,7 +116,7 @@ function whatIf() {
 }
 
 // Whose values stand for features that are not known.
-const against = () => (data.nBackground ? `, beside ${data.nBackground} other rows` : "");
+const against = () => (data.nBackground ? `, compared with ${data.nBackground} background rows` : "");
 
 function importanceSection() {
   const entries = () => byImportance().map((f) => ({ name: nameOf(f), value: num(data.importance[f][state.output]) }));
@@ -129,7 +129,7 @@ function importanceSection() {
     const features = byImportance().filter((f) => held.place.has(f)).slice(0, 12);
     return [beeswarm(features, rows, `SHAP values of ${rows.length} rows by feature; colour is the feature's value`), legend()];
   });
-  section("features", "Features", note(`What each feature adds to the ${explainedName()} of a row (its SHAP value φ)${against()}. Bars: mean magnitude over ${data.nExplained.toLocaleString("en")} rows. `, rows ? `Dots: one a row, ${rows.length.toLocaleString("en")} of them.` : ""), el("div", { class: "two" }, el("div", {}, el("h3", {}, "Mean |φ|"), left), rows && el("div", {}, el("h3", {}, "φ of single rows"), right)));
+  section("features", "Features", note(`SHAP values φ: what each feature adds to a row's ${explainedName()}${against()}. Bars: the mean of |φ| over ${data.nExplained.toLocaleString("en")} rows. `, rows ? `Each dot is one of ${rows.length.toLocaleString("en")} rows.` : ""), el("div", { class: "two" }, el("div", {}, el("h3", {}, "Mean |φ|"), left), rows && el("div", {}, el("h3", {}, "φ of single rows"), right)));
 }
 
 function scatterSection() {
@@ -143,7 +143,7 @@ function scatterSection() {
     colours.replaceChildren(el("label", {}, "coloured by ", choose(options(), by, (f) => { colour = f; draw(); })));
     box.replaceChildren(scatter(feature, by, rows, `SHAP value of ${nameOf(feature)} against its value, coloured by ${by < 0 ? "nothing" : nameOf(by)}`), by >= 0 ? legend(by) : "");
   }
-  section("scatter", "One feature", note("Its SHAP value against its value. The colour is, to begin with, the feature that it interacts with most."),
+  section("scatter", "One feature", note("The SHAP values of one feature against its values. The colour shows a second feature, at first the one with the strongest interaction."),
     el("div", { class: "controls" }, el("label", {}, "Feature ", choose(options(), feature, (f) => { feature = f; colour = null; draw(); })), colours), box);
   listen("output", draw);
 }
@@ -156,7 +156,7 @@ function pairsSection() {
     const list = data.joint.map((p) => { const h = num(p.h[Math.min(state.output, p.h.length - 1)]); return named(p, { value: num(p.size[Math.min(state.output, p.h.length - 1)]), h, more: `, H ${h.toFixed(2)}` }); });
     return [bars(list, `Largest joint effects: ${first(list)}`), asTable(["pair", "joint effect", "H"], () => list.map((e) => [e.name, fmt(e.value), fmt(e.h, 3)]))];
   });
-  section("pairs", "Pairs", note(`The strongest interactions: mean magnitude over ${data.pairRows.toLocaleString("en")} rows of what two features add together beyond each alone. `, joint && "Joint effects: standard deviation of what the partial dependence on two features has beyond the sum of both, and Friedman's H, its share of the whole (0: the effects add up)."),
+  section("pairs", "Pairs", note(`SHAP interactions: what two features add together beyond what each adds alone, as the mean magnitude over ${data.pairRows.toLocaleString("en")} rows. `, joint && "Joint effects: the standard deviation of the partial dependence on both features minus that on each. Friedman's H is its share of the whole: 0 where the two effects only add up."),
     el("div", { class: "two" }, el("div", {}, el("h3", {}, "SHAP interactions"), bars(entries, `Strongest interactions: ${first(entries)}`), asTable(["pair", "mean magnitude"], () => entries.map((e) => [e.name, fmt(e.value)]))),
       joint && el("div", {}, el("h3", {}, "Joint effects, and Friedman's H"), joint)));
 }
@@ -165,8 +165,8 @@ function dependenceSection() {
   if (!data.dependence.length) return;
   const count = data.dependence[0].average.length, second = count === 2 && !data.outputs.length;
   const column = () => (second ? 1 : Math.min(count - 1, state.output));
-  section("dependence", "Partial dependence", el("ul", { class: "legend" }, [[el("span", { class: "key", style: "background:var(--accent)" }), `mean of ${data.dependence[0].rows.toLocaleString("en")} rows if all had this value`],
-      data.dependence.some((entry) => entry.local) && [el("span", { class: "key local" }), "accumulated local effects: rows move only near their own value; the lines part where features are correlated"],
+  section("dependence", "Partial dependence", el("ul", { class: "legend" }, [[el("span", { class: "key", style: "background:var(--accent)" }), `mean prediction of ${data.dependence[0].rows.toLocaleString("en")} rows if all had this value`],
+      data.dependence.some((entry) => entry.local) && [el("span", { class: "key local" }), "accumulated local effects: rows move only near their own value. The lines differ where features are correlated"],
       data.dependence[0].band.length > 0 && [el("span", { class: "key", style: "background:var(--accent);opacity:.25" }), "middle 80 % of the rows"],
       rows && [el("span", { class: "key", style: "background:var(--gone);opacity:.4" }), "single rows"], [el("span", { class: "key rugs" }), "deciles of the values"]].filter(Boolean).map((parts) => el("li", {}, parts))),
     following("output", () => el("div", { class: "grid" }, data.dependence.map((entry) => dependencePlot(entry, column())))));
@@ -180,7 +180,7 @@ function changeSection() {
     const k = Math.min(state.output, found.features.length - 1), [before, after] = [num(found.before[k]), num(found.after[k])];
     const list = found.features[k].map((e) => ({ name: e.feature, value: num(e.change), error: num(e.standard_error), shift: num(e.shift), moved: num(e.shift_error) }));
     const top = list.slice(0, 15), leading = top.slice(0, 3).map((e) => `${e.name} ${signed(e.value)}`).join(", ");
-    return [note(`The mean margin went from ${fmt(before, 4)} over ${count(found.rows[0])} earlier rows to ${fmt(after, 4)} over ${count(found.rows[1])} rows. Bars: what each feature adds to this change of ${signed(after - before)}, with two standard errors; all features together add up to it. Shift: how far the feature's own distribution moved, from 0 to 1.`),
+    return [note(`The mean margin changed from ${fmt(before, 4)} over ${count(found.rows[0])} earlier rows to ${fmt(after, 4)} over ${count(found.rows[1])} rows. Bars: what each feature adds to this change of ${signed(after - before)}, with two standard errors. All features together add up to it. Shift: how far the feature's own distribution moved, from 0 to 1.`),
       el("div", { class: "two" }, el("div", {}, el("h3", {}, "Change by feature"), signedBars(top, `Change of the mean margin by feature: ${leading}`, "change of the mean margin")),
         el("div", {}, el("h3", {}, "Shift of the feature"), bars(top.map((e) => ({ name: e.name, value: e.shift })), `Shift of each feature's distribution: ${top.slice(0, 3).map((e) => `${e.name} ${fmt(e.shift, 2)}`).join(", ")}`))),
       asTable(["feature", "change", "standard error", "shift", "standard error"], () => list.map((e) => [e.name, fmt(e.value), fmt(e.error, 2), fmt(e.shift, 3), fmt(e.moved, 2)])),
@@ -190,7 +190,7 @@ function changeSection() {
 
 function rowsSection() {
   if (!rows) return;
-  section("rows", "Rows", note("Choose a row to see what made its prediction, from the expected value at the top to the row's own at the bottom."), el("div", { class: "two" }, rowTable(), following(["row", "output"], () => [waterfall(state.row), spans && spanNote(state.row)])), near && following(["row", "output"], () => similarRows(state.row)));
+  section("rows", "Rows", note("Choose a row to see how its prediction comes about: from the expected value at the top, feature by feature, to the prediction at the bottom."), el("div", { class: "two" }, rowTable(), following(["row", "output"], () => [waterfall(state.row), spans && spanNote(state.row)])), near && following(["row", "output"], () => similarRows(state.row)));
 }
 
 function historySection() {
@@ -198,9 +198,9 @@ function historySection() {
   if (!found) return;
   const colour = ["var(--accent)", "var(--high)", "var(--gone)"], parts = (name) => found[name].map(num);
   section("search", "Search", el("div", { class: "two" },
-    found.sizes.length > 2 && el("div", {}, el("h3", {}, "Least training error at each size"), lineChart([{ x: parts("sizes"), y: parts("least"), colour: colour[0] }], "Least training error by number of leaves", "leaves", "training error (RMSE)")),
-    el("div", {}, el("h3", {}, "Error of the best tree"), lineChart([{ x: parts("generation"), y: parts("rmse"), colour: colour[0] }], "Training error of the best tree by generation", "generation", "training error (RMSE)")),
-    el("div", {}, el("h3", {}, "Leaves: best tree, and population (dotted)"), lineChart([{ x: parts("generation"), y: parts("n_leaves"), colour: colour[0] }, { x: parts("generation"), y: parts("mean_leaves"), colour: colour[2], dotted: true }], "Leaves by generation", "generation", "leaves"))));
+    found.sizes.length > 2 && el("div", {}, el("h3", {}, "Lowest training error by size"), lineChart([{ x: parts("sizes"), y: parts("least"), colour: colour[0] }], "Lowest training error by number of leaves", "leaves", "training error (RMSE)")),
+    el("div", {}, el("h3", {}, "Training error of the best tree"), lineChart([{ x: parts("generation"), y: parts("rmse"), colour: colour[0] }], "Training error of the best tree by generation", "generation", "training error (RMSE)")),
+    el("div", {}, el("h3", {}, "Leaves of the best tree, and mean of all trees (dotted)"), lineChart([{ x: parts("generation"), y: parts("n_leaves"), colour: colour[0] }, { x: parts("generation"), y: parts("mean_leaves"), colour: colour[2], dotted: true }], "Leaves by generation", "generation", "leaves"))));
 }
 
 function cardSection() {

@@ -27,7 +27,7 @@ function predictionText(i) {
   if (data.isClassifier && data.classes.length) return `${data.classes[best(i)]} (${fmt(held.responses.at(i, best(i)), 3)})`;
   return fmt(held.responses.at(i, nResponses() > 1 ? state.output : 0), 5);
 }
-// What holds the target of nine in ten rows like this one: of new rows, or of rows in the same leaves.
+// Intervals that hold the targets of nine in ten rows: of new rows, or of rows in the same leaves.
 const spans = data.intervals && unpack(data.intervals.ends);
 const spanText = (i) => `${fmt(spans.at(i, 0), 4)} to ${fmt(spans.at(i, 1), 4)}`;
 const targetText = (i) => (data.isClassifier && data.classes.length ? data.classes[held.y.at(i)] : fmt(held.y.at(i), 5));
@@ -54,10 +54,10 @@ function similarRows(i) {
     `${Math.round(100 * share)} %`, predictionText(row), ...(held.y ? [targetText(row)] : []), ...top.map((f) => valueText(f, rows.value(row, f)))];
   const body = table(["row", "same leaves", "prediction", ...(held.y ? ["target"] : []), ...top.map(nameOf)], [[String(held.index[i]), "itself", ...said], ...found.map(cells)]);
   body.querySelector("tbody tr").classList.add("chosen");
-  return el("div", { id: "similar" }, el("h3", {}, "Rows like this one"), note("Rows of this report that reach the same leaves as the chosen row in the largest share of the trees, each tree counted by what it adds."), body);
+  return el("div", { id: "similar" }, el("h3", {}, "Rows like this one"), note("The rows of this report that reach the same leaves as the chosen row in most trees. A tree counts by how much it contributes."), body);
 }
 function spanNote(i) {
-  const what = data.intervals.kind === "conformal" ? "where nine of ten new rows like this one are expected, from the errors of the test rows." : "the middle of the targets of rows in the same leaves.";
+  const what = data.intervals.kind === "conformal" ? "nine in ten new rows are expected within such intervals, which follow from the errors of the test rows." : "the middle 90 % of the targets of rows in the same leaves.";
   return el("p", { class: "note", id: "span" }, el("strong", {}, `90 % interval ${spanText(i)}: `), what);
 }
 
@@ -90,9 +90,10 @@ function rowTable() {
   return el("div", {}, el("div", { class: "controls" }, el("label", {}, "Find ", search), el("label", {}, "Order by ", sort)), box);
 }
 
-// What a row's features add: of a model tree, the leaf's equation and the way to the leaf apart.
+// What a row's features add; in a model tree, the leaf's equation and the path to the leaf apart.
 function contributions(i) {
-  const found = rows.features.map((feature) => ({ feature, phi: rows.phi(i, feature), leaf: 0, name: `${nameOf(feature)} = ${valueText(feature, rows.value(i, feature))}` }));
+  const found = rows.features.map((feature) => ({ feature, phi: rows.phi(i, feature), leaf: 0, names: [nameOf(feature), valueText(feature, rows.value(i, feature))] }));
+  for (const entry of found) entry.name = entry.names.join(" = ");
   if (hasLeafTerms()) {
     const row = rows.all(i), tree = treeOf(state.output), nodes = path(tree, row), leaf = model.leafOf[nodes[nodes.length - 1]];
     const terms = termsOf(leaf, row), sum = terms.reduce((total, term) => total + term.value, 0), constant = model.leafValue[leaf][0];
@@ -112,7 +113,7 @@ function contributions(i) {
 const hasLeafTerms = () => !!(!data.nBackground && model && model.linear && rows && data.rows.allValues && model.offsets.length - 1 === model.base.length);
 const treeOf = (output) => Math.max(0, model.treeOutput.indexOf(output));
 
-// What log-odds are as a probability, where one number decides between two classes.
+// Log-odds as a probability, where one number decides between two classes.
 function asShare(margin) {
   const found = data.isClassifier && !data.isProbability && data.classes.length === 2 && model && !data.outputs.length ? responses([margin]) : null;
   return found && found.length === 2 ? ` (${data.classes[1]} ${percent(found[1])})` : "";
@@ -123,31 +124,32 @@ function waterfall(i) {
   const text = `Row ${held.index[i]}: from the expected value ${fmt(start)} to ${fmt(end)}. ` + entries.slice(0, 4).map((e) => `${e.name}: ${signed(e.phi)}`).join(", ");
   const parts = hasLeafTerms();
   const figure = chart(text, (root, width) => {
-    const left = labelWidth(width) + 30, row = 27;
+    const changes = entries.map((entry) => signed(entry.phi, 3)), left = labelWidth(width) + 30, row = 27;
     let at = start;
     const stops = [start, end];
     for (const entry of entries) stops.push(at + entry.phi - (parts ? entry.leaf : 0), at += entry.phi);
-    const [low, high] = extent(stops), x = scale(low, high, left + 6, width - 64);
-    root.append(svg("text", { class: "soft", x: x(start), y: 11, "text-anchor": "middle" }, `expected ${fmt(start)}${asShare(start)}`));
+    const [low, high] = extent(stops), x = scale(low, high, left + 6, width - widest(changes) - 8), within = (at, text, size) => Math.max(Math.min(at, width - widthOf(text, size) / 2), widthOf(text, size) / 2);
+    const first = `expected ${fmt(start)}${asShare(start)}`, last = `${fmt(end, 5)}${asShare(end)}`;
+    root.append(svg("text", { class: "soft", x: within(x(start), first, SOFT), y: 11, "text-anchor": "middle" }, first));
     at = start;
     entries.forEach((entry, place) => {
       const y = 20 + place * row, way = parts ? entry.phi - entry.leaf : entry.phi, middle = at + way, stop = at + entry.phi;
-      root.append(label(entry.name, Math.floor(left / 7), { x: left - 6, y: y + 14, "text-anchor": "end" }));
+      root.append(label(entry.names ?? entry.name, left - 8, { x: left - 6, y: y + 14, "text-anchor": "end" }, " = "));
       const bar = (from, to, top, height, opacity) => root.append(svg("rect", { x: Math.min(x(from), x(to)), y: y + top, width: Math.max(0.8, Math.abs(x(to) - x(from))), height,
         fill: to < from ? "var(--low)" : "var(--high)", opacity }));
       bar(at, middle, 3, parts ? 8 : 15, 1);
       if (parts) bar(middle, stop, 11, 8, 0.55);
       root.append(svg("line", { class: "zero", x1: x(stop), x2: x(stop), y1: y + 18, y2: y + row + 3 }));
-      root.append(svg("text", { class: "soft", x: Math.max(x(at), x(stop), x(middle)) + 5, y: y + 15 }, signed(entry.phi, 3)));
+      root.append(svg("text", { class: "soft", x: Math.max(x(at), x(stop), x(middle)) + 5, y: y + 15 }, changes[place]));
       at = stop;
     });
     const bottom = 20 + entries.length * row;
-    root.append(svg("text", { x: Math.min(Math.max(x(end), left + 40), width - 60), y: bottom + 14, "text-anchor": "middle", style: "font-weight:700" }, `${fmt(end, 5)}${asShare(end)}`));
+    root.append(svg("text", { x: within(x(end), last, 1.1 * TEXT), y: bottom + 14, "text-anchor": "middle", style: "font-weight:700" }, last));
     return bottom + 22;
   }, `Row ${held.index[i]}${data.outputs.length ? `, ${outputName(state.output)}` : ""}: prediction ${predictionText(i)}${held.y ? `, target ${targetText(i)}` : ""}`);
   if (data.isClassifier) figure.append(el("p", { class: "note" }, `In ${explainedName()}.`));
-  if (parts) figure.append(el("p", { class: "note" }, "Of each feature's two bars the upper one is what the splits on the way to the leaf add, the lower, paler one what the leaf's equation adds."));
-  figure.append(asTable(["feature", "contribution", ...(parts ? ["of the way", "of the leaf"] : [])],
+  if (parts) figure.append(el("p", { class: "note" }, "Each feature has two bars: the upper one is what the splits on the path to the leaf add, the paler one below is what the leaf's equation adds."));
+  figure.append(asTable(["feature", "contribution", ...(parts ? ["by splits", "by the equation"] : [])],
     () => entries.map((e) => [e.name, signed(e.phi), ...(parts ? [signed(e.phi - e.leaf), signed(e.leaf)] : [])])));
   return figure;
 }

@@ -65,7 +65,7 @@ function drawTree(tree) {
     passed.length && reveal(items.get(passed[passed.length - 1]));
   };
   const all = (open) => { for (const line of items.values()) toggle(line, open || line.getAttribute("aria-level") === "1"); };
-  const controls = el("div", { class: "controls" }, el("button", { onclick: () => all(true) }, "Open all"), el("button", { onclick: () => all(false) }, "Close all"), el("span", { class: "note" }, "Arrow keys walk, Enter opens."));
+  const controls = el("div", { class: "controls" }, el("button", { onclick: () => all(true) }, "Open all"), el("button", { onclick: () => all(false) }, "Close all"), el("span", { class: "note" }, "Arrow keys move; Enter opens and closes."));
   const overview = icicle(tree, nodes, first, children, tint, (node) => { const line = items.get(node); reveal(line); go(line); line.scrollIntoView({ block: "center" }); });
   return { box: el("div", {}, overview, controls, list, data.trees[tree].note && el("p", { class: "note" }, data.trees[tree].note)), light, range: [low, high] };
 }
@@ -91,7 +91,7 @@ function icicle(tree, nodes, first, children, tint, choose) {
         svg("title", {}, `${node.tests ? node.tests[0] : node.equation}: ${fmt(num(node.training), 6)} rows, ${data.trees[tree].isShare ? percent(num(node.mean)) : `mean ${fmt(num(node.mean))}`}`),
         svg("rect", { x: from + 0.5, y: y + 0.5, width: Math.max(0.5, to - from - 1), height: height - 1, rx: 2, style: `fill:${tint(num(node.mean))};opacity:${isLeaf ? 0.95 : 0.4}` }));
       if (to - from > 44) {
-        box.append(svg("text", { x: (from + to) / 2, y: y + height / 2 + 4, "text-anchor": "middle", style: isLeaf ? "fill:#fff" : null }, short(text, Math.floor((to - from) / 7.5))));
+        box.append(svg("text", { x: (from + to) / 2, y: y + height / 2 + 4, "text-anchor": "middle", style: isLeaf ? "fill:#fff" : null }, fitted(text, to - from - 8, TEXT)));
       }
       root.append(box);
     });
@@ -105,11 +105,12 @@ function curve(node, at, tree) {
   if (!found || !found.x.length) return null;
   const texts = data.features[feature].categories, threshold = model.threshold[at], isSet = model.set.length && model.set[at] >= 0;
   return chart(`Mean by ${nameOf(feature)} in this node, from ${fmt(num(found.y[0]))} to ${fmt(num(found.y[found.y.length - 1]))}`, (root, width) => {
-    const wide = Math.min(width, 460), left = 48, turned = texts && Math.min(width, 460) / found.x.length < 70 && found.x.length < 17, height = turned ? 146 : 112, foot = turned ? 34 : 0, write = tree.isShare ? percent : (value) => fmt(value, 3), xs = found.x.map(num), ys = found.y.map(num);
+    const wide = Math.min(width, 460), write = tree.isShare ? percent : undefined, xs = found.x.map(num), ys = found.y.map(num), names = texts && xs.map((code) => valueText(feature, code));
+    const turned = texts && wide / xs.length < widest(names) + 8, foot = texts ? (turned ? nameHeight(names) : 24) - 4 : 0, height = 112 + foot;
     const ends = texts ? [-0.5, xs.length - 0.5] : extent(isSet ? xs : [...xs, ...(Number.isFinite(threshold) ? [threshold] : [])]), [low, high] = extent(ys);
-    const lack = found.missing ? 34 : 0, x = scale(...ends, left + 6 + lack, wide - 8), most = Math.max(...found.n);
-    const [bottom, top] = extent([low, high, ...(found.missing ? [num(found.missing[0])] : [])]), y = scale(bottom, top, height - 40 - foot, 7);
-    for (const tick of ticks(bottom, top, 3)) root.append(svg("text", { class: "soft", x: left - 4, y: y(tick) + 4, "text-anchor": "end" }, write(tick)));
+    const lack = found.missing ? 34 : 0, most = Math.max(...found.n), [bottom, top] = extent([low, high, ...(found.missing ? [num(found.missing[0])] : [])]);
+    const left = sideRoom(bottom, top, write, 3), x = scale(...ends, left + 6 + lack, wide - 8), y = scale(bottom, top, height - 40 - foot, 7);
+    for (const [tick, text] of sideTicks(bottom, top, write, 3)) root.append(svg("text", { class: "soft", x: left - 4, y: y(tick) + 4, "text-anchor": "end" }, text));
     if (found.missing) {
       root.append(svg("circle", { cx: left + 14, cy: y(num(found.missing[0])), r: 3.4, style: `fill:${model.defaultLeft[at] ? "var(--accent)" : "var(--gone)"}` }));
       root.append(svg("text", { class: "soft", x: left + 14, y: height - 22, "text-anchor": "middle" }, "missing"));
@@ -120,11 +121,10 @@ function curve(node, at, tree) {
       root.append(svg("line", { x1: x(threshold), x2: x(threshold), y1: 2, y2: height - 36, style: "stroke:var(--high);stroke-width:1.5px" }));
     }
     if (!texts) axis(root, x, ...ends, height - 38, wide - left, withUnit(feature));
-    if (texts) xs.forEach((value, i) => {
-      const place = turned ? { transform: `translate(${x(i)} ${height - 56}) rotate(-30)`, "text-anchor": "end" } : { x: x(i), y: height - 22, "text-anchor": "middle" };
-      if (turned || xs.length < 7) root.append(label(valueText(feature, value), turned ? 11 : Math.floor(wide / xs.length / 7.5), { class: "soft", ...place }));
-    });
-    if (texts) root.append(label(xs.length < 17 ? nameOf(feature) : `${nameOf(feature)}: ${xs.length} categories`, 50, { class: "soft", x: (left + wide) / 2, y: height - 5, "text-anchor": "middle" }));
+    if (turned) slanted(root, x, [...xs.keys()], names, height - 36 - foot);
+    else if (texts) names.forEach((name, i) => root.append(svg("text", { class: "soft", x: x(i), y: height - 22, "text-anchor": "middle" }, name)));
+    const said = found.of > xs.length ? `: the ${xs.length} most frequent of ${found.of} categories here` : "";
+    if (texts) root.append(label(nameOf(feature) + said, wide, { class: "soft", x: wide / 2, y: height - 3, "text-anchor": "middle" }));
     return height;
   });
 }
@@ -141,10 +141,10 @@ function leafView(node) {
     root.append(svg("line", { class: "axis", x1: x(0), x2: x(0), y1: 0, y2: shown.length * row }));
     shown.forEach((term, i) => {
       const y = i * row, from = term.levels.length ? -Math.abs(term.effect) : 0;
-      root.append(label(term.name, Math.floor(left / 7), { x: left - 6, y: y + 13, "text-anchor": "end" }));
+      root.append(label(term.name, left - 8, { x: left - 6, y: y + 13, "text-anchor": "end" }));
       root.append(svg("rect", { x: Math.min(x(from), x(term.effect)), y: y + 4, width: Math.max(0.8, Math.abs(x(term.effect) - x(from))), height: 11, fill: term.levels.length ? "var(--both)" : term.effect < 0 ? "var(--low)" : "var(--high)" }));
       if (!Number.isNaN(term.error)) root.append(svg("line", { x1: x(term.effect - 2 * term.error), x2: x(term.effect + 2 * term.error), y1: y + 9.5, y2: y + 9.5, style: "stroke:var(--ink)" }));
-      root.append(label(term.text.replaceAll("-", "−"), Math.floor((right - 8) / 6.4), { class: "soft", x: wide - right + 8, y: y + 13 }));
+      root.append(label(term.text.replaceAll("-", "−"), right - 8, { class: "soft", x: wide - right + 8, y: y + 13 }));
     });
     return shown.length * row + 4;
   }));
