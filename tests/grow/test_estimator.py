@@ -17,6 +17,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import silva
+from silva.grow.checks import PARAMETERS
 from silva.grow.data.rows import prepare
 from silva.grow.search.engine import Progress
 from silva.grow.search.progress import watching
@@ -304,7 +305,7 @@ def test_operators_can_be_switched_off(data):
         ({"chunks": 0}, "chunks is 0, expected at least 1 row, 'auto' or None"),
         ({"max_depth": 19}, "max_depth is 19, expected 0 to 18"),
         ({"min_samples_leaf": 0}, "min_samples_leaf is 0, expected at least 1$"),
-        ({"smoothing": np.inf}, "smoothing is inf, expected a finite number of at least 0$"),
+        ({"smoothing": np.inf}, "smoothing is inf, expected a finite number of at least 0 or 'auto'$"),
         ({"search": silva.TreeSearch(operator_rates={"graft": 1})}, "operator_rates names 'graft'"),
         ({"search": silva.TreeSearch(polish=["shine"])}, "polish names 'shine'"),
         ({"time_limit": 0}, "time_limit is 0"),
@@ -316,9 +317,20 @@ def test_wrong_parameters(data, parameters, message):
         silva.ModelTreeRegressor(**FAST, **parameters).fit(*data)
 
 
+def test_the_table_checks_what_estimators_have():
+    kinds = silva.ModelTreeRegressor, silva.ModelTreeClassifier, silva.ModelTreeEnsembleRegressor
+    kinds = *kinds, silva.ModelTreeEnsembleClassifier, silva.TreeSearch
+    names = {name for kind in kinds for name in kind().get_params(deep=False)}
+    assert set(PARAMETERS) <= names
+    assert names - set(PARAMETERS) == {
+        "callbacks", "categorical_features", "class_weight", "coefficient_signs", "estimator", "interaction_cst",
+        "method", "monotonic_cst", "n_jobs", "random_state", "warm_start",
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize("chunks", ["all", 0.5, True])
 def test_chunks_of_no_kind(data, chunks):
-    with pytest.raises(TypeError, match=r"chunks is .*, expected 'auto', None or a number of rows"):
+    with pytest.raises(TypeError, match=r"chunks is .*, expected an integer, 'auto' or None"):
         silva.ModelTreeRegressor(chunks=chunks, **FAST).fit(*data)
 
 

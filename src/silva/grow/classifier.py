@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from silva.device import array_gpu, on_host
 from silva.forest import Forest
-from silva.grow.checks import ROUNDS, check_parameters, check_ranges
+from silva.grow.checks import check_parameters
 from silva.grow.data.reading import routed, training_data
 from silva.grow.data.repeats import in_order
 from silva.grow.estimator import ModelTreeRegressor, TreeEstimator
@@ -39,6 +39,9 @@ if TYPE_CHECKING:
     from silva.grow.table import Table
     from silva.grow.tree_search import TreeSearch
     from silva.typing import Array, Doubles, Int32s, LeafModel, Rows
+
+OWN = ("rounds", "class_weight")
+"""Parameters that a regressor does not have."""
 
 CYCLES = 3
 """Times that the leaves of every class are fitted beside the other classes."""
@@ -273,11 +276,9 @@ class ModelTreeClassifier(ClassEstimator):
 
     def _searching(self) -> ModelTreeRegressor:
         """Check the parameters, and return what searches are made with."""
-        check_ranges(self, ROUNDS)
-        names = set(self.get_params(deep=False)) - {"rounds", "class_weight"}
-        model = ModelTreeRegressor(**{name: getattr(self, name) for name in names}, noise="uniform")
-        check_parameters(model)
-        return model
+        check_parameters(self)
+        shared = {name: value for name, value in self.get_params(deep=False).items() if name not in OWN}
+        return ModelTreeRegressor(**shared, noise="uniform")
 
     def _grow(
         self,

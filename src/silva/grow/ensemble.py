@@ -10,7 +10,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from silva.device import array_gpu, on_host
 from silva.grow.boosting import TreeSequence
-from silva.grow.checks import RANGES, check_choice, check_ranges
 from silva.grow.data.reading import routed, training_data
 from silva.grow.ensemble_base import BOOSTED, TreeEnsembleEstimator
 from silva.grow.estimator import ModelTreeRegressor
@@ -163,8 +162,6 @@ class ModelTreeEnsembleRegressor(RegressorMixin, TreeEnsembleEstimator):  # type
             If a GPU is required and cannot be used, or fails.
         """
         member = self._member().set_params(callbacks=None)
-        check_choice(self, "loss", ("squared", *LINKS))
-        check_ranges(self, {"quantile": RANGES["quantile"]})
         if member.loss in LINKS:
             raise ValueError(f"estimator has loss={member.loss!r}, expected it as a parameter of the ensemble")
         home = array_gpu(X)

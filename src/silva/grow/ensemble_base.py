@@ -19,10 +19,11 @@ from silva.evaluate.links import respond
 from silva.forest import Forest
 from silva.grow.backfitting import Sum, fitted_together
 from silva.grow.boosting import Course, TreeSequence, boosted
-from silva.grow.checks import ENSEMBLE_RANGES, check_choice, check_parameters, check_ranges, check_time_limit
+from silva.grow.checks import check_parameters, one_of
 from silva.grow.data.reading import routed
 from silva.grow.data.repeats import in_order, repetitions
-from silva.grow.estimator import ModelTreeRegressor, TreeEstimator
+from silva.grow.estimator import TreeEstimator
+from silva.grow.losses import LINKS
 from silva.grow.merging import merged
 from silva.grow.search.blas import one_blas_thread
 from silva.grow.search.growing import Circumstances
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from silva.grow.data.columns import TrainingColumns
+    from silva.grow.estimator import ModelTreeRegressor
     from silva.grow.losses import SequenceLoss
     from silva.grow.search.interrupts import Interrupts
     from silva.typing import Doubles, Int32s, Int64s, Output, Rows
@@ -160,17 +162,14 @@ class TreeEnsembleEstimator(TreeEstimator):
 
     def _member(self) -> Any:
         """Check the parameters, and return what a tree is grown with."""
-        check_ranges(self, ENSEMBLE_RANGES)
-        check_time_limit(self.time_limit)
         members = self._members()
-        check_choice(self, "method", members)
+        check_parameters(self, method=one_of(*members), loss=one_of("squared", *LINKS))
         default = members[self.method]
         if self.estimator is not None and not isinstance(self.estimator, type(default)):
             given, expected = type(self.estimator).__name__, type(default).__name__
             raise TypeError(f"estimator is a {given}, expected a {expected} or None")
         member = default if self.estimator is None else clone(self.estimator)
-        if isinstance(member, ModelTreeRegressor):
-            check_parameters(member)
+        check_parameters(member)
         return member
 
     def _fit(
