@@ -24,7 +24,8 @@ from benchmarks.machine import conditions
 from silva import ModelTreeRegressor, TreeSearch
 from silva.grow.data.columns import numeric_columns
 from silva.grow.data.rows import STORAGES, prepare
-from silva.grow.search.engine import SearchPlan, find_sorter, make_engine, place_rows, search
+from silva.grow.search.engine import find_sorter, make_engine, place_rows, search
+from silva.grow.search.growing import Circumstances
 from silva.grow.search.settings import engine_numbers
 
 if TYPE_CHECKING:
@@ -141,6 +142,7 @@ def measure(rows: TrainingRows, run: Run, seconds: float) -> dict[str, Any]:
     model = ModelTreeRegressor(
         generations=run.generations,
         n_iter_no_change=run.generations,
+        time_limit=min(run.seconds, seconds),
         algorithm=run.algorithm,
         search=TreeSearch(polish=run.polish),
     )
@@ -148,8 +150,7 @@ def measure(rows: TrainingRows, run: Run, seconds: float) -> dict[str, Any]:
     gpu = place_rows(run.device, run.algorithm, None, rows)
     engine = engine_of(model, rows, gpu)
     ready = time.perf_counter()
-    limit = SearchPlan(run.generations, run.generations, 0.0, 1e-6, min(run.seconds, seconds))
-    result = search(engine, rows, limit, [], ready, gpu)
+    result = search(engine, rows, model, Circumstances(0, ready), gpu)
     took = time.perf_counter() - ready
     history = result.history
     record = {

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
+import threading
+import time
 
 import numpy as np
 import pytest
 
 import silva
 from silva.grow import estimator
-from silva.grow.search import growing
+from silva.grow.search import engine, growing
 
 
 @pytest.fixture
@@ -52,6 +55,23 @@ def test_interrupts_that_follow_keep_the_tree_too(data, monkeypatch):
     tree = silva.ModelTreeRegressor(n_jobs=1).fit(*data)
     assert tree.interrupted_
     assert tree.n_iter_ == 1
+
+
+@pytest.mark.parametrize("parameters", [{"stability": 4}, {"smoothing": "auto"}])
+def test_an_interrupt_in_searches_beside_each_other_keeps_the_tree(data, monkeypatch, parameters):
+    def interrupting(*values):
+        if threading.current_thread() is not threading.main_thread():
+            begun.append(0)
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.1)
+        return progress(*values)
+
+    begun, progress = [], engine.Progress
+    monkeypatch.setattr(engine, "Progress", interrupting)
+    tree = silva.ModelTreeRegressor(generations=2, n_jobs=2, **parameters).fit(data[0][:60], data[1][:60])
+    assert begun
+    assert tree.interrupted_
+    assert np.isfinite(tree.predict(data[0])).all()
 
 
 def test_handlers_of_others_stay(data):

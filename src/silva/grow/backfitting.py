@@ -8,22 +8,19 @@ https://doi.org/10.1080/01621459.1981.10477729).
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from sklearn.base import clone
 
 from silva.grow.boosting import TreeSequence
+from silva.grow.data.columns import TrainingData
 from silva.grow.search.fitting import fit_tree
 
 if TYPE_CHECKING:
-    from silva.grow.data.columns import TrainingColumns
+    from silva.grow.boosting import SequencePlan
     from silva.grow.estimator import ModelTreeRegressor
-    from silva.grow.losses import SequenceLoss
     from silva.grow.search.growing import Circumstances
-    from silva.grow.search.interrupts import Interrupts
-    from silva.typing import Doubles
 
 CYCLES = 3
 """Times that each tree is fitted."""
@@ -35,45 +32,16 @@ AGAIN = 20
 """Generations of a search that goes on from an earlier one."""
 
 
-@dataclass(frozen=True)
-class Sum:
-    """How trees are fitted together.
-
-    Attributes
-    ----------
-    member : ModelTreeRegressor
-        What they are grown with.
-    loss : SequenceLoss
-        Loss of one output.
-    n_trees : int
-    seconds : float or None
-        For all of them.
-    interrupts : Interrupts
-    reader : estimator
-        Which read the rows.
-    """
-
-    member: ModelTreeRegressor
-    loss: SequenceLoss
-    n_trees: int
-    seconds: float | None
-    interrupts: Interrupts
-    reader: Any
-
-
-def fitted_together(
-    plan: Sum, columns: TrainingColumns, target: Doubles, weight: Doubles, given: Circumstances
-) -> TreeSequence:
+def fitted_together(plan: SequencePlan, data: TrainingData, given: Circumstances) -> TreeSequence:
     """Fit the trees in turn, `CYCLES` times; the first time all searches are whole, then brief.
 
     Parameters
     ----------
-    plan : Sum
-    columns, target, weight
-        Rows of positive weight.
+    plan : SequencePlan
+    data : TrainingData
     given : Circumstances
     """
-    loss, began = plan.loss, time.perf_counter()
+    (columns, target, weight), loss, began = data, plan.loss, time.perf_counter()
     start = loss.start(target, weight)
     n_trees, rows = plan.n_trees, columns.as_rows()
     trees: list[ModelTreeRegressor] = []
@@ -82,15 +50,15 @@ def fitted_together(
     margins = np.tile(start, (len(target), 1))
     for turn in range(CYCLES * n_trees):
         number, is_first = turn % n_trees, turn < n_trees
-        elapsed = time.perf_counter() - began
-        is_late = plan.seconds is not None and elapsed >= plan.seconds
-        if not is_first and (plan.interrupts.have_come or is_late):
+        seconds = plan.left(began)
+        is_late = seconds is not None and seconds <= 0
+        if not is_first and (given.interrupts.have_come or is_late):
             break
         rest, spread = loss.step(target, margins, weight, 0)
         wanted = rest + own[number]
         tree = clone(plan.member)
-        if plan.seconds is not None:
-            share = (plan.seconds - elapsed) / (n_trees - turn + 1 if is_first else 1)
+        if seconds is not None:
+            share = seconds / (n_trees - turn + 1 if is_first else 1)
             tree.set_params(time_limit=max(share, 1e-3))
         if is_first:
             orders[number] = columns.ordered_by(wanted, spread)
@@ -99,9 +67,8 @@ def fitted_together(
                 tree.set_params(max_leaves=min(FIRST_LEAVES, tree.max_leaves))
         else:
             tree.set_params(generations=AGAIN, n_iter_no_change=AGAIN)
-        earlier = [] if is_first else trees[number]._population
-        here = replace(given, seed=given.seed + turn, started=time.perf_counter(), population=earlier)
-        tree._keep(fit_tree(tree, orders[number], wanted, spread, here), plan.reader)
+        here = given.now(seed=given.seed + turn, population=[] if is_first else trees[number]._population)
+        tree._keep(fit_tree(tree, TrainingData(orders[number], wanted, spread), here), plan.reader)
         trees[number] = tree
         margins[:, 0] -= own[number]
         own[number] = tree.forest_.predict(rows, device="cpu", n_jobs=tree.n_jobs)

@@ -9,16 +9,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.base import clone
 
+from silva.grow.data.columns import TrainingData
 from silva.grow.search.fitting import fit_tree
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from silva.grow.data.columns import TrainingColumns
     from silva.grow.estimator import ModelTreeRegressor
     from silva.grow.losses import SequenceLoss
     from silva.grow.search.growing import Circumstances
-    from silva.grow.search.interrupts import Interrupts
     from silva.typing import Doubles, Int32s
 
 PATIENCE = 10
@@ -89,47 +88,50 @@ def _columns(margins: Doubles) -> Doubles:
     return margins[:, None] if margins.ndim == 1 else margins
 
 
-@dataclass(frozen=True)
-class Course:
-    """How a sequence is grown.
+@dataclass(frozen=True, eq=False)
+class SequencePlan:
+    """How trees whose predictions are added up are grown.
 
     Attributes
     ----------
     member : ModelTreeRegressor
-        What its trees are grown with.
+        What they are grown with.
     loss : SequenceLoss
-    rate : float
-        Factor of each tree.
-    most_trees : int
+    n_trees : int
         Largest number of trees of each output.
     seconds : float or None
         For all of them.
-    interrupts : Interrupts
     reader : estimator
         Which read the rows.
+    rate : float
+        Factor of each tree.
     whole : callable
-        Grows a sequence of one whole tree: of the seconds for it, columns, target, weight and circumstances.
+        Grows a sequence of one whole tree from the seconds for it, its rows and the circumstances.
     """
 
     member: ModelTreeRegressor
     loss: SequenceLoss
-    rate: float
-    most_trees: int
+    n_trees: int
     seconds: float | None
-    interrupts: Interrupts
     reader: Any
-    whole: Callable[..., TreeSequence]
+    rate: float
+    whole: Callable[[float | None, TrainingData, Circumstances], TreeSequence]
+
+    def left(self, began: float) -> float | None:
+        """Return the seconds that are left of those from `began` on; None: no limit."""
+        return None if self.seconds is None else self.seconds - (time.perf_counter() - began)
 
 
-def boosted(
-    course: Course,
-    columns: TrainingColumns,
-    target: Doubles,
-    weight: Doubles,
-    seen: Int32s,
-    unseen: Int32s,
-    given: Circumstances,
-) -> TreeSequence:
+@dataclass(frozen=True, eq=False)
+class Draw:
+    """Seed of a sequence, rows that it is grown on, and those that it does not see."""
+
+    seed: int
+    seen: Int32s
+    unseen: Int32s
+
+
+def boosted(plan: SequencePlan, data: TrainingData, draw: Draw, given: Circumstances) -> TreeSequence:
     """Grow a sequence; it ends with the step after which the rows that it has not seen are predicted best.
 
     If a whole tree alone predicts these rows better, the sequence begins with it instead of a constant, and may end
@@ -137,54 +139,41 @@ def boosted(
 
     Parameters
     ----------
-    course : Course
-    columns, target, weight
+    plan : SequencePlan
+    data : TrainingData
         All rows.
-    seen, unseen : int32
-        Rows that the trees are grown on, and rows that say when to stop. Without any of these every tree stays.
+    draw : Draw
+        Unseen rows say when to stop. Without any of these every tree stays.
     given : Circumstances
     """
-    start = TreeSequence(course.loss.start(target[seen], weight[seen]), rate=course.rate)
-    data, began = (columns, target, weight, seen, unseen, given), time.perf_counter()
-    sequence, left = _continued(course, start, 1, *data)
-    spent = time.perf_counter() - began
-    seconds = None if course.seconds is None else course.seconds - spent
-    if not len(unseen) or course.interrupts.have_come or (seconds is not None and seconds <= 0):
+    seen, unseen, began = data.taken(draw.seen), data.taken(draw.unseen), time.perf_counter()
+    start = TreeSequence(plan.loss.start(seen.target, seen.weight), rate=plan.rate)
+    sequence, least = _continued(plan, start, 1, data, draw, given)
+    seconds = plan.left(began)
+    if not len(draw.unseen) or given.interrupts.have_come or (seconds is not None and seconds <= 0):
         return sequence
-    whole = course.whole(
-        seconds, columns.taken(seen), target[seen], weight[seen], replace(given, started=began + spent)
-    )
-    rows = columns.taken(unseen).as_rows()
-    constant, alone = (
-        course.loss.total(target[unseen], one.margins(rows, 1), weight[unseen]) for one in (start, whole)
-    )
-    if alone >= left or alone <= EXACT * constant:
-        return sequence if alone >= left else whole
-    seconds = None if course.seconds is None else course.seconds - (time.perf_counter() - began)
-    return _continued(replace(course, seconds=seconds), replace(whole, rate=course.rate), 0, *data)[0]
+    whole, rows = plan.whole(seconds, seen, given.now()), unseen.columns.as_rows()
+    constant, alone = (plan.loss.total(unseen.target, one.margins(rows, 1), unseen.weight) for one in (start, whole))
+    if alone >= least or alone <= EXACT * constant:
+        return sequence if alone >= least else whole
+    rest = replace(plan, seconds=plan.left(began))
+    return _continued(rest, replace(whole, rate=plan.rate), 0, data, draw, given)[0]
 
 
 def _continued(
-    course: Course,
-    begun: TreeSequence,
-    least_steps: int,
-    columns: TrainingColumns,
-    target: Doubles,
-    weight: Doubles,
-    seen: Int32s,
-    unseen: Int32s,
-    given: Circumstances,
+    plan: SequencePlan, begun: TreeSequence, least_steps: int, data: TrainingData, draw: Draw, given: Circumstances
 ) -> tuple[TreeSequence, float]:
     """Add steps to a sequence; and what is left of the loss of rows that it has not seen."""
+    unseen = draw.unseen
 
     def left() -> float:
-        return course.loss.total(target[unseen], margins[unseen], weight[unseen])
+        return plan.loss.total(data.target[unseen], margins[unseen], data.weight[unseen])
 
-    margins = begun.margins(columns.as_rows(), 1)
+    margins = begun.margins(data.columns.as_rows(), 1)
     kept, steps, least = least_steps, list[list["ModelTreeRegressor"]](), left()
-    for trees, predictions in _grown(course, begun, columns, target, weight, seen, given, margins):
+    for trees, predictions in _grown(plan, begun, data, draw.seen, given, margins):
         steps.append(trees)
-        margins += course.rate * predictions
+        margins += plan.rate * predictions
         total = left()
         if total < least or not len(unseen):
             kept, least = len(steps), total
@@ -194,31 +183,25 @@ def _continued(
 
 
 def _grown(
-    course: Course,
-    begun: TreeSequence,
-    columns: TrainingColumns,
-    target: Doubles,
-    weight: Doubles,
-    seen: Int32s,
-    given: Circumstances,
-    margins: Doubles,
+    plan: SequencePlan, begun: TreeSequence, data: TrainingData, seen: Int32s, given: Circumstances, margins: Doubles
 ) -> Iterator[tuple[list[ModelTreeRegressor], Doubles]]:
     """Grow steps one after the other, each of what `margins` then leave: trees, and their predictions of all rows."""
     random, began = np.random.default_rng(given.seed), time.perf_counter()
-    rows = columns.as_rows()
-    for number in range(course.most_trees):
-        elapsed = time.perf_counter() - began
-        is_late = course.seconds is not None and elapsed > course.seconds
-        if (number or begun.first is not None) and (course.interrupts.have_come or is_late):
+    rows = data.columns.as_rows()
+    for number in range(plan.n_trees):
+        seconds = plan.left(began)
+        is_late = seconds is not None and seconds < 0
+        if (number or begun.first is not None) and (given.interrupts.have_come or is_late):
             return
         drawn = np.sort(random.permutation(seen)[: max(1, round(DRAWN * len(seen)))])
+        columns, target, weight = data.taken(drawn)
         trees = []
-        for output in range(course.loss.n_outputs):
-            rest, spread = course.loss.step(target[drawn], margins[drawn], weight[drawn], output)
-            own = replace(given, seed=int(random.integers(2**31 - 1)), started=time.perf_counter())
-            tree = clone(course.member)
-            if course.seconds is not None:
-                tree.set_params(time_limit=max(course.seconds - elapsed, 1e-3))
-            tree._keep(fit_tree(tree, columns.taken(drawn).ordered_by(rest, spread), rest, spread, own), course.reader)
+        for output in range(plan.loss.n_outputs):
+            rest, spread = plan.loss.step(target, margins[drawn], weight, output)
+            own = given.now(seed=int(random.integers(2**31 - 1)))
+            tree = clone(plan.member)
+            if seconds is not None:
+                tree.set_params(time_limit=max(seconds, 1e-3))
+            tree._keep(fit_tree(tree, TrainingData(columns, rest, spread).by_target(), own), plan.reader)
             trees.append(tree)
         yield trees, np.column_stack([tree.forest_.predict(rows, device="cpu", n_jobs=tree.n_jobs) for tree in trees])

@@ -17,7 +17,7 @@ from silva.evaluate.links import expit
 
 if TYPE_CHECKING:
     from silva.grow.data.rows import TrainingRows
-    from silva.grow.search.growing import Growth
+    from silva.grow.likelihood import Candidate
     from silva.typing import Doubles, Int32s, Int64s
 
 PLACES = 16
@@ -25,15 +25,6 @@ PLACES = 16
 
 MOST_WORK = 2e8
 """Products of a node: rows times squared columns times splits; beyond it, a sample of the rows is looked at."""
-
-
-class FittedLeaves(NamedTuple):
-    """A tree of log-odds: what it was grown from, rows by node, log-odds of the growth's rows, and its ridge."""
-
-    growth: Growth
-    reached: list[Int32s]
-    margin: Doubles
-    ridge: float
 
 
 class Split(NamedTuple):
@@ -46,20 +37,21 @@ class Split(NamedTuple):
     missing_left: bool
 
 
-def proposed_splits(fitted: FittedLeaves, y: Doubles, weight: Doubles, model: Any, n_best: int) -> list[Split]:
+def proposed_splits(fitted: Candidate, y: Doubles, weight: Doubles, model: Any, n_best: int) -> list[Split]:
     """Return the best splits of a tree's leaves, at most one a leaf and column.
 
     Parameters
     ----------
-    fitted : FittedLeaves
+    fitted : Candidate
     y, weight : float64, (n_rows,)
-        0 or 1, and weights, of the growth's rows.
+        0 or 1, and weights, of the rows as they were given.
     model : ModelTreeRegressor
         Its limits: `min_samples_leaf`, `rows_per_parameter`, `max_depth`.
     n_best : int
     """
-    tree, p, found = fitted.growth.result.best, expit(fitted.margin), []
-    scores, information, depths = weight * (y - p), weight * p * (1 - p), depths_of(tree)
+    tree, p = fitted.growth.result.best, expit(fitted.margin)
+    scores, information = ((weight * part)[fitted.growth.order] for part in (y - p, p * (1 - p)))
+    depths, found = depths_of(tree), []
     for leaf in np.flatnonzero(tree["feature"] < 0).tolist():
         if depths[leaf] < model.max_depth:
             found += _of_leaf(fitted, leaf, scores, information, model)
@@ -109,7 +101,7 @@ def depths_of(tree: dict[str, Any]) -> Int64s:
     return depths
 
 
-def _of_leaf(fitted: FittedLeaves, leaf: int, scores: Doubles, information: Doubles, model: Any) -> list[Split]:
+def _of_leaf(fitted: Candidate, leaf: int, scores: Doubles, information: Doubles, model: Any) -> list[Split]:
     """Best split of a leaf by each column."""
     growth = fitted.growth
     tree, rows, columns = growth.result.best, growth.rows, growth.columns

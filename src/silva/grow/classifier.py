@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -17,7 +16,6 @@ from silva.device import array_gpu, on_host
 from silva.forest import Forest
 from silva.grow.checks import check_parameters
 from silva.grow.data.reading import routed, training_data
-from silva.grow.data.repeats import in_order
 from silva.grow.estimator import ModelTreeRegressor, TreeEstimator
 from silva.grow.importances import feature_importances
 from silva.grow.likelihood import Shares, as_tree, best_tree, refitted
@@ -34,7 +32,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
-    from silva.grow.data.columns import TrainingColumns
+    from silva.grow.data.columns import TrainingColumns, TrainingData
     from silva.grow.likelihood import Candidate
     from silva.grow.table import Table
     from silva.grow.tree_search import TreeSearch
@@ -243,15 +241,11 @@ class ModelTreeClassifier(ClassEstimator):
         home = array_gpu(X)
         X, y, sample_weight = (on_host(array) for array in (X, y, sample_weight))
         self.classes_, codes = classes_of(self, y)
-        columns, target, weight = training_data(self, X, codes, class_weights(self.class_weight, y, sample_weight))
-        order, weight, _ = in_order(columns.X, target, weight)
-        with (
-            keeping_interrupts() as interrupts,
-            one_blas_thread(),
-            watching((), self.verbose) as callbacks,
-        ):
+        data = training_data(self, X, codes, class_weights(self.class_weight, y, sample_weight))
+        data, _, _ = data.in_order()
+        with keeping_interrupts() as interrupts, one_blas_thread(), watching((), self.verbose) as callbacks:
             given = Circumstances(0, started, home, callbacks=callbacks, interrupts=interrupts)
-            self._grow(searching, columns.taken(order), target[order], weight, given)
+            self._grow(searching, data, given)
         return self
 
     def apply(self, X: Rows) -> Int32s:
@@ -283,26 +277,23 @@ class ModelTreeClassifier(ClassEstimator):
     def _grow(
         self,
         searching: ModelTreeRegressor,
-        columns: TrainingColumns,
-        target: Doubles,
-        weight: Doubles,
+        data: TrainingData,
         given: Circumstances,
         reader: Any = None,
     ) -> None:
-        """Grow the trees on rows whose `target` is a place in `classes_`; `reader` is the estimator that read them."""
-        refuse_several(self.classes_, columns)
-        columns = replace(columns, tests_constrained=False)
+        """Grow the trees on rows whose target is a place in `classes_`; `reader` is the estimator that read them."""
+        refuse_several(self.classes_, data.columns)
+        data = data.with_columns(tests_constrained=False)
         seeds = check_random_state(self.random_state)
         n_trees = 1 if len(self.classes_) == 2 else len(self.classes_)
         shares = Shares(self.time_limit, n_trees * self.rounds, given.started)
         found = []
         for tree in range(n_trees):
-            own = (target == (1 if n_trees == 1 else tree)).astype(np.float64)
-            circumstances = replace(given, seed=seeds.randint(2**31 - 1), started=time.perf_counter())
-            rounds, ordered = self.rounds if 0 < own.sum() < len(own) else 1, columns.ordered_by(own, weight)
-            found.append(best_tree(searching, ordered, own, weight, circumstances, rounds, shares))
+            own = (data.target == (1 if n_trees == 1 else tree)).astype(np.float64)
+            rounds, ordered = self.rounds if 0 < own.sum() < len(own) else 1, data._replace(target=own).by_target()
+            found.append(best_tree(searching, ordered, given.now(seed=seeds.randint(2**31 - 1)), rounds, shares))
             shares.n_left = (n_trees - tree - 1) * self.rounds
-        self._keep(_side_by_side(found, target, weight), weight, self if reader is None else reader)
+        self._keep(_side_by_side(found, data), data.weight, self if reader is None else reader)
         self.interrupted_ = given.interrupts.have_come or any(one.growth.result.interrupted for one in found)
 
     def _keep(self, found: list[Candidate], weight: Doubles, reader: Any) -> None:
@@ -369,7 +360,7 @@ def meaning_of(classes: Array) -> dict[str, Any]:
     return {"link": link, "prediction": "argmax", "classes": (classes,), "is_estimator": True}
 
 
-def _side_by_side(found: list[Candidate], target: Doubles, weight: Doubles) -> list[Candidate]:
+def _side_by_side(found: list[Candidate], data: TrainingData) -> list[Candidate]:
     """Fit the leaves of each class beside the log-odds of the others, in turn."""
     if len(found) < 2:
         return found
@@ -378,5 +369,5 @@ def _side_by_side(found: list[Candidate], target: Doubles, weight: Doubles) -> l
             others = np.delete(np.column_stack([one.margin for one in found]), k, axis=1)
             most = others.max(axis=1)
             offset = -(most + np.log(np.exp(others - most[:, None]).sum(axis=1)))
-            found[k] = refitted(found[k], (target == k).astype(np.float64), weight, offset)
+            found[k] = refitted(found[k], (data.target == k).astype(np.float64), data.weight, offset)
     return found

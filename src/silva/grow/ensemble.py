@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
-    from silva.grow.data.columns import TrainingColumns
+    from silva.grow.data.columns import TrainingData
     from silva.grow.losses import SequenceLoss
     from silva.grow.search.growing import Circumstances
     from silva.typing import Doubles, Int32s, Loss, Rows
@@ -166,14 +166,14 @@ class ModelTreeEnsembleRegressor(RegressorMixin, TreeEnsembleEstimator):  # type
             raise ValueError(f"estimator has loss={member.loss!r}, expected it as a parameter of the ensemble")
         home = array_gpu(X)
         X, y, sample_weight = (on_host(array) for array in (X, y, sample_weight))
-        columns, target, weight = training_data(self, X, y, sample_weight)
-        check_range(self.loss, target)
-        data, link = (columns, target, weight), LINKS.get(self.loss, "identity")
-        objective = objective_of(self.loss, self.quantile)
-        sequences, draws, columns, target = self._fit(member, data, home, np.zeros_like(target), objective, link=link)
+        data, link = training_data(self, X, y, sample_weight), LINKS.get(self.loss, "identity")
+        check_range(self.loss, data.target)
+        objective, group = objective_of(self.loss, self.quantile), np.zeros_like(data.target)
+        sequences, draws, data = self._fit(member, data, home, group, objective, link=link)
         if self.loss in LINKS:
             return self
-        self._scores = self._out_of_bag(sequences, columns.as_rows(), target, [draw.unseen for draw in draws])
+        unseen = [draw.unseen for draw in draws]
+        self._scores = self._out_of_bag(sequences, data.columns.as_rows(), data.target, unseen)
         return self
 
     def predict(self, X: Rows) -> Doubles:
@@ -230,21 +230,16 @@ class ModelTreeEnsembleRegressor(RegressorMixin, TreeEnsembleEstimator):  # type
     def _loss(self, target: Doubles) -> SequenceLoss:
         return loss_of(self.loss, self.quantile) if self.loss in LINKS else SquaredLoss.of(target)
 
-    def _alone(
-        self,
-        member: ModelTreeRegressor,
-        columns: TrainingColumns,
-        target: Doubles,
-        weight: Doubles,
-        given: Circumstances,
-    ) -> TreeSequence:
+    def _alone(self, member: ModelTreeRegressor, data: TrainingData, given: Circumstances) -> TreeSequence:
         if self.loss in LINKS:
             member.set_params(loss=self.loss, quantile=self.quantile)
-        member._keep(fit_tree(member, columns, target, weight, given), self)
+        member._keep(fit_tree(member, data, given), self)
         return TreeSequence(np.zeros(1), member)
 
-    def _whole(self, member: ModelTreeRegressor, seconds: float | None, *data: Any) -> TreeSequence:
-        return self._alone(clone(member).set_params(**WHOLE, time_limit=seconds), *data)
+    def _whole(
+        self, member: ModelTreeRegressor, seconds: float | None, data: TrainingData, given: Circumstances
+    ) -> TreeSequence:
+        return self._alone(clone(member).set_params(**WHOLE, time_limit=seconds), data, given)
 
     def _errors(self, leaves: Int32s) -> Doubles:
         """Errors of the leaves that rows reach: the root mean square over the trees of each sequence."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from abc import abstractmethod
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -17,27 +16,26 @@ from sklearn.utils.validation import check_is_fitted
 from silva.device import on_host, parse_device
 from silva.evaluate.links import respond
 from silva.forest import Forest
-from silva.grow.backfitting import Sum, fitted_together
-from silva.grow.boosting import Course, TreeSequence, boosted
+from silva.grow.backfitting import fitted_together
+from silva.grow.boosting import Draw, SequencePlan, TreeSequence, boosted
 from silva.grow.checks import check_parameters, one_of
 from silva.grow.data.reading import routed
-from silva.grow.data.repeats import in_order, repetitions
+from silva.grow.data.repeats import repetitions
 from silva.grow.estimator import TreeEstimator
 from silva.grow.losses import LINKS
 from silva.grow.merging import merged
 from silva.grow.search.blas import one_blas_thread
 from silva.grow.search.growing import Circumstances
-from silva.grow.search.interrupts import keeping_interrupts
+from silva.grow.search.interrupts import Interrupts, keeping_interrupts
 from silva.grow.search.selection import BRIEF, FOLDS, MOST_ROWS
 from silva.parallel import n_threads
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from silva.grow.data.columns import TrainingColumns
+    from silva.grow.data.columns import TrainingData
     from silva.grow.estimator import ModelTreeRegressor
     from silva.grow.losses import SequenceLoss
-    from silva.grow.search.interrupts import Interrupts
     from silva.typing import Doubles, Int32s, Int64s, Output, Rows
 
 BOOSTED: dict[str, Any] = {
@@ -45,18 +43,6 @@ BOOSTED: dict[str, Any] = {
     "population_size": 16, "generations": 20, "log_terms": False,
 }  # fmt: skip
 """What the trees of a sequence are grown with by default."""
-
-Data = tuple["TrainingColumns", "Doubles", "Doubles"]
-"""Columns, target and weights of rows."""
-
-
-@dataclass(frozen=True, eq=False)
-class Draw:
-    """Seed of a sequence, rows that it is grown on, and those that it does not see."""
-
-    seed: int
-    seen: Int32s
-    unseen: Int32s
 
 
 class TreeEnsembleEstimator(TreeEstimator):
@@ -86,20 +72,12 @@ class TreeEnsembleEstimator(TreeEstimator):
         """Return what a sequence reduces."""
 
     @abstractmethod
-    def _alone(
-        self, member: Any, columns: TrainingColumns, target: Doubles, weight: Doubles, given: Circumstances
-    ) -> TreeSequence:
+    def _alone(self, member: Any, data: TrainingData, given: Circumstances) -> TreeSequence:
         """Grow one tree on rows, as its estimator does."""
 
     @abstractmethod
     def _whole(
-        self,
-        member: ModelTreeRegressor,
-        seconds: float | None,
-        columns: TrainingColumns,
-        target: Doubles,
-        weight: Doubles,
-        given: Circumstances,
+        self, member: ModelTreeRegressor, seconds: float | None, data: TrainingData, given: Circumstances
     ) -> TreeSequence:
         """Grow a tree that a boosted sequence may begin with, by a brief search."""
 
@@ -173,19 +151,16 @@ class TreeEnsembleEstimator(TreeEstimator):
         return member
 
     def _fit(
-        self, member: Any, data: Data, home: int | None, group: Doubles, objective: str, **meaning: Any
-    ) -> tuple[list[TreeSequence], list[Draw], TrainingColumns, Doubles]:
-        """Grow on draws with the same part of every `group`, and join; also the columns and targets in their order.
+        self, member: Any, data: TrainingData, home: int | None, group: Doubles, objective: str, **meaning: Any
+    ) -> tuple[list[TreeSequence], list[Draw], TrainingData]:
+        """Grow on draws with the same part of every `group`, and join; also the rows in their order.
 
         For a sum, which has seen all rows, it returns other sequences, grown on parts of the rows.
         `objective` and `meaning` are fields of the forest.
         """
-        columns, target, weight = data
-        order, weight, copies = in_order(columns.X, target, weight)
-        columns, target = columns.taken(order), target[order]
-        rows = repetitions(columns.X, target) if copies > 1 else np.arange(len(order))
+        data, order, copies = data.in_order()
+        rows = repetitions(data.columns.X, data.target) if copies > 1 else np.arange(len(order))
         draws = self._samples(rows, group[order].astype(np.int64))
-        data = columns, target, weight
         self.samples_ = [order[draw.seen] for draw in draws]
         with keeping_interrupts() as interrupts, one_blas_thread():
             sequences = self._grown(member, data, draws, home, interrupts)
@@ -194,7 +169,7 @@ class TreeEnsembleEstimator(TreeEstimator):
                 draws = self._folds(rows)
                 sequences = self._grown(member.set_params(**BRIEF), data, draws, home, interrupts)
             self.interrupted_ = interrupts.have_come
-        return sequences, draws, columns, target
+        return sequences, draws, data
 
     def _samples(self, row: Int64s, group: Int64s) -> list[Draw]:
         """Draw the rows of each sequence; copies of a `row` that it sees are not among those that it has not seen.
@@ -227,38 +202,27 @@ class TreeEnsembleEstimator(TreeEstimator):
         ]
 
     def _grown(
-        self, member: Any, data: Data, draws: list[Draw], home: int | None, interrupts: Interrupts
+        self, member: Any, data: TrainingData, draws: list[Draw], home: int | None, interrupts: Interrupts
     ) -> list[TreeSequence]:
         """Grow the sequences, as many beside each other as there are threads."""
         began, n_together = time.perf_counter(), min(n_threads(self.n_jobs), len(draws))
         if parse_device(member.device)[0] in {"cuda", "all"} or home is not None:
             n_together = 1
         member.set_params(n_jobs=self.n_jobs if n_together == 1 else 1, verbose=False)
-        columns, target, weight = data
 
         def fitted(number: int) -> TreeSequence:
             draw = draws[number]
             seconds = self._share(time.perf_counter() - began, len(draws) - number, n_together)
-            given = Circumstances(draw.seed, home=home, callbacks=[lambda _: interrupts.have_come])
+            given = Circumstances(draw.seed, home=home, interrupts=Interrupts(interrupts))
+            if self.method == "mean":
+                tree = clone(member).set_params(random_state=draw.seed, time_limit=seconds)
+                return self._alone(tree, data.taken(draw.seen), given)
+            n_trees = self.max_trees if self.method == "boosting" else self.n_estimators
+            loss, whole = self._loss(data.target), partial(self._whole, member)
+            plan = SequencePlan(member, loss, n_trees, seconds, self, self.learning_rate, whole)
             if self.method == "boosting":
-                loss = self._loss(target)
-                course = Course(
-                    member,
-                    loss,
-                    self.learning_rate,
-                    self.max_trees,
-                    seconds,
-                    interrupts,
-                    self,
-                    partial(self._whole, member),
-                )
-                return boosted(course, *data, draw.seen, draw.unseen, given)
-            if self.method == "sum":
-                plan = Sum(member, self._loss(target), self.n_estimators, seconds, interrupts, self)
-                seen = columns.taken(draw.seen), target[draw.seen], weight[draw.seen]
-                return fitted_together(plan, *seen, given)
-            tree = clone(member).set_params(random_state=draw.seed, time_limit=seconds)
-            return self._alone(tree, columns.taken(draw.seen), target[draw.seen], weight[draw.seen], given)
+                return boosted(plan, data, draw, given)
+            return fitted_together(plan, data.taken(draw.seen), given)
 
         if n_together <= 1:
             return [fitted(number) for number in range(len(draws))]

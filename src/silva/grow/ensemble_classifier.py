@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
-    from silva.grow.data.columns import TrainingColumns
+    from silva.grow.data.columns import TrainingData
     from silva.grow.losses import SequenceLoss
     from silva.grow.search.growing import Circumstances
     from silva.typing import Doubles, Rows
@@ -161,10 +161,9 @@ class ModelTreeEnsembleClassifier(ClassEstimator, TreeEnsembleEstimator):
         home = array_gpu(X)
         X, y, sample_weight = (on_host(array) for array in (X, y, sample_weight))
         self.classes_, codes = classes_of(self, y)
-        columns, target, weight = training_data(self, X, codes, class_weights(self.class_weight, y, sample_weight))
-        refuse_several(self.classes_, columns)
-        data = columns, target, weight
-        self._fit(member, data, home, target, "log-loss", **meaning_of(self.classes_))
+        data = training_data(self, X, codes, class_weights(self.class_weight, y, sample_weight))
+        refuse_several(self.classes_, data.columns)
+        self._fit(member, data, home, data.target, "log-loss", **meaning_of(self.classes_))
         return self
 
     def staged_predict_proba(self, X: Rows) -> Iterator[Doubles]:
@@ -180,18 +179,14 @@ class ModelTreeEnsembleClassifier(ClassEstimator, TreeEnsembleEstimator):
     def _loss(self, target: Doubles) -> SequenceLoss:  # noqa: ARG002
         return LogLoss(len(self.classes_))
 
-    def _alone(
-        self,
-        member: ModelTreeClassifier,
-        columns: TrainingColumns,
-        target: Doubles,
-        weight: Doubles,
-        given: Circumstances,
-    ) -> TreeSequence:
+    def _alone(self, member: ModelTreeClassifier, data: TrainingData, given: Circumstances) -> TreeSequence:
         member.classes_ = self.classes_
-        member._grow(member._searching(), columns, target, weight, given, reader=self)
+        member._grow(member._searching(), data, given, reader=self)
         return TreeSequence(np.zeros(member.forest_.n_outputs), member)
 
-    def _whole(self, member: ModelTreeRegressor, seconds: float | None, *data: Any) -> TreeSequence:
+    def _whole(
+        self, member: ModelTreeRegressor, seconds: float | None, data: TrainingData, given: Circumstances
+    ) -> TreeSequence:
         shared = {name: getattr(member, name) for name in SHARED}
-        return self._alone(ModelTreeClassifier(**shared, time_limit=seconds, n_iter_no_change=BRIEF), *data)
+        whole = ModelTreeClassifier(**shared, time_limit=seconds, n_iter_no_change=BRIEF)
+        return self._alone(whole, data, given)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -344,15 +343,15 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
         check_parameters(self)
         home = array_gpu(X)
         X, y, sample_weight = (on_host(array) for array in (X, y, sample_weight))
-        columns, target, weight = training_data(self, X, y, sample_weight)
-        check_range(self.loss, target)
+        data = training_data(self, X, y, sample_weight)
+        check_range(self.loss, data.target)
         population = self._population if self.warm_start and hasattr(self, "_population") else []
         with keeping_interrupts() as interrupts, one_blas_thread():
             with watching(self.callbacks or (), self.verbose) as callbacks:
                 seed = check_random_state(self.random_state).randint(2**31 - 1)
                 given = Circumstances(seed, started, home, population, callbacks, interrupts)
-                growth = fit_tree(self, columns, target, weight, given)
-            data = replace(columns, groups=growth.columns.groups), target, weight
+                growth = fit_tree(self, data, given)
+            data = data.with_columns(groups=growth.columns.groups)
             self._keep(settled(self, growth, data, given), self)
             if self.stability:
                 self.stability_ = stability(self, self.forest_.ensemble, data, given)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from silva.evaluate.links import expit
-from silva.grow.class_splits import FittedLeaves, proposed_splits, split_price, with_split
+from silva.grow.class_splits import proposed_splits, split_price, with_split
 from silva.grow.data.groups import most_promising
 from silva.grow.logistic import LogisticRows, fit_logistic_leaf
 from silva.grow.search.growing import grow
@@ -22,7 +22,7 @@ from silva.grow.tree.refit import Design, rows_by_node
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from silva.grow.data.columns import TrainingColumns
+    from silva.grow.data.columns import TrainingData
     from silva.grow.search.growing import Circumstances, Growth
     from silva.grow.tree.assembly import GrownTree
     from silva.grow.tree.refit import LeafModel
@@ -96,15 +96,7 @@ class Shares:
         self.between = max(self.between, time.perf_counter() - searched)
 
 
-def best_tree(
-    model: Any,
-    columns: TrainingColumns,
-    y: Doubles,
-    weight: Doubles,
-    given: Circumstances,
-    rounds: int,
-    shares: Shares,
-) -> Candidate:
+def best_tree(model: Any, data: TrainingData, given: Circumstances, rounds: int, shares: Shares) -> Candidate:
     """Search for the tree of one class.
 
     The first search minimises the squares of 0 and 1 minus the prediction. The others minimise those of the working
@@ -117,30 +109,27 @@ def best_tree(
     ----------
     model : ModelTreeRegressor
         What searches are made with.
-    y : float64, (n_rows,)
-        0 or 1.
-    weight : float64, (n_rows,)
+    data : TrainingData
+        Its targets are 0 or 1.
+    given : Circumstances
     rounds : int
         Searches, fewer where there is no time for more than the first.
     shares : Shares
         Seconds for them.
     """
-    if len(columns.groups) > 1:
-        groups = most_promising(columns, y, weight)
+    if len(data.columns.groups) > 1:
+        groups = most_promising(data)
         shares.n_left += (len(groups) - 1) * rounds
-        trees = [
-            best_tree(model, dataclasses.replace(columns, groups=(group,)), y, weight, given, rounds, shares)
-            for group in groups
-        ]
+        trees = [best_tree(model, data.with_columns(groups=(group,)), given, rounds, shares) for group in groups]
         return min(trees, key=lambda candidate: candidate.cost)
     best: Candidate | None = None
-    target, spread = y, weight
+    _, y, weight = working = data
     for _ in range(rounds):
         seconds = shares.next()
         if best is not None and seconds is not None and seconds <= 0:
             break
         model.time_limit = None if seconds is None else max(seconds, 1e-3)
-        growth = grow(model, columns, target, spread, given)
+        growth = grow(model, working, given)
         searched = time.perf_counter()
         found = [
             _candidate(growth, y, weight, model),
@@ -151,8 +140,8 @@ def best_tree(
         shares.end(searched)
         p = np.clip(expit(best.margin), CERTAIN, 1 - CERTAIN)
         variance = p * (1 - p)
-        target, spread = np.log(p / (1 - p)) + (y - p) / variance, weight * variance
-        given = dataclasses.replace(given, started=time.perf_counter(), population=growth.population())
+        working = data._replace(target=np.log(p / (1 - p)) + (y - p) / variance, weight=weight * variance)
+        given = given.now(population=growth.population())
     assert best is not None
     return best
 
@@ -165,11 +154,10 @@ def _split_further(
     `seconds` is what two candidates took.
     """
     while len(best.models) < model.max_leaves and ((left := shares.next()) is None or left > TRIED / 2 * seconds):
-        growth, order = best.growth, best.growth.order
-        leaves = FittedLeaves(growth, best.reached, best.margin[order], best.ridge)
+        growth = best.growth
         found = [
             _candidate(_with_tree(growth, with_split(growth.result.best, split)), y, weight, model)
-            for split in proposed_splits(leaves, y[order], weight[order], model, TRIED)
+            for split in proposed_splits(best, y, weight, model, TRIED)
         ]
         better = min([best, *found], key=lambda candidate: candidate.cost)
         if better is best:

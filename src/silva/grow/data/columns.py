@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from silva.ensemble import LOGARITHM
+from silva.grow.data.repeats import in_order
 from silva.grow.data.rows import columns_with, gathered
 from silva.inputs.categories import Coded, Numbers, array_to_rows, columns_to_rows, object_column
 from silva.inputs.frames import to_frame
@@ -294,7 +295,32 @@ def _order_by_target(codes: Int64s, n_categories: int, y: Doubles, weight: Doubl
     return np.argsort(np.argsort(total / np.maximum(count, 1e-300), kind="stable"), kind="stable").astype(np.int64)
 
 
-def weighted_rows(columns: TrainingColumns, y: Doubles, weight: Doubles) -> tuple[TrainingColumns, Doubles, Doubles]:
+class TrainingData(NamedTuple):
+    """Rows to grow trees on: their columns, targets and positive weights."""
+
+    columns: TrainingColumns
+    target: Doubles
+    weight: Doubles
+
+    def taken(self, rows: Int32s) -> TrainingData:
+        """Take these rows."""
+        return TrainingData(self.columns.taken(rows), self.target[rows], self.weight[rows])
+
+    def in_order(self) -> tuple[TrainingData, Int32s, float]:
+        """Put the rows into the order of what they hold (`repeats.in_order`); also their places, and their copies."""
+        order, weight, copies = in_order(self.columns.X, self.target, self.weight)
+        return TrainingData(self.columns.taken(order), gathered(self.target, order), weight), order, copies
+
+    def by_target(self) -> TrainingData:
+        """Put the categories into the order of their mean targets; there are no derived columns yet."""
+        return self._replace(columns=self.columns.ordered_by(self.target, self.weight))
+
+    def with_columns(self, **changes: Any) -> TrainingData:
+        """Change fields of the columns."""
+        return self._replace(columns=replace(self.columns, **changes))
+
+
+def weighted_rows(columns: TrainingColumns, y: Doubles, weight: Doubles) -> TrainingData:
     """Keep the rows of positive weight.
 
     Raises
@@ -309,8 +335,8 @@ def weighted_rows(columns: TrainingColumns, y: Doubles, weight: Doubles) -> tupl
     if not used.any():
         raise ValueError("sample_weight is 0 everywhere, expected a positive weight for at least one row")
     if used.all():
-        return columns, y, weight
-    return replace(columns, X=columns.X[used]), y[used], weight[used]
+        return TrainingData(columns, y, weight)
+    return TrainingData(replace(columns, X=columns.X[used]), y[used], weight[used])
 
 
 def rows_of_values(X: object, forest: TreeEnsemble) -> Doubles:

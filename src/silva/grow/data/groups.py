@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from silva.grow.data.columns import TrainingColumns
+    from silva.grow.data.columns import TrainingData
     from silva.typing import Doubles, Int64s
 
 KINDS = ("pairwise", "no_interactions")
@@ -96,8 +96,9 @@ def _joined(group: tuple[int, ...], names: list[str]) -> str:
     return ", ".join(names[k] for k in group)
 
 
-def most_promising(columns: TrainingColumns, target: Doubles, weight: Doubles) -> Groups:
+def most_promising(data: TrainingData) -> Groups:
     """Choose the groups of which steps of features, and products of pairs, leave least of the target's squares."""
+    columns, target, weight = data
     step = -(-len(target) // MOST_ROWS)
     X, y, root = columns.X[::step], target[::step], np.sqrt(weight[::step])
     y = (y - y[0]) / (np.abs(y - y[0]).max() or 1.0)

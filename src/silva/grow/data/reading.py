@@ -23,14 +23,12 @@ from silva.inputs.arrays import records_message
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from silva.grow.data.columns import TrainingColumns
+    from silva.grow.data.columns import TrainingColumns, TrainingData
     from silva.typing import Doubles, Int64s, Output, Rows
 
 
-def training_data(
-    estimator: Any, X: Rows, y: ArrayLike, sample_weight: ArrayLike | None
-) -> tuple[TrainingColumns, Doubles, Doubles]:
-    """Columns, target and weights of the rows that count."""
+def training_data(estimator: Any, X: Rows, y: ArrayLike, sample_weight: ArrayLike | None) -> TrainingData:
+    """Read the rows that count."""
     check_labels(y)
     _refuse_text(X, estimator.categorical_features)
     if grow_columns.has_categories(X, estimator.categorical_features):

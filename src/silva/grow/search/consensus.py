@@ -9,7 +9,6 @@ population, for the mean of y and of what these trees predict, and the equations
 from __future__ import annotations
 
 import dataclasses
-import time
 from typing import TYPE_CHECKING, Any
 
 from silva.grow.data.repeats import in_order
@@ -19,9 +18,8 @@ from silva.grow.search.selection import MOST_ROWS, price, trees_on_parts
 from silva.grow.search.settings import is_pruned
 
 if TYPE_CHECKING:
-    from silva.grow.data.columns import TrainingColumns
+    from silva.grow.data.columns import TrainingData
     from silva.grow.search.growing import Circumstances, Growth
-    from silva.typing import Doubles
 
 SHARE = 0.5
 """Most of the trees' predictions in what the second search is for; less where they are far off beside the first tree.
@@ -50,7 +48,7 @@ LIMIT = 0.2
 """Part of the time limit of the first search that the second may take."""
 
 
-def settled(model: Any, growth: Growth, data: tuple[TrainingColumns, Doubles, Doubles], given: Circumstances) -> Growth:
+def settled(model: Any, growth: Growth, data: TrainingData, given: Circumstances) -> Growth:
     """Search on for the mean of the target and of what trees on parts of the rows predict, where these are worth it.
 
     A tree without splits stays: that nothing pays is not to be outvoted by larger trees of fewer rows.
@@ -62,8 +60,7 @@ def settled(model: Any, growth: Growth, data: tuple[TrainingColumns, Doubles, Do
         loss than squares.
     growth : Growth
         What the search has found.
-    data : columns, target, weight
-        Rows of positive weight.
+    data : TrainingData
     given : Circumstances
         Circumstances of the search.
     """
@@ -87,14 +84,9 @@ def settled(model: Any, growth: Growth, data: tuple[TrainingColumns, Doubles, Do
         return dataclasses.replace(growth, parts=parts)
     limit = None if model.time_limit is None else LIMIT * model.time_limit
     changed = {"generations": GENERATIONS, "n_iter_no_change": GENERATIONS, "time_limit": limit, "device": "cpu"}
-    own = dataclasses.replace(
-        given,
-        started=time.perf_counter(),
-        population=growth.population(),
-        callbacks=[lambda _: given.interrupts.have_come],
-    )
-    middle = (1 - share) * target + share * parts.mean
-    found = fit_tree(type(model)(**{**model.get_params(deep=False), **changed}), columns, middle, weight, own)
+    own = given.now(population=growth.population(), callbacks=())
+    middle = data._replace(target=(1 - share) * target + share * parts.mean)
+    found = fit_tree(type(model)(**{**model.get_params(deep=False), **changed}), middle, own)
     first, second = growth.result, found.result
     result = dataclasses.replace(
         first,

@@ -13,14 +13,14 @@ import numpy as np
 
 from silva import _core
 from silva.device import DeviceError, find_gpus, is_cuda_usable, parse_device
-from silva.grow.search.interrupts import Interrupts
+from silva.grow.search.warm import to_ranks
+from silva.grow.tree_search import search_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from silva.grow.cuda.rows import RowsOnGpus
     from silva.grow.data.rows import TrainingRows
     from silva.grow.data.sorting import Sorter
+    from silva.grow.search.growing import Circumstances
 
 SLICE_SECONDS = 0.2
 """Generations run for about this long between two looks at the outside."""
@@ -28,6 +28,12 @@ SLICE_SECONDS = 0.2
 GPU_WORK = 5e6
 """device="auto" takes a GPU from this many rows times columns squared. An H200 was faster a generation from a tenth of
 that, but a first search pays 0.6 s for the GPU's set-up."""
+
+PATIENCE = 100
+"""Generations without improvement after which n_iter_no_change="auto" ends a search."""
+
+LEAST_WORK = 2.0
+"""Seconds of counted work before which it does not: small data take a hundred generations in a tenth of a second."""
 
 SORTED_ROWS = 1 << 20
 """Fewer rows are sorted on the cores, in a tenth of a second a column."""
@@ -79,19 +85,6 @@ class Progress:
     seconds: float
     least_seconds_left: float = math.inf
     most_seconds_left: float = math.inf
-
-
-@dataclass(frozen=True)
-class SearchPlan:
-    """When to stop and whom to tell."""
-
-    generations: int
-    patience: int
-    least_work: float
-    tol: float
-    time_limit: float | None = None
-    callbacks: Sequence[Callable[[Progress], Any]] = ()
-    interrupts: Interrupts = field(default_factory=Interrupts)
 
 
 @dataclass
@@ -201,27 +194,26 @@ def make_engine(rows: TrainingRows, settings: dict[str, Any], gpu: RowsOnGpus | 
 def search(
     engine: _core.GrowEngine,
     rows: TrainingRows,
-    plan: SearchPlan,
-    given: list[dict[str, Any]],
-    started: float,
+    model: Any,
+    given: Circumstances,
     gpu: RowsOnGpus | None = None,
 ) -> SearchResult:
-    """Run generations until the plan ends them; an interrupt keeps the best tree."""
+    """Run generations until one of the model's limits ends them; an interrupt keeps the best tree."""
     history: list[Progress] = []
     interrupted = False
-    interrupts = plan.interrupts
+    interrupts, tol, (patience, least_work) = given.interrupts, search_of(model).tol, at_rest(model)
     try:
         with contextlib.nullcontext() if gpu is None else gpu.searching(engine):
-            engine.initialise(given)
+            engine.initialise(to_ranks(list(given.population), rows))
             n_steps = 1
             interrupts.raises, interrupted = True, interrupts.have_come
-            while _goes_on(engine, plan, started) and not interrupted:
+            while _goes_on(engine, model, given.started) and not interrupted:
                 began = time.perf_counter()
-                left = math.inf if plan.time_limit is None else plan.time_limit - (began - started)
-                wanted = min(n_steps, plan.generations - engine.counters[0])
-                records = engine.step(wanted, plan.patience, plan.tol, left, plan.least_work)
-                history += [_progress(record, rows, started) for record in records]
-                interrupted = engine.interrupted or interrupts.have_come or _tell(engine, plan, history)
+                left = math.inf if model.time_limit is None else model.time_limit - (began - given.started)
+                wanted = min(n_steps, model.generations - engine.counters[0])
+                records = engine.step(wanted, patience, tol, left, least_work)
+                history += [_progress(record, rows, given.started) for record in records]
+                interrupted = engine.interrupted or interrupts.have_come or _tell(engine, model, given, history)
                 n_steps = _next_slice(n_steps, time.perf_counter() - began)
             interrupts.raises = False
     except KeyboardInterrupt:
@@ -232,9 +224,16 @@ def search(
     )
 
 
-def _goes_on(engine: _core.GrowEngine, plan: SearchPlan, started: float) -> bool:
-    in_time = plan.time_limit is None or time.perf_counter() - started < plan.time_limit
-    return engine.counters[0] < plan.generations and in_time and not engine.is_at_rest(plan.patience, plan.least_work)
+def at_rest(model: Any) -> tuple[int, float]:
+    """Say after how many generations without improvement the search ends, and not before how much counted work."""
+    if model.n_iter_no_change == "auto":
+        return PATIENCE, LEAST_WORK
+    return model.n_iter_no_change, 0.0
+
+
+def _goes_on(engine: _core.GrowEngine, model: Any, started: float) -> bool:
+    in_time = model.time_limit is None or time.perf_counter() - started < model.time_limit
+    return engine.counters[0] < model.generations and in_time and not engine.is_at_rest(*at_rest(model))
 
 
 def _next_slice(n_steps: int, seconds: float) -> int:
@@ -247,24 +246,25 @@ def _progress(record: tuple[int, float, float, int, float], rows: TrainingRows, 
     return Progress(generation, fitness, rmse, leaves, mean_leaves, time.perf_counter() - started)
 
 
-def _tell(engine: _core.GrowEngine, plan: SearchPlan, history: list[Progress]) -> bool:
+def _tell(engine: _core.GrowEngine, model: Any, given: Circumstances, history: list[Progress]) -> bool:
     """Whether any callback asks to stop."""
-    if not history or not plan.callbacks:
+    if not history or not given.callbacks:
         return False
-    least, most = _seconds_left(engine, plan, history[-1])
+    least, most = _seconds_left(engine, model, history[-1])
     progress = replace(history[-1], least_seconds_left=least, most_seconds_left=most)
-    return any(callback(progress) for callback in plan.callbacks)
+    return any(callback(progress) for callback in given.callbacks)
 
 
-def _seconds_left(engine: _core.GrowEngine, plan: SearchPlan, now: Progress) -> tuple[float, float]:
+def _seconds_left(engine: _core.GrowEngine, model: Any, now: Progress) -> tuple[float, float]:
     """Least and most."""
+    patience, least_work = at_rest(model)
     generation, improved, _, _ = engine.counters
     pace = now.seconds / max(generation, 1)
-    limits = [pace * (plan.generations - generation)]
-    if plan.time_limit is not None:
-        limits.append(plan.time_limit - now.seconds)
+    limits = [pace * (model.generations - generation)]
+    if model.time_limit is not None:
+        limits.append(model.time_limit - now.seconds)
     most = max(min(limits), 0.0)
-    rest = pace * max(plan.patience - (generation - improved), 0)
+    rest = pace * max(patience - (generation - improved), 0)
     if (work := engine.work) > 0:
-        rest = max(rest, now.seconds * (plan.least_work / work - 1))
+        rest = max(rest, now.seconds * (least_work / work - 1))
     return min(rest, most), most

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -12,10 +11,9 @@ import numpy as np
 
 from silva.grow.data.derived import like
 from silva.grow.data.groups import most_promising
-from silva.grow.data.repeats import in_order
 from silva.grow.data.rows import prepare
 from silva.grow.losses import LINKS, loss_of
-from silva.grow.search.growing import Growth, grow
+from silva.grow.search.growing import Growth, grow, with_share_of_time
 from silva.grow.search.reweighted import grow_reweighted
 from silva.grow.search.robust import grow_robustly
 from silva.grow.search.warm import to_ranks, to_values
@@ -25,15 +23,14 @@ from silva.parallel import n_threads
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from silva.grow.data.columns import TrainingColumns
+    from silva.grow.data.columns import TrainingData
     from silva.grow.search.growing import Circumstances
-    from silva.typing import Doubles
 
 APART = 0x686F6E65
 """Added to the seed of the search for the division of the rows."""
 
 
-def fit_tree(model: Any, columns: TrainingColumns, target: Doubles, weight: Doubles, given: Circumstances) -> Growth:
+def fit_tree(model: Any, data: TrainingData, given: Circumstances) -> Growth:
     """Search for a tree; with ``honest`` on a part of the rows, the others being left to its equations.
 
     If features may act together within groups only, trees of the most promising groups are searched for.
@@ -43,35 +40,26 @@ def fit_tree(model: Any, columns: TrainingColumns, target: Doubles, weight: Doub
 
     Parameters
     ----------
-    model, columns, target, weight, given
+    model, data, given
         As in `silva.grow.search.growing.grow`.
     """
-    if len(columns.groups) > 1:
-        groups = most_promising(columns, target, weight)
+    if len(data.columns.groups) > 1:
+        groups = most_promising(data)
         model = with_share_of_time(model, len(groups))
         growths = [
-            fit_tree(model, dataclasses.replace(columns, groups=(group,)), target, weight, own)
+            fit_tree(model, data.with_columns(groups=(group,)), given.now(population=given.population))
             for group in groups
-            for own in [dataclasses.replace(given, started=time.perf_counter())]
         ]
         return min(growths, key=lambda growth: _cost(model, growth))
-    if not columns.is_constrained:
-        return _searched(model, columns, target, weight, given)
+    if not data.columns.is_constrained:
+        return _searched(model, data, given)
     model = with_share_of_time(model, 2)
-    growth = _searched(model, columns, target, weight, given)
+    growth = _searched(model, data, given)
     tested = growth.result.best["feature"]
     if not growth.columns.column_signs[tested[tested >= 0]].any() or growth.result.interrupted:
         return growth
-    without = dataclasses.replace(columns, tests_constrained=False)
-    own = dataclasses.replace(given, started=time.perf_counter(), population=())
-    return min(growth, _searched(model, without, target, weight, own), key=lambda one: _cost(model, one))
-
-
-def with_share_of_time(model: Any, n_searches: int) -> Any:
-    """Return the estimator with a part of its limit of time."""
-    if model.time_limit is None:
-        return model
-    return type(model)(**{**model.get_params(deep=False), "time_limit": model.time_limit / n_searches})
+    without = data.with_columns(tests_constrained=False)
+    return min(growth, _searched(model, without, given.now()), key=lambda one: _cost(model, one))
 
 
 def _cost(model: Any, growth: Growth) -> float:
@@ -82,34 +70,28 @@ def _cost(model: Any, growth: Growth) -> float:
     return n_rows * math.log(max(grown.sse, 1e-12) / n_rows) + price
 
 
-def _searched(model: Any, columns: TrainingColumns, target: Doubles, weight: Doubles, given: Circumstances) -> Growth:
+def _searched(model: Any, data: TrainingData, given: Circumstances) -> Growth:
     """Search for a tree among all that the columns allow."""
     search: Callable[..., Growth] = grow_robustly if model.loss == "huber" else grow
     if model.loss in LINKS:
-        search = partial(_reweighted, loss_of(model.loss, model.quantile))
+        search = partial(grow_reweighted, loss_of(model.loss, model.quantile))
     if not model.honest:
-        return search(model, columns, target, weight, given)
-    order, weight, _ = in_order(columns.X, target, weight)
-    columns, target = columns.taken(order), target[order]
+        return search(model, data, given)
+    data, order, _ = data.in_order()
     shuffled = np.random.default_rng([given.seed, APART]).permutation(len(order)).astype(np.int32)
     n_own = round(model.honest * len(order))
     if min(n_own, len(order) - n_own) < 1:
         raise ValueError(f"honest={model.honest} divides {len(order)} rows and leaves one part empty; pass more rows")
     own, others = np.sort(shuffled[:n_own]), np.sort(shuffled[n_own:])
-    seen = columns.taken(others).ordered_by(target[others], weight[others])
-    growth = search(model, seen, target[others], weight[others], given)
-    held = columns.taken(own).ordered_like(seen.order)
-    moved = _moved(model, growth, held, target[own], weight[own])
+    seen, held = data.taken(others).by_target(), data.taken(own)
+    growth = search(model, seen, given)
+    moved = _moved(model, growth, held._replace(columns=held.columns.ordered_like(seen.columns.order)))
     return dataclasses.replace(moved, order=order[own[moved.order]])
 
 
-def _reweighted(loss: Any, model: Any, *data: Any) -> Growth:
-    return grow_reweighted(model, loss, *data)
-
-
-def _moved(model: Any, growth: Growth, columns: TrainingColumns, target: Doubles, weight: Doubles) -> Growth:
+def _moved(model: Any, growth: Growth, data: TrainingData) -> Growth:
     """Put what was found on other rows; splits that part few of them are left out."""
-    columns = like(growth.columns, columns)
+    columns, target, weight = like(growth.columns, data.columns), data.target, data.weight
     linear = ~columns.is_categorical & columns.is_usable & (model.leaf_model == "linear")
     rows = prepare(columns.X, target, weight, linear, n_threads(model.n_jobs), model.storage, columns.is_testable)
     found = growth.result

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from silva.grow.data.derived import with_derived
-from silva.grow.data.repeats import in_order
 from silva.grow.data.rows import gathered, prepare
-from silva.grow.search.engine import SearchPlan, find_sorter, make_engine, place_rows, search
+from silva.grow.search.engine import find_sorter, make_engine, place_rows, search
 from silva.grow.search.interrupts import Interrupts
-from silva.grow.search.settings import at_rest, engine_numbers, is_pruned
-from silva.grow.search.warm import to_ranks, to_values
+from silva.grow.search.settings import engine_numbers, is_pruned
+from silva.grow.search.warm import to_values
 from silva.grow.tree.assembly import grown_tree, target_range
 from silva.grow.tree.pruning import Prices, pruned
 from silva.grow.tree_search import search_of
@@ -23,7 +22,7 @@ from silva.parallel import n_threads
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from silva.grow.data.columns import TrainingColumns
+    from silva.grow.data.columns import TrainingColumns, TrainingData
     from silva.grow.data.rows import TrainingRows
     from silva.grow.search.engine import SearchResult
     from silva.grow.tree.assembly import GrownTree
@@ -54,6 +53,14 @@ class Circumstances:
     population: Sequence[dict[str, Any]] = ()
     callbacks: Sequence[Callable[..., Any]] = ()
     interrupts: Interrupts = field(default_factory=Interrupts)
+
+    def now(self, **changes: Any) -> Circumstances:
+        """Return those of a search that begins now, from no population unless one is among the changes."""
+        return replace(self, **{"started": time.perf_counter(), "population": (), **changes})
+
+    def beside(self, seed: int) -> Circumstances:
+        """Return those of a search beside others, which an interrupt ends without an exception."""
+        return self.now(seed=seed, callbacks=(), interrupts=Interrupts(self.interrupts))
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,19 +94,24 @@ class Growth:
         return to_values(self.result.population, self.rows)
 
 
-def grow(model: Any, columns: TrainingColumns, target: Doubles, weight: Doubles, given: Circumstances) -> Growth:
+def with_share_of_time(model: Any, n_searches: int) -> Any:
+    """Return the estimator with a part of its limit of time."""
+    if model.time_limit is None:
+        return model
+    return type(model)(**{**model.get_params(deep=False), "time_limit": model.time_limit / n_searches})
+
+
+def grow(model: Any, data: TrainingData, given: Circumstances) -> Growth:
     """Search for the best tree, and prune it where the estimator has it so.
 
     Parameters
     ----------
     model : ModelTreeRegressor
         Its parameters, checked.
-    columns, target, weight
-        Rows of positive weight.
+    data : TrainingData
     given : Circumstances
     """
-    order, weight, copies = in_order(columns.X, target, weight)
-    columns, target = columns.taken(order), gathered(target, order)
+    (columns, target, weight), order, copies = data.in_order()
     is_linear = model.leaf_model == "linear"
     if is_linear:
         columns = with_derived(columns, target, weight, model.log_terms)
@@ -108,10 +120,7 @@ def grow(model: Any, columns: TrainingColumns, target: Doubles, weight: Doubles,
     rows = prepare(columns.X, target, weight, linear, threads, model.storage, columns.is_testable, sorter)
     gpu = place_rows(model.device, model.algorithm, given.home, rows, model.chunks, model.max_leaves)
     engine = make_engine(rows, engine_numbers(model, rows, columns, copies, given.seed), gpu)
-    plan = SearchPlan(
-        model.generations, *at_rest(model), search_of(model).tol, model.time_limit, given.callbacks, given.interrupts
-    )
-    result = search(engine, rows, plan, to_ranks(list(given.population), rows), given.started, gpu)
+    result = search(engine, rows, model, given, gpu)
     if (source := rows.source) is not None:
         columns, target, order = columns.taken(source), gathered(target, source), gathered(order, source)
     if is_pruned(model):

@@ -14,19 +14,29 @@ if TYPE_CHECKING:
 class Interrupts:
     """Handler of SIGINT.
 
+    Parameters
+    ----------
+    noted : Interrupts, optional
+        The handler, for searches beside each other: they ask whether an interrupt has come, and do not set `raises`
+        of the thread that waits for them.
+
     Attributes
     ----------
-    have_come : bool
     raises : bool
         Whether the next one raises KeyboardInterrupt, once; else it is noted only.
     """
 
-    def __init__(self) -> None:
-        self.have_come = self.raises = False
+    def __init__(self, noted: Interrupts | None = None) -> None:
+        self._noted, self._came, self.raises = noted, False, False
+
+    @property
+    def have_come(self) -> bool:
+        """Whether any has come."""
+        return self._came if self._noted is None else self._noted.have_come
 
     def __call__(self, _number: int, _frame: object) -> None:
         """Note the signal."""
-        raises, self.raises, self.have_come = self.raises, False, True
+        raises, self.raises, self._came = self.raises, False, True
         if raises:
             raise KeyboardInterrupt
 

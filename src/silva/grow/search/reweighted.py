@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-import time
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from silva.grow.data.repeats import in_order
-from silva.grow.search.growing import grow
-from silva.grow.search.robust import residuals_of, with_limit
+from silva.grow.data.columns import TrainingData
+from silva.grow.search.growing import grow, with_share_of_time
+from silva.grow.search.robust import residuals_of
 from silva.grow.tree.assembly import target_range
 
 if TYPE_CHECKING:
-    from silva.grow.data.columns import TrainingColumns
     from silva.grow.search.growing import Circumstances, Growth
     from silva.typing import Doubles
 
@@ -28,9 +26,7 @@ CLOSE = 1e-9
 """Relative gain of the loss at which it ends."""
 
 
-def grow_reweighted(
-    model: Any, loss: Any, columns: TrainingColumns, target: Doubles, weight: Doubles, given: Circumstances
-) -> Growth:
+def grow_reweighted(loss: Any, model: Any, data: TrainingData, given: Circumstances) -> Growth:
     """Search for the tree of margins that makes a loss small, by iteratively reweighted least squares.
 
     Each search has the working responses, and their weights, of the tree before; the equations of the last tree are
@@ -38,19 +34,19 @@ def grow_reweighted(
 
     Parameters
     ----------
-    model, columns, target, weight, given
-        As in `silva.grow.search.growing.grow`.
     loss : PoissonLoss, GammaLoss or QuantileLoss
+    model, data, given
+        As in `silva.grow.search.growing.grow`.
     """
-    order, weight, _ = in_order(columns.X, target, weight)
-    columns, target = columns.taken(order), target[order]
+    (columns, target, weight), _, _ = data.in_order()
     margins = np.full((len(target), 1), loss.start(target, weight))
-    member = with_limit(model, model.time_limit and model.time_limit / ROUNDS)
+    member = with_share_of_time(model, ROUNDS)
     for _ in range(ROUNDS):
         rest, spread = loss.rough().step(target, margins, weight, 0)
-        growth = grow(member, columns.ordered_by(rest, spread), margins[:, 0] + rest, spread, given)
+        working = TrainingData(columns.ordered_by(rest, spread), margins[:, 0] + rest, spread)
+        growth = grow(member, working, given)
         margins = _margins(growth, len(target))
-        given = dataclasses.replace(given, started=time.perf_counter(), population=())
+        given = given.now()
     least = np.inf
     for _ in range(STEPS):
         left = loss.total(target, margins, weight)

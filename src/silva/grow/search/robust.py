@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import dataclasses
-import time
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from silva.grow.data.derived import unexplained
-from silva.grow.data.repeats import in_order
-from silva.grow.search.growing import grow
+from silva.grow.search.growing import grow, with_share_of_time
 from silva.grow.tree.refit import fit_leaf, rows_by_node
 
 if TYPE_CHECKING:
-    from silva.grow.data.columns import TrainingColumns
+    from silva.grow.data.columns import TrainingData
     from silva.grow.search.growing import Circumstances, Growth
     from silva.typing import Doubles
 
@@ -32,39 +29,29 @@ STEPS = 10
 """Most steps of reweighting a regression."""
 
 
-def grow_robustly(
-    model: Any, columns: TrainingColumns, target: Doubles, weight: Doubles, given: Circumstances
-) -> Growth:
+def grow_robustly(model: Any, data: TrainingData, given: Circumstances) -> Growth:
     """Search with weights that make squares of Huber's loss (iteratively reweighted least squares).
 
     The first weights are those of a linear regression of all rows, so that no leaf is made of rows that are far off.
 
     Parameters
     ----------
-    model, columns, target, weight, given
+    model, data, given
         As in `silva.grow.search.growing.grow`.
     """
-    order, weight, _ = in_order(columns.X, target, weight)
-    columns, target = columns.taken(order), target[order]
+    data, _, _ = data.in_order()
+    columns, target, weight = data
     numbers = columns.X[:, ~columns.is_categorical]
     factor = np.ones(len(target))
     for _ in range(STEPS):
         factor = _factors(unexplained(numbers, target, weight * factor), weight)
-    member = model
+    member = with_share_of_time(model, ROUNDS)
     for step in range(ROUNDS):
-        if model.time_limit is not None:
-            member = with_limit(model, model.time_limit / ROUNDS)
-        growth = grow(member, columns, target, weight * factor, given)
+        growth = grow(member, data._replace(weight=weight * factor), given)
         if step + 1 < ROUNDS:
             factor = _factors(residuals_of(growth, len(target)), weight)
-            given = dataclasses.replace(given, started=time.perf_counter(), population=growth.population())
+            given = given.now(population=growth.population())
     return growth
-
-
-def with_limit(model: Any, seconds: float | None) -> Any:
-    """Return the estimator with another limit of time."""
-    parameters = model.get_params(deep=False)
-    return type(model)(**{**parameters, "time_limit": seconds})
 
 
 def residuals_of(growth: Growth, n_rows: int) -> Doubles:

@@ -11,23 +11,20 @@ of its choice, which makes up for the fifth of the rows that it lacks.
 from __future__ import annotations
 
 import math
-import time
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from silva.forest import Forest
-from silva.grow.data.repeats import in_order, repetitions
+from silva.grow.data.repeats import repetitions
 from silva.grow.search.fitting import fit_tree
 from silva.grow.tree.intervals import Parts, quadratic_mean, usable_errors
 from silva.parallel import n_threads, side_by_side
 
 if TYPE_CHECKING:
-    from silva.grow.data.columns import TrainingColumns
+    from silva.grow.data.columns import TrainingData
     from silva.grow.search.growing import Circumstances
-    from silva.grow.tree.assembly import GrownTree
-    from silva.typing import Bools, Doubles
+    from silva.typing import Doubles
 
 FOLDS = 5
 
@@ -48,7 +45,7 @@ APART = 0x73656C65
 def trees_on_parts(
     model: Any,
     tree: dict[str, Any],
-    data: tuple[TrainingColumns, Doubles, Doubles],
+    data: TrainingData,
     given: Circumstances,
     changes: dict[str, Any],
 ) -> Parts | None:
@@ -60,34 +57,30 @@ def trees_on_parts(
         Its parameters, checked.
     tree : dict
         Arrays by node, what the search has found on all rows.
-    data : columns, target, weight
-        Rows of positive weight.
+    data : TrainingData
     given : Circumstances
         Circumstances of the search.
     changes : dict
         Parameters in which these trees differ, beside `BRIEF`.
     """
-    columns, target, weight = data
-    if model.honest or given.interrupts.have_come or len(target) > MOST_ROWS:
+    if model.honest or given.interrupts.have_come or len(data.target) > MOST_ROWS:
         return None
-    order, weight, copies = in_order(columns.X, target, weight)
+    given_rows = data.columns.as_rows()
+    data, order, copies = data.in_order()
     if len(order) > MOST_ROWS or price(tree, len(order) / copies) < LEAST_PRICE:
         return None
-    given_rows, columns, target = columns.as_rows(), columns.taken(order), target[order]
-    row = repetitions(columns.X, target)
+    target, row = data.target, repetitions(data.columns.X, data.target)
     if row[-1] + 1 < 2 * FOLDS:
         return None
     random = np.random.default_rng([given.seed, APART])
     fold = (random.permutation(row[-1] + 1) % FOLDS)[row]
-    own = replace(given, population=(), callbacks=[lambda _: given.interrupts.have_come])
-
     limit = None if model.time_limit is None else model.time_limit / FOLDS
     apart = {"algorithm": "gram", "device": "cpu", "n_jobs": 1, "time_limit": limit}
     brief = {**model.get_params(deep=False), **BRIEF, **changes, **apart}
 
     def judged(number: int) -> tuple[Doubles, Doubles, Doubles]:
-        fresh = replace(own, seed=given.seed + number, started=time.perf_counter())
-        grown = _grown(type(model)(**brief), (columns, target, weight), fold != number, fresh)
+        member, seen = type(model)(**brief), data.taken(np.flatnonzero(fold != number).astype(np.int32)).by_target()
+        grown = fit_tree(member, seen, given.beside(given.seed + number)).tree(member)
         predictions = Forest(grown.forest).predict(given_rows, device="cpu", n_jobs=1)
         held = np.flatnonzero(fold == number)
         leaves = Forest(grown.forest).predict(given_rows[order[held]], "leaf", device="cpu", n_jobs=1)[:, 0]
@@ -102,7 +95,7 @@ def trees_on_parts(
     mean: Doubles = np.mean(predictions, axis=0)
     off = np.zeros(len(given_rows))  # copies of a row are in its first place
     off[order] = np.abs(target - unseen)
-    error = float(quadratic_mean(off[order], weight))
+    error = float(quadratic_mean(off[order], data.weight))
     return Parts(np.concatenate(within), np.concatenate(outside), mean, off, error)
 
 
@@ -112,13 +105,3 @@ def price(tree: dict[str, Any], n_rows: float) -> float:
     terms = tree["model"].reshape(len(is_leaf), -1)[is_leaf]
     n_parameters = 2 * int((~is_leaf).sum()) + int(is_leaf.sum()) + int(terms.sum())
     return n_parameters * math.log(n_rows) / n_rows
-
-
-def _grown(
-    member: Any, data: tuple[TrainingColumns, Doubles, Doubles], is_seen: Bools, given: Circumstances
-) -> GrownTree:
-    """Grow a tree on some of the rows."""
-    columns, target, weight = data
-    seen = np.flatnonzero(is_seen).astype(np.int32)
-    rows = columns.taken(seen).ordered_by(target[seen], weight[seen])
-    return fit_tree(member, rows, target[seen], weight[seen], given).tree(member)

@@ -14,12 +14,6 @@ if TYPE_CHECKING:
 
 CACHE_BYTES = 2**28
 
-PATIENCE = 100
-"""Generations without improvement after which n_iter_no_change="auto" ends a search."""
-
-LEAST_WORK = 2.0
-"""Seconds of counted work before which it does not: small data take a hundred generations in a tenth of a second."""
-
 
 def is_pruned(model: Any) -> bool:
     """Whether the best tree of the search is pruned by the noise about its splits and terms."""
@@ -69,10 +63,3 @@ def engine_numbers(
         "cache_bytes": CACHE_BYTES,
         "qr": model.algorithm == "qr",
     }
-
-
-def at_rest(model: Any) -> tuple[int, float]:
-    """Say after how many generations without improvement the search ends, and not before how much counted work."""
-    if model.n_iter_no_change == "auto":
-        return PATIENCE, LEAST_WORK
-    return model.n_iter_no_change, 0.0

@@ -7,8 +7,6 @@ each split and term of the tree is looked for in them, as stability selection do
 
 from __future__ import annotations
 
-import time
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from silva.ensemble import TreeEnsemble
-    from silva.grow.data.columns import TrainingColumns
+    from silva.grow.data.columns import TrainingData
     from silva.grow.search.growing import Circumstances
     from silva.typing import Array, Bools, Doubles, Int32s, Int64s
 
@@ -37,9 +35,7 @@ APART = 0x73746162
 """Added to the seed of the search for the samples."""
 
 
-def stability(
-    model: Any, tree: TreeEnsemble, data: tuple[TrainingColumns, Doubles, Doubles], given: Circumstances
-) -> dict[str, Array]:
+def stability(model: Any, tree: TreeEnsemble, data: TrainingData, given: Circumstances) -> dict[str, Array]:
     """Grow trees on bootstrap samples, and count in how many each split and term of `tree` is.
 
     Parameters
@@ -48,8 +44,7 @@ def stability(
         Its parameters, checked; `stability` is the number of samples.
     tree : TreeEnsemble
         One tree, whose splits and terms are looked for.
-    data : columns, target, weight
-        Rows of positive weight.
+    data : TrainingData
     given : Circumstances
         Circumstances of the search.
 
@@ -58,22 +53,18 @@ def stability(
     dict of arrays
         As `ModelTreeRegressor.stability_`.
     """
-    columns, target, weight = data
-    random = np.random.default_rng([given.seed, APART])
-    samples = [np.sort(random.integers(0, len(target), len(target))) for _ in range(model.stability)]
+    random, n_rows = np.random.default_rng([given.seed, APART]), len(data.target)
+    samples = [np.sort(random.integers(0, n_rows, n_rows)) for _ in range(model.stability)]
     limit = None if model.time_limit is None else model.time_limit / len(samples)
     apart = {"algorithm": "gram", "device": "cpu", "n_jobs": 1, "time_limit": limit, "stability": 0}
     member = type(model)(**{**model.get_params(deep=False), **BRIEF, **apart})
-    own = replace(given, population=(), callbacks=[lambda _: given.interrupts.have_come])
 
     def grown(number: int) -> TreeEnsemble:
-        rows = samples[number].astype(np.int32)
-        seen = columns.taken(rows).ordered_by(target[rows], weight[rows])
-        fresh = replace(own, seed=given.seed + number, started=time.perf_counter())
-        return fit_tree(member, seen, target[rows], weight[rows], fresh).tree(member).forest
+        seen = data.taken(samples[number].astype(np.int32)).by_target()
+        return fit_tree(member, seen, given.beside(given.seed + number)).tree(member).forest
 
     others = list(side_by_side(grown, len(samples), n_threads(model.n_jobs)))
-    return _table(tree, others, columns.as_rows())
+    return _table(tree, others, data.columns.as_rows())
 
 
 def _table(tree: TreeEnsemble, others: list[TreeEnsemble], rows: Doubles) -> dict[str, Array]:
