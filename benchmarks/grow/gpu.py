@@ -24,8 +24,7 @@ from benchmarks.machine import conditions
 from silva import ModelTreeRegressor, TreeSearch
 from silva.grow.data.columns import numeric_columns
 from silva.grow.data.rows import STORAGES, prepare
-from silva.grow.search.engine import find_sorter, make_engine, place_rows, search
-from silva.grow.search.growing import Circumstances
+from silva.grow.search.engine import Circumstances, find_sorter, make_engine, place_rows, search
 from silva.grow.search.settings import engine_numbers
 
 if TYPE_CHECKING:

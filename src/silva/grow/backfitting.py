@@ -20,7 +20,7 @@ from silva.grow.search.fitting import fit_tree
 if TYPE_CHECKING:
     from silva.grow.boosting import SequencePlan
     from silva.grow.estimator import ModelTreeRegressor
-    from silva.grow.search.growing import Circumstances
+    from silva.grow.search.engine import Circumstances
 
 CYCLES = 3
 """Times that each tree is fitted."""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from silva.grow.estimator import ModelTreeRegressor
     from silva.grow.losses import SequenceLoss
-    from silva.grow.search.growing import Circumstances
+    from silva.grow.search.engine import Circumstances
     from silva.typing import Doubles, Int32s
 
 PATIENCE = 10

@@ -9,6 +9,7 @@ and Hornik 2008, https://doi.org/10.1198/106186008X319331), with the prior of th
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -17,7 +18,8 @@ from silva.evaluate.links import expit
 
 if TYPE_CHECKING:
     from silva.grow.data.rows import TrainingRows
-    from silva.grow.likelihood import Candidate
+    from silva.grow.search.growing import Growth
+    from silva.grow.tree.refit import LeafModel
     from silva.typing import Doubles, Int32s, Int64s
 
 PLACES = 16
@@ -25,6 +27,30 @@ PLACES = 16
 
 MOST_WORK = 2e8
 """Products of a node: rows times squared columns times splits; beyond it, a sample of the rows is looked at."""
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """A tree of log-odds of one class.
+
+    Attributes
+    ----------
+    growth : Growth
+    models : dict of LeafModel, by node
+    reached : list of int32 arrays
+        Rows of the growth by node.
+    ridge, cost : float
+        The penalty of the coefficients, and the deviance of left-out rows plus the price of splits and terms.
+    margin : float64, (n_rows,)
+        Log-odds of the rows as they were given.
+    """
+
+    growth: Growth
+    models: dict[int, LeafModel]
+    reached: list[Int32s]
+    ridge: float
+    cost: float
+    margin: Doubles
 
 
 class Split(NamedTuple):

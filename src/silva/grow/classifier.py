@@ -21,7 +21,7 @@ from silva.grow.importances import feature_importances
 from silva.grow.likelihood import Shares, as_tree, best_tree, refitted
 from silva.grow.merging import merged
 from silva.grow.search.blas import one_blas_thread
-from silva.grow.search.growing import Circumstances
+from silva.grow.search.engine import Circumstances
 from silva.grow.search.interrupts import keeping_interrupts
 from silva.grow.search.progress import watching
 from silva.grow.table import leaf_table
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
+    from silva.grow.class_splits import Candidate
     from silva.grow.data.columns import TrainingColumns, TrainingData
-    from silva.grow.likelihood import Candidate
     from silva.grow.table import Table
     from silva.grow.tree_search import TreeSearch
     from silva.typing import Array, Doubles, Int32s, LeafModel, Rows

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from silva.grow.data.columns import TrainingData
     from silva.grow.losses import SequenceLoss
-    from silva.grow.search.growing import Circumstances
+    from silva.grow.search.engine import Circumstances
     from silva.typing import Doubles, Int32s, Loss, Rows
 
 

@@ -25,7 +25,7 @@ from silva.grow.estimator import TreeEstimator
 from silva.grow.losses import LINKS
 from silva.grow.merging import merged
 from silva.grow.search.blas import one_blas_thread
-from silva.grow.search.growing import Circumstances
+from silva.grow.search.engine import Circumstances
 from silva.grow.search.interrupts import Interrupts, keeping_interrupts
 from silva.grow.search.selection import BRIEF, FOLDS, MOST_ROWS
 from silva.parallel import n_threads

@@ -18,8 +18,8 @@ from silva.grow.importances import feature_importances
 from silva.grow.losses import LINKS, check_range, objective_of, refuse_intervals
 from silva.grow.search.blas import one_blas_thread
 from silva.grow.search.consensus import settled
+from silva.grow.search.engine import Circumstances
 from silva.grow.search.fitting import fit_tree
-from silva.grow.search.growing import Circumstances
 from silva.grow.search.interrupts import keeping_interrupts
 from silva.grow.search.progress import watching
 from silva.grow.search.stability import stability

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from silva.evaluate.links import expit
-from silva.grow.class_splits import proposed_splits, split_price, with_split
+from silva.grow.class_splits import Candidate, proposed_splits, split_price, with_split
 from silva.grow.data.groups import most_promising
 from silva.grow.logistic import LogisticRows, fit_logistic_leaf
 from silva.grow.search.growing import grow
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from silva.grow.data.columns import TrainingData
-    from silva.grow.search.growing import Circumstances, Growth
+    from silva.grow.search.engine import Circumstances
+    from silva.grow.search.growing import Growth
     from silva.grow.tree.assembly import GrownTree
     from silva.grow.tree.refit import LeafModel
     from silva.typing import Doubles, Int32s
@@ -36,30 +37,6 @@ TRIED = 4
 
 CERTAIN = 0.02
 """Probabilities are kept so far from 0 and 1 in working responses: a row that is far off would outweigh all others."""
-
-
-@dataclass(frozen=True, eq=False)
-class Candidate:
-    """A tree of log-odds of one class.
-
-    Attributes
-    ----------
-    growth : Growth
-    models : dict of LeafModel, by node
-    reached : list of int32 arrays
-        Rows of the growth by node.
-    ridge, cost : float
-        The penalty of the coefficients, and the deviance of left-out rows plus the price of splits and terms.
-    margin : float64, (n_rows,)
-        Log-odds of the rows as they were given.
-    """
-
-    growth: Growth
-    models: dict[int, LeafModel]
-    reached: list[Int32s]
-    ridge: float
-    cost: float
-    margin: Doubles
 
 
 @dataclass

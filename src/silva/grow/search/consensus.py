@@ -19,7 +19,8 @@ from silva.grow.search.settings import is_pruned
 
 if TYPE_CHECKING:
     from silva.grow.data.columns import TrainingData
-    from silva.grow.search.growing import Circumstances, Growth
+    from silva.grow.search.engine import Circumstances
+    from silva.grow.search.growing import Growth
 
 SHARE = 0.5
 """Most of the trees' predictions in what the second search is for; less where they are far off beside the first tree.

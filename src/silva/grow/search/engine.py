@@ -13,14 +13,16 @@ import numpy as np
 
 from silva import _core
 from silva.device import DeviceError, find_gpus, is_cuda_usable, parse_device
+from silva.grow.search.interrupts import Interrupts
 from silva.grow.search.warm import to_ranks
 from silva.grow.tree_search import search_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from silva.grow.cuda.rows import RowsOnGpus
     from silva.grow.data.rows import TrainingRows
     from silva.grow.data.sorting import Sorter
-    from silva.grow.search.growing import Circumstances
 
 SLICE_SECONDS = 0.2
 """Generations run for about this long between two looks at the outside."""
@@ -85,6 +87,39 @@ class Progress:
     seconds: float
     least_seconds_left: float = math.inf
     most_seconds_left: float = math.inf
+
+
+@dataclass(frozen=True, eq=False)
+class Circumstances:
+    """What a search depends on beside its data and the parameters of the estimator.
+
+    Attributes
+    ----------
+    seed : int
+    started : float
+        `time.perf_counter` when the call began.
+    home : int or None
+        GPU on which the caller's rows live.
+    population : list of dict
+        Trees to start from, by value.
+    callbacks : sequence of callables
+    interrupts : Interrupts
+    """
+
+    seed: int
+    started: float = field(default_factory=time.perf_counter)
+    home: int | None = None
+    population: Sequence[dict[str, Any]] = ()
+    callbacks: Sequence[Callable[..., Any]] = ()
+    interrupts: Interrupts = field(default_factory=Interrupts)
+
+    def now(self, **changes: Any) -> Circumstances:
+        """Return those of a search that begins now, from no population unless one is among the changes."""
+        return replace(self, **{"started": time.perf_counter(), "population": (), **changes})
+
+    def beside(self, seed: int) -> Circumstances:
+        """Return those of a search beside others, which an interrupt ends without an exception."""
+        return self.now(seed=seed, callbacks=(), interrupts=Interrupts(self.interrupts))
 
 
 @dataclass

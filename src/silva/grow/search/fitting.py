@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from silva.grow.data.columns import TrainingData
-    from silva.grow.search.growing import Circumstances
+    from silva.grow.search.engine import Circumstances
 
 APART = 0x686F6E65
 """Added to the seed of the search for the division of the rows."""

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import time
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from silva.grow.data.derived import with_derived
 from silva.grow.data.rows import gathered, prepare
-from silva.grow.search.engine import find_sorter, make_engine, place_rows, search
-from silva.grow.search.interrupts import Interrupts
+from silva.grow.search.engine import Circumstances, find_sorter, make_engine, place_rows, search
 from silva.grow.search.settings import engine_numbers, is_pruned
 from silva.grow.search.warm import to_values
 from silva.grow.tree.assembly import grown_tree, target_range
@@ -20,47 +18,12 @@ from silva.grow.tree_search import search_of
 from silva.parallel import n_threads
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from silva.grow.data.columns import TrainingColumns, TrainingData
     from silva.grow.data.rows import TrainingRows
     from silva.grow.search.engine import SearchResult
     from silva.grow.tree.assembly import GrownTree
     from silva.grow.tree.intervals import Parts
     from silva.typing import Doubles, Int32s
-
-
-@dataclass(frozen=True, eq=False)
-class Circumstances:
-    """What a search depends on beside its data and the parameters of the estimator.
-
-    Attributes
-    ----------
-    seed : int
-    started : float
-        `time.perf_counter` when the call began.
-    home : int or None
-        GPU on which the caller's rows live.
-    population : list of dict
-        Trees to start from, by value.
-    callbacks : sequence of callables
-    interrupts : Interrupts
-    """
-
-    seed: int
-    started: float = field(default_factory=time.perf_counter)
-    home: int | None = None
-    population: Sequence[dict[str, Any]] = ()
-    callbacks: Sequence[Callable[..., Any]] = ()
-    interrupts: Interrupts = field(default_factory=Interrupts)
-
-    def now(self, **changes: Any) -> Circumstances:
-        """Return those of a search that begins now, from no population unless one is among the changes."""
-        return replace(self, **{"started": time.perf_counter(), "population": (), **changes})
-
-    def beside(self, seed: int) -> Circumstances:
-        """Return those of a search beside others, which an interrupt ends without an exception."""
-        return self.now(seed=seed, callbacks=(), interrupts=Interrupts(self.interrupts))
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,8 @@ from silva.grow.search.robust import residuals_of
 from silva.grow.tree.assembly import target_range
 
 if TYPE_CHECKING:
-    from silva.grow.search.growing import Circumstances, Growth
+    from silva.grow.search.engine import Circumstances
+    from silva.grow.search.growing import Growth
     from silva.typing import Doubles
 
 ROUNDS = 3

@@ -12,7 +12,8 @@ from silva.grow.tree.refit import fit_leaf, rows_by_node
 
 if TYPE_CHECKING:
     from silva.grow.data.columns import TrainingData
-    from silva.grow.search.growing import Circumstances, Growth
+    from silva.grow.search.engine import Circumstances
+    from silva.grow.search.growing import Growth
     from silva.typing import Doubles
 
 CORNER = 1.345

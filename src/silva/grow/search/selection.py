@@ -23,7 +23,7 @@ from silva.parallel import n_threads, side_by_side
 
 if TYPE_CHECKING:
     from silva.grow.data.columns import TrainingData
-    from silva.grow.search.growing import Circumstances
+    from silva.grow.search.engine import Circumstances
     from silva.typing import Doubles
 
 FOLDS = 5

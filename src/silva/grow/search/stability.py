@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from silva.ensemble import TreeEnsemble
     from silva.grow.data.columns import TrainingData
-    from silva.grow.search.growing import Circumstances
+    from silva.grow.search.engine import Circumstances
     from silva.typing import Array, Bools, Doubles, Int32s, Int64s
 
 BRIEF = {"population_size": 16, "generations": 20}
