@@ -11,6 +11,8 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent))
 os.environ.setdefault("MPLBACKEND", "Agg")
 
+from sphinx_gallery.scrapers import matplotlib_scraper
+
 import silva
 
 project, author, copyright = "silva", "the silva developers", "the silva developers"  # noqa: A001
@@ -56,7 +58,14 @@ autosummary_context = {
 repository = os.environ.get("SILVA_REPOSITORY", "")
 """Address of the repository, for a link at the top; none without it."""
 
+
+def whole_pictures(*args: Any, **settings: Any) -> Any:
+    """Save pictures with all their labels, of which shap's plots have some outside of the figure."""
+    return matplotlib_scraper(*args, bbox_inches="tight", **settings)
+
+
 sphinx_gallery_conf = {
+    "image_scrapers": ("conf.whole_pictures",),
     "examples_dirs": ["../examples"],
     "gallery_dirs": ["tutorials"],
     "filename_pattern": r"\.py$",

@@ -2,12 +2,11 @@
 Explain a model
 ===============
 
-What made the predictions of an XGBoost model of California house values: for all rows, for one feature, for one row.
+What drives the predictions of an XGBoost model of California house values: over all rows, for one feature, for one row.
 """
 
 # %%
-# A model and its rows. The model is an XGBoost file. A live model works as well, and so do models of LightGBM, CatBoost
-# or scikit-learn.
+# The model is a file of XGBoost. A live model works as well, and so do models of LightGBM, CatBoost and scikit-learn.
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -25,8 +24,8 @@ explainer = silva.Explainer(data / "california_housing.json")
 print(explainer)
 
 # %%
-# SHAP values of all 20,640 rows. They say how much each feature moved a row's prediction away from the mean, and add up
-# to the prediction exactly.
+# Compute the SHAP values of all 20,640 rows. They say how far each feature moves a row's prediction from the mean
+# prediction. Together they add up to the prediction, up to rounding.
 explanation = explainer(X)
 total = explanation.base_values + explanation.values.sum(axis=1)
 print("largest difference to the prediction:", np.abs(total - explainer.forest.predict(X)).max())
@@ -38,18 +37,18 @@ shap.plots.beeswarm(explanation, show=False)
 plt.show()
 
 # %%
-# One feature: above an income of about 3.5 ($35,000) it raises the prediction, up to a cap near 8.
+# One feature: an income above about 3.5 ($35,000) raises the prediction. The effect levels off near 8.
 shap.plots.scatter(explanation[:, "MedInc"], color=explanation[:, "AveOccup"], show=False)
 plt.show()
 
 # %%
-# One row: the most expensive district of the model.
+# One row: the district with the highest prediction.
 top = int(explainer.forest.predict(X).argmax())
 shap.plots.waterfall(explanation[top], show=False)
 plt.show()
 
 # %%
-# Interactions: the effect of two features together beyond their single effects. ``top`` finds the strongest pairs
+# An interaction is the effect of two features together beyond their separate effects. ``top`` finds the strongest pairs
 # without keeping matrices of all pairs in memory.
 pairs, values = explainer.shap_interaction_values(X[:2000], top=3, overall=True)
 for (first, second), of_rows in zip(pairs, values.T, strict=True):

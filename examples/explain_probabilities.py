@@ -7,7 +7,7 @@ margin, multiplied so that they add up to the probability. silva computes the fi
 """
 
 # %%
-# A classifier of districts that are dearer than half of California's.
+# A classifier that tells whether a district is more expensive than the median.
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -23,7 +23,7 @@ y = X.pop("MedHouseVal")
 model = HistGradientBoostingClassifier(max_iter=100, random_state=0).fit(X, y > y.median())
 
 # %%
-# The same question by both rules, against a hundred districts.
+# Explain by both rules, with a hundred districts as background.
 background = X.sample(100, random_state=1)
 settings = {"background": background, "output": "probability"}
 exact = silva.Explainer(model, **settings)
@@ -36,15 +36,16 @@ for explainer, values in ((exact, phi), (rescaled, scaled)):  # both add up to t
     assert np.allclose(explainer.expected_value + values.sum(axis=1), probability, atol=1e-5)
 
 # %%
-# They are not the same. Another feature is the strongest in some rows; over all rows the difference is a good part of
-# the values' size.
+# The two differ. In some rows another feature is the strongest, and over all rows the difference is a considerable part
+# of the values' size.
 other_first = np.abs(phi).argmax(axis=1) != np.abs(scaled).argmax(axis=1)
 print(f"another strongest feature in {other_first.mean():.0%} of the rows")
 print(f"mean difference, relative to the exact values: {np.abs(phi - scaled).sum() / np.abs(phi).sum():.0%}")
 
 # %%
-# The row that changes most. The rescale rule keeps the proportions that the features have in log-odds. Near certainty
-# log-odds still grow, the probability does not: a feature that comes when the class is certain adds nothing.
+# Plot the row that changes most. The rescale rule keeps the proportions that the features have in log-odds. Near
+# certainty, log-odds still grow but the probability does not: a feature that becomes known when the class is already
+# certain adds nothing.
 row = np.abs(phi - scaled).sum(axis=1).argmax()
 figure, axes = plt.subplots(figsize=(7, 3.6), layout="constrained")
 places = np.arange(X.shape[1])
@@ -59,7 +60,7 @@ plt.show()
 
 # %%
 # The exact values are the definition: the mean effect of learning a feature, over all orders in which features become
-# known. Sampled orders of this row come close to them, not to the rescaled ones.
+# known. Means over sampled orders come close to them, and not to the rescaled values.
 orders = np.random.default_rng(3)
 x, sampled = rows.iloc[row].to_numpy(), np.zeros(X.shape[1])
 for _ in range(200):

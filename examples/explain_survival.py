@@ -26,8 +26,8 @@ forest = silva.load(model, survival_at=days, check=X)
 print(forest)
 
 # %%
-# The leaves of a survival forest hold curves, and its prediction is their mean. So the SHAP values of each output are
-# exact, and together they are SurvSHAP(t). All patients take a moment.
+# The leaves of a survival forest contain curves, and its prediction is their mean. So the SHAP values of each output
+# are exact. Together they are known as SurvSHAP(t).
 explanation = silva.Explainer(forest)(X)
 print(explanation.values.shape)
 
@@ -38,8 +38,8 @@ silva.plot_over_time(explanation)
 plt.show()
 
 # %%
-# One patient: each line says by how much a feature raises or lowers the probability to be alive at that time, compared
-# with the mean patient. The lines and the mean curve add up to the patient's own curve.
+# One patient: each line says how far a feature raises or lowers the probability to be alive at that time, compared with
+# the mean over all patients. The lines and the mean curve add up to the patient's own curve, which the next plot shows.
 patient = 3
 silva.plot_over_time(explanation, row=patient)
 plt.show()
@@ -47,7 +47,7 @@ plt.show()
 # %%
 mean, own = explanation.base_values[patient], forest.predict(X[patient : patient + 1])[0]
 assert np.allclose(explanation.values[patient].sum(axis=0) + mean, own, atol=1e-5)
-plt.step(days, mean, where="post", label="mean patient")
+plt.step(days, mean, where="post", label="mean over all patients")
 plt.step(days, own, where="post", label="this patient")
 plt.xlabel("days")
 plt.ylabel("probability to be alive")
@@ -55,7 +55,7 @@ plt.legend(frameon=False)
 plt.show()
 
 # %%
-# Boosted hazards (``GradientBoostingSurvivalAnalysis``) have one margin, the logarithm of the hazard's factor. Their
-# curves are functions of it; ``output="response"`` explains these exactly, against background rows.
+# Boosted hazards (``GradientBoostingSurvivalAnalysis``) have one margin, the log-hazard, and their curves are functions
+# of it. With background rows, ``output="response"`` explains these curves exactly.
 #
 # Next: `which models silva reads <../guide/models.html>`_.

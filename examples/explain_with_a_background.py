@@ -2,8 +2,8 @@
 Explain with a background
 =========================
 
-"Why is this district dearer than those of the north?" compares with chosen rows: interventional values, by shap's
-``feature_perturbation="interventional"``.
+"Why is this district more expensive than those in the north?" compares a row with rows that you choose. Interventional
+values answer it (in shap: ``feature_perturbation="interventional"``).
 """
 
 # %%
@@ -21,8 +21,8 @@ X = pandas.read_parquet(data / "california_housing.parquet")
 y = X.pop("MedHouseVal")
 
 # %%
-# The background: all districts north of the 39th parallel. You do not need to sample a few of them, since their number
-# does not affect the cost of a row.
+# The background: all districts north of the 39th parallel. There is no need to sample a few of them, because their
+# number does not affect the cost of a row.
 north = X[X.Latitude > 39]
 against = silva.TreeExplainer(data / "california_housing.json", data=north)
 print(f"{len(north)} background rows, mean prediction {against.expected_value:.3f}")
@@ -40,7 +40,8 @@ table = pandas.DataFrame(
 print(table.round(3))
 
 # %%
-# Both add up, but to different sums: the prediction minus the mean prediction of the rows that it is compared with.
+# Both add up, but to different sums: the prediction minus the mean prediction of the rows that it is compared with
+# (``expected_value``).
 prediction = plain.forest.predict(row)[0]
 for explainer in (against, plain):
     assert np.isclose(explainer.expected_value + explainer.shap_values(row).sum(), prediction, atol=1e-5)

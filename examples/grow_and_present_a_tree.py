@@ -2,7 +2,8 @@
 Grow a tree and present it
 ==========================
 
-A regression tree that one can read: a few leaves, an equation in each. Grown, checked, drawn, and written as a report.
+Grow a readable regression tree, with a linear equation in each of its few leaves. Then check it, draw it and write a
+report.
 """
 
 # %%
@@ -18,12 +19,12 @@ X, y = silva.datasets.california()
 X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=0)
 
 # %%
-# Four leaves. The search looks at whole trees, not split by split.
+# Grow four leaves. The search optimizes whole trees instead of one split after the other.
 tree = silva.ModelTreeRegressor(max_leaves=4, time_limit=5).fit(X_train, y_train)
 print(silva.export_text(tree))
 
 # %%
-# Compare four equations with one, and with ordinary trees of four and of fifty leaves.
+# Compare the four equations with a single one, and with ordinary trees of four and of fifty leaves.
 for name, model in {
     "this tree": tree,
     "one linear regression": LinearRegression().fit(X_train, y_train),
@@ -33,17 +34,16 @@ for name, model in {
     print(f"{name:<26} R² {model.score(X_test, y_test):.3f}")
 
 # %%
-# The tree as a table, one rule per line.
+# Show the tree as a table, one rule per line.
 print(pandas.DataFrame(tree.rules_)[["leaf", "rule", "rows", "mean", "rmse"]].to_string(index=False))
 
 # %%
-# The tree as a picture. To the right: house values over the feature of each split, and the terms of each equation.
+# Draw the tree. On the right: house values over the feature of each split, and the terms of each equation.
 silva.plot_tree(tree, X_train, y_train)
 plt.show()
 
 # %%
-# A page for others: errors on rows that the tree has not seen, the tree, fields to try values in, and single rows. It
-# works offline.
+# Write an offline page for others: errors on unseen rows, the tree, fields to try values in, and single rows.
 silva.report(tree, X_train, y_train, "tree.html", test=(X_test, y_test), title="House values in four equations")
 
 # %%

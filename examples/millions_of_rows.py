@@ -2,8 +2,8 @@
 Millions of rows on a cluster
 =============================
 
-Data that no single machine holds: a *mapper* goes to where the rows are. Here with Dask on this machine's threads; the
-same lines run on a cluster, and :doc:`/guide/clusters` has Spark, Ray, polars and DuckDB.
+If no single machine can hold the data, a *mapper* goes to where the rows are. This tutorial uses Dask with the threads
+of one machine. The same lines run on a cluster, and :doc:`/guide/clusters` covers Spark, Ray, polars and DuckDB.
 """
 
 # %%
@@ -22,7 +22,7 @@ rows = pandas.concat([X] * 10, ignore_index=True)
 frame = dask.dataframe.from_pandas(rows, npartitions=8)
 
 # %%
-# The explainer travels to the workers once; each partition comes back as a frame of values.
+# Each worker receives the explainer once, and returns a frame of values for each partition.
 explainer = silva.Explainer(data / "california_housing.json")
 mapper = explainer.mapper(columns=pyarrow.schema([("Latitude", pyarrow.float64()), ("Longitude", pyarrow.float64())]))
 explained = frame.map_partitions(mapper, meta=mapper.meta)
@@ -30,16 +30,16 @@ result = explained.compute(scheduler="threads")
 print(result.iloc[:3].round(3).T)
 
 # %%
-# Where income lowers the value most, on average: an aggregate that Dask computes without holding all values.
+# Aggregate the values. Dask computes the mean without holding all of them in memory.
 mean = explained["phi_MedInc"].mean().compute(scheduler="threads")
 print(f"mean of phi_MedInc over {len(rows):,} rows: {mean:.4f}")
 
 # %%
-# Any split into partitions gives the same bits.
+# The partitions do not affect the results: the bits are the same as in one call.
 assert np.array_equal(result["phi_MedInc"].to_numpy(), explainer(rows).values[:, 0])
 
 # %%
-# On one machine, files need no cluster either: the command line reads and writes them in chunks, in constant memory.
+# Large files on one machine do not need a cluster: the command line reads and writes them in chunks.
 #
 # .. code-block:: console
 #

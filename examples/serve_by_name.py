@@ -2,8 +2,8 @@
 Serve by name
 =============
 
-A service gets records: names and values, some of them missing. It answers with a prediction and with its reasons, by
-name too. The model is one file; the service needs neither the training code nor scikit-learn.
+A service receives records of names and values, some of them missing. It answers with a prediction and its reasons, by
+name as well. The model is one file. The service needs neither the training code nor scikit-learn.
 """
 
 # %%
@@ -21,15 +21,15 @@ tree.forest_.save("income.silva")
 print(f"{Path('income.silva').stat().st_size / 1000:.0f} kB")
 
 # %%
-# This is the service. Columns are found by name, in any order; a value that a record lacks is missing, and a category
-# that the model has never seen counts as missing too.
+# This is the service. It finds columns by name, in any order. Values that a record lacks count as missing, and so do
+# categories that the model has not seen.
 forest = silva.load("income.silva")
 explainer = silva.Explainer(forest)
 [labels] = forest.classes
 
 
 def answer(records, n_reasons=3):
-    """Probabilities of the classes, and the strongest reasons of each record."""
+    """Return the probabilities of the classes, and the strongest reasons, for each record."""
     rows = pandas.DataFrame(records).reindex(columns=forest.feature_names)
     probabilities = forest.predict(rows, output="probability")
     reasons = explainer.shap_values(rows)
@@ -44,6 +44,6 @@ def answer(records, n_reasons=3):
 
 
 # %%
-# A record as it comes, and one that knows little.
+# Ask for a complete record, and for one with two values only.
 known = X.iloc[0].to_dict()
 print(json.dumps(answer([known, {"age": 52, "education": "Doctorate"}]), indent=1))

@@ -2,7 +2,7 @@
 Serve predictions
 =================
 
-Single rows with reasons, in microseconds, and batches by the algorithm that is the fastest on this machine.
+Predict and explain single rows in microseconds, and batches by the algorithm that is the fastest on this machine.
 """
 
 # %%
@@ -25,7 +25,7 @@ forest.save("model.silva")
 forest = silva.load("model.silva", mmap=True)
 
 # %%
-# One row at a time: the checks of a call are done once, in advance.
+# Predict one row at a time. The checks of a call are done once, in advance.
 predict_row = forest.predictor()
 reasons = silva.Explainer(forest).prepare().row(top=3)
 row = np.ascontiguousarray(X.to_numpy(np.float32)[0])
@@ -33,13 +33,13 @@ seconds = timeit.timeit(lambda: predict_row(row), number=10_000) / 10_000
 print(f"prediction {predict_row(row):.3f} in {1e6 * seconds:.1f} microseconds")
 
 # %%
-# A row with its three strongest reasons.
+# Explain a row by its three strongest reasons.
 features, values = reasons(row)
 for feature, value in zip(features, values, strict=True):
     print(f"{forest.feature_names[feature]}: {value:+.3f}")
 
 # %%
-# Batches: the bits of the results do not depend on the algorithm, the number of threads or the split into batches.
+# Predict batches. The bits of the results do not depend on the algorithm, the number of threads or the batches.
 rows = X.to_numpy(np.float32)
 assert np.array_equal(forest.predict(rows), np.concatenate([forest.predict(rows[:77]), forest.predict(rows[77:])]))
 seconds = timeit.timeit(lambda: forest.predict(rows), number=10) / 10

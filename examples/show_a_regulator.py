@@ -2,12 +2,12 @@
 Show a model to a regulator
 ===========================
 
-An auditor asks what a model does, on whom it was tested, why it decided as it did, and whether they can compute it
-again. A small tree answers each question with something that they can keep.
+An auditor asks what a model does, on whom it was tested, why it decided as it did, and whether its results can be
+recomputed. A small tree answers each question with something that the auditor can keep.
 """
 
 # %%
-# The model decides about income, without the columns that it must not use. These are kept to test it.
+# The model predicts income without the columns that it must not use. Two of these are kept to test it.
 import sqlite3
 
 import pandas
@@ -33,8 +33,8 @@ print(silva.export_text(tree, max_terms=4, units=units))
 # %%
 # How good is it, and for whom?
 # -----------------------------
-# People whom the model has not seen, by a column that it does not have either: how many earn more, how many the model
-# expects, and how often its decision is right.
+# Test it on people that it has not seen, grouped by a column that it does not use: the share that earns more, the share
+# that the model expects, and how often its decision is right.
 probability = pandas.Series(tree.predict_proba(X_test)[:, 1], X_test.index)
 right = (probability >= 0.5) == y_test
 table = pandas.DataFrame({"true share": y_test, "expected": probability, "right": right})
@@ -46,7 +46,7 @@ for column in protected:
 # %%
 # Why this decision?
 # ------------------
-# Exact parts of one person's probability, compared with a hundred others. They add up to the probability.
+# Explain the probability for one person, compared with a hundred others. The values add up to it exactly.
 person, others = X_test.iloc[[3]], X_train.sample(100, random_state=0)
 explainer = silva.Explainer(tree, others, output="probability", dtype="float64")
 values = [f"{name} = {person[name].iloc[0]}" for name in X]
@@ -59,8 +59,8 @@ print(f"{'this person':<30} {explainer.expected_value + reasons.sum():.3f}")
 # %%
 # Can I compute it again?
 # -----------------------
-# One SQL expression computes the probability from the columns of a table, without silva and without Python. Here SQLite
-# does, for all people of the test.
+# One SQL expression computes the probability from the columns of a table, without silva and without Python. Here,
+# SQLite computes it for all people of the test.
 sql = silva.export_sql(tree, dialect="sqlite")
 connection = sqlite3.connect(":memory:")
 X_test.to_sql("people", connection, index=False)
@@ -71,8 +71,8 @@ print(f"{len(sql):,} characters; largest difference {difference:.1e}")
 # %%
 # What do they keep?
 # ------------------
-# One file, which opens offline in any browser: figures for training and test, the tree, and a model card with the hash
-# of the data. ``redact=True`` leaves out every single person.
+# One file, which opens offline in any browser: figures for training and test, the tree, and a model card with a hash of
+# the data. ``redact=True`` leaves out everything that shows single persons.
 test = (X_test, y_test)
 silva.report(tree, X_train, y_train, "regulator.html", test=test, units=units, redact=True)
 
