@@ -6,35 +6,39 @@ import shutil
 import tempfile
 from pathlib import Path
 
-import pandas
+from PIL import Image
 from playwright.sync_api import sync_playwright
 
 import silva
 
 IMAGES = Path(__file__).parent.parent / "docs" / "images"
-DATA = Path(silva.__file__).parent / "data"
-SHOTS = (("forest", 1280, 1330), ("tree", 1280, 1700), ("tree", 390, 844))
-"""Report, width and height of each picture."""
+SHOTS = (("summary", "tree", None, 900), ("tree", "tree", "tree", 900), ("forest", "forest", "features", 760))
+"""Name of each picture, its report, the section that it begins with, and its height."""
 
 
 def main() -> None:
     """Write the reports of California housing into a temporary folder, and pictures of them."""
-    X = pandas.read_parquet(DATA / "california_housing.parquet")
-    y = X.pop("MedHouseVal")
+    X, y = silva.datasets.california()
+    is_test = X.index % 4 == 0
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as driver:
         forest, tree = Path(folder, "forest.html"), Path(folder, "tree.html")
-        silva.report(DATA / "california_housing.json", X, y, forest, title="California housing: XGBoost")
-        grown = silva.ModelTreeRegressor(max_leaves=5, time_limit=5).fit(X, y)
-        silva.report(grown, X, y, tree, title="California housing: a tree of five equations")
+        silva.report(silva.datasets.DATA / "california_housing.json", X, y, forest)
+        grown = silva.ModelTreeRegressor(max_leaves=5, time_limit=5).fit(X[~is_test], y[~is_test])
+        silva.report(grown, X[~is_test], y[~is_test], tree, test=(X[is_test], y[is_test]))
         silva.plot_tree(grown, X, y).figure.savefig(IMAGES / "tree.png", dpi=110, bbox_inches="tight")
         browser = driver.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
-        for name, width, height in SHOTS:
-            page = browser.new_page(viewport={"width": width, "height": height})
-            page.goto(Path(folder, f"{name}.html").as_uri())
+        for name, report, section, height in SHOTS:
+            page = browser.new_page(viewport={"width": 1280, "height": height}, reduced_motion="reduce")
+            page.goto(Path(folder, f"{report}.html").as_uri())
             page.wait_for_selector("html[data-ready]")
             page.wait_for_timeout(500)
-            page.screenshot(path=IMAGES / f"report-{name}-{width}.png")
+            if section:
+                page.evaluate("id => document.getElementById(id).scrollIntoView({ behavior: 'instant' })", section)
+            page.wait_for_timeout(500)
+            page.screenshot(path=IMAGES / f"report-{name}-1280.png")
         browser.close()
+    for path in (*IMAGES.glob("report-*.png"), IMAGES / "tree.png"):
+        Image.open(path).convert("RGB").quantize(256).save(path, optimize=True)
 
 
 if __name__ == "__main__":
