@@ -1,6 +1,6 @@
 // Positions in a list that lies in parts, for test_rank_counts.py: the requests are answered by plain counting.
 #include "grow/cuda/host/rank_counts.h"
-#include "grow/cuda/shared/candidates.h"
+#include "grow/search/candidates.h"
 
 using namespace silva;
 

@@ -105,7 +105,7 @@ class CpuThresholdSearch : public ThresholdSearch {
     add_side(root, tree[v].right, index, positions + n_left, n_right);
   }
 
-  // The rows as grow/cuda/shared/candidates.h reads them.
+  // The rows as grow/search/candidates.h reads them.
   struct RankedRows {
     const CpuThresholdSearch& search;
     int32_t rank(int64_t position) const { return search.data_.rank(search.rows_[position], search.request_.feature); }

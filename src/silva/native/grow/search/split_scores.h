@@ -7,7 +7,7 @@
 #include <limits>
 #include <vector>
 
-#include "grow/cuda/shared/candidates.h"
+#include "grow/search/candidates.h"
 #include "grow/search/evaluator.h"
 
 namespace silva {

@@ -4,8 +4,8 @@
 #include <limits>
 #include <vector>
 
-#include "grow/cuda/shared/candidates.h"
 #include "grow/data/limits.h"
+#include "grow/search/candidates.h"
 #include "grow/sums/row_source.h"
 
 namespace silva {
@@ -14,6 +14,20 @@ namespace silva {
 // GpuThresholdSearch.
 class ThresholdSearch {
  public:
+  // Candidates strictly between two positions. Leaves on the left hold the rows before `first`, those on the right the
+  // rows from `last` on.
+  struct Range {
+    int first = 0, last = 0;
+    std::vector<std::vector<double>> grams;
+    std::vector<int64_t> counts;
+    int place = 0;  // 0 or 1: no other of its level has it
+  };
+  struct Candidates {
+    std::vector<int> positions;
+    std::vector<int32_t> ranks;
+    std::vector<char> more;  // whether ranks change between a candidate's neighbours elsewhere than at the candidate
+  };
+
   ThresholdSearch(const GrowData& data, const GrowLimits& limits, TaskRunner& tasks, Scratch& scratch)
       : data_(data), limits_(limits), tasks_(tasks), s_(scratch) {}
   virtual ~ThresholdSearch() = default;
@@ -27,6 +41,20 @@ class ThresholdSearch {
     return best_;
   }
 
+  template <class List>
+  static Candidates candidates_of(const List& list, const Range& range) {
+    const int64_t first = range.first, last = range.last;
+    const auto moved_on = [&](int j) { return list.next_change(grid_target(first, last, j), last); };
+    int32_t positions[kGrid];
+    const int n = find_candidates(list, first, last, moved_on, positions);
+    Candidates candidates{{positions, positions + n}, {}, {}};
+    for (int j = 0; j < n; ++j) {
+      candidates.ranks.push_back(list.rank(positions[j]));
+      candidates.more.push_back(has_more_candidates(list, first, last, positions, n, j));
+    }
+    return candidates;
+  }
+
  protected:
   struct Leaf {
     bool on_left;
@@ -35,19 +63,6 @@ class ThresholdSearch {
     std::vector<int32_t> positions, rows;  // of the rows that reach it when the split sends them to its side
     std::vector<double> missing;           // sums of those without a value
     int64_t n_missing = 0;
-  };
-  // Candidates strictly between two positions. Leaves on the left hold the rows before `first`, those on the right the
-  // rows from `last` on.
-  struct Range {
-    int first = 0, last = 0;
-    std::vector<std::vector<double>> grams;
-    std::vector<int64_t> counts;
-    int place = 0;  // 0 or 1: no other of its level has it
-  };
-  struct Candidates {
-    std::vector<int> positions;
-    std::vector<int32_t> ranks;
-    std::vector<char> more;  // whether ranks change between a candidate's neighbours elsewhere than at the candidate
   };
   static constexpr int kPlaces = 2;  // ranges of a level at most
   // Finds the rows and fills leaves_, those of the left side first; returns the number of rows that have a value.
@@ -95,20 +110,6 @@ class ThresholdSearch {
   double adjusted(int leaf, double count, double error) const {
     const double k = double(leaves_[leaf].columns.solved().size());
     return error * (request_.adjusted ? (count + k) / (count - k) : 1);
-  }
-
-  template <class List>
-  static Candidates candidates_of(const List& list, const Range& range) {
-    const int64_t first = range.first, last = range.last;
-    const auto moved_on = [&](int j) { return list.next_change(grid_target(first, last, j), last); };
-    int32_t positions[kGrid];
-    const int n = find_candidates(list, first, last, moved_on, positions);
-    Candidates candidates{{positions, positions + n}, {}, {}};
-    for (int j = 0; j < n; ++j) {
-      candidates.ranks.push_back(list.rank(positions[j]));
-      candidates.more.push_back(has_more_candidates(list, first, last, positions, n, j));
-    }
-    return candidates;
   }
 
   double work_of_candidate(int leaf) const {

@@ -13,7 +13,7 @@ class GridThresholdSearch : public CpuThresholdSearch {
  private:
   int open() override {
     const int n_rows = CpuThresholdSearch::open();
-    if (!gpu_.parts().are_copies() || !missing_.empty() || leaves_.size() != 2 || !is_mirrored(1)) return n_rows;
+    if (!missing_.empty() || leaves_.size() != 2 || !is_mirrored(1)) return n_rows;
     const ModelColumns& columns = leaves_[0].columns;
     const double work = double(n_rows) * double(columns.n_entries()) + 2 * kGrid * work_of_candidate(0);
     is_asked_ = columns.imputed().empty() && int(columns.solved().size()) < kMostSolved &&

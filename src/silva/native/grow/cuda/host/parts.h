@@ -22,10 +22,10 @@ struct GpuPart {
   uint64_t z_host, ranks_host, order_host;  // where they come from every round; 0 if they stay on the GPU
   int64_t ranks_host_step;                  // bytes between the ranks of two features there
   int64_t z_bytes;
-  uint64_t lists;      // the first list of its rows on the GPU
-  int64_t list_bytes;  // from one list to the next: room for 8 bytes a row
-  uint64_t list_sums;  // room for sums between the candidates of the first list
-  int64_t list_sums_bytes;
+  uint64_t lists;           // the first list of its rows on the GPU
+  int64_t list_bytes;       // from one list to the next: room for 8 bytes a row
+  uint64_t list_sums;       // room for sums between the candidates of the first list
+  int64_t list_sums_bytes;  // 0 of a part that has not all rows
 
   const int32_t* order_of(int feature) const { return reinterpret_cast<const int32_t*>(order) + feature * n_rows; }
   int32_t* list_rows(int list) const { return reinterpret_cast<int32_t*>(lists + list * list_bytes); }
@@ -56,39 +56,19 @@ class GpuParts {
   const GpuPart& operator[](int p) const { return parts_[p]; }
 
   RowsByPart all_rows() const {
-    RowsByPart rows{{}, data_.n_rows, -1};
-    if (are_copies()) return rows;
-    for (const GpuPart& part : parts_) rows.parts.push_back({nullptr, 0, 0, part.n_rows, 1});
-    return rows;
+    return in_parts({{}, data_.n_rows}, [&](int p) { return RowPositions{nullptr, 0, 0, parts_[p].n_rows, 1}; });
   }
-
   // Those with ranks low .. high - 1 by rank, behind those without a value if they are asked for.
   RowsByPart in_order(int feature, int32_t low, int32_t high, bool with_missing) const {
     const int32_t* starts = data_.starts[feature];
-    RowsByPart rows{{}, 0, feature};
-    if (are_copies()) {
-      rows.head = with_missing ? starts[0] : 0;
-      rows.gap = starts[low] - rows.head;
-      rows.count = rows.head + starts[high] - starts[low];
-      return rows;
-    }
-    for (int p = 0; p < size(); ++p) {
-      const int64_t head = with_missing ? below(p, feature, starts[0]) : 0;
-      const int64_t first = below(p, feature, starts[low]), last = below(p, feature, starts[high]);
-      rows.parts.push_back({parts_[p].order_of(feature), head, first - head, head + last - first, 1});
-      rows.count += head + last - first;
-    }
-    return rows;
+    return in_order(feature, with_missing ? starts[0] : 0, {starts[low], starts[high]});
   }
+  RowsByPart missing(int feature) const { return in_order(feature, 0, {0, data_.n_missing(feature)}); }
 
-  RowsByPart missing(int feature) const {
-    RowsByPart rows{{}, data_.n_missing(feature), feature};
-    if (are_copies()) return rows;
-    for (int p = 0; p < size(); ++p)
-      rows.parts.push_back({parts_[p].order_of(feature), 0, 0, below(p, feature, data_.n_missing(feature)), 1});
-    return rows;
+  // Has the GPU that keeps a list answer for rows of it, where the parts do not say who does.
+  void bring_home(RowsByPart& rows, int list) const {
+    if (rows.parts.empty()) assign(rows, home(list));
   }
-
   // Has one copy answer for all of the rows.
   void assign(RowsByPart& rows, int copy) const {
     rows.parts.assign(size(), {});
@@ -111,6 +91,21 @@ class GpuParts {
     if (rows.ordered_by < 0) return {nullptr, 0, first, last - first, 1};
     return {parts_[copy].order_of(rows.ordered_by) + first, std::max<int64_t>(rows.head - first, 0), rows.gap,
             last - first, 1};
+  }
+
+  template <class PositionsIn>
+  RowsByPart in_parts(RowsByPart rows, const PositionsIn& positions_in) const {
+    for (int p = 0; !are_copies() && p < size(); ++p) rows.parts.push_back(positions_in(p));
+    return rows;
+  }
+  // The first `head` rows of a feature's order, then those of a range.
+  RowsByPart in_order(int feature, int64_t head, std::pair<int64_t, int64_t> range) const {
+    const auto [first, last] = range;
+    return in_parts({{}, head + last - first, feature, head, first - head}, [&, first = first, last = last](int p) {
+      const int64_t own_head = below(p, feature, head), own_first = below(p, feature, first);
+      const int64_t count = own_head + below(p, feature, last) - own_first;
+      return RowPositions{parts_[p].order_of(feature), own_head, own_first - own_head, count, 1};
+    });
   }
 
   static constexpr int64_t kBlock = 1024;  // of an order, at whose ends the rows of each part are counted

@@ -22,7 +22,7 @@ class GpuQueue {
   // the division of the rows alone. Threads of the pool, which may be null, help to begin and to add up answers.
   void answer(const GpuRequests& requests, ThreadPool* pool) {
     if (requests.empty()) return;
-    if (parts_.are_copies()) assign(requests);
+    assign(requests);
     for (SumRequest* sum : requests.sums) sum->answer.assign(sum->n_slots, {}), sum->has_sums = false;
     for (ListRequest* list : requests.lists) {
       list->totals.assign(parts_.size(), 0);

@@ -39,7 +39,7 @@ class RankCounts {
   }
   int32_t below(int32_t rank) const { return below(n_parts_, rank); }
 
-  // As grow/cuda/shared/candidates.h asks. While a cell is not counted its end stands for what it holds, and the cell
+  // As grow/search/candidates.h asks. While a cell is not counted its end stands for what it holds, and the cell
   // is noted as wanted.
   int32_t rank(int64_t position) const { return rank_above(position + 1) - 1; }
   int64_t next_change(int64_t at, int64_t last) const {

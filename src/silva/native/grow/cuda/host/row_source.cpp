@@ -3,7 +3,6 @@
 #include <numeric>
 
 #include "grow/cuda/host/grid_search.h"
-#include "grow/cuda/host/rank_counts.h"
 #include "grow/cuda/host/threshold_search.h"
 
 namespace silva {
@@ -64,8 +63,11 @@ int GpuRowSource::sum_leaves(const LeafRequest& leaves, Scratch& s) const {
 int64_t GpuRowSource::sample(const Box& box, int64_t most, RowList& rows) const {
   const RowsByPart source = source_of(box, kVisited);
   if (source.count * kListing < settings_.cpu_work) return cpu_.sample(box, most, rows);
-  if (source.ordered_by >= 0 && !parts().are_copies()) return sample_by_rank(source, box, most, rows);
-  if (parts().are_copies() && most <= kMostSampled) return sample_at_once(source, box, int32_t(most), rows);
+  if (parts().are_copies()) {
+    if (most <= kMostSampled) return sample_at_once(source, box, int32_t(most), rows);
+  } else if (source.ordered_by >= 0) {
+    return sample_by_rank(source, box, most, rows);
+  }
   const FiberScheduler::List list(scheduler_);
   ListRequest all = list_request(list, source, box, -1, -1);
   scheduler_.ask({.lists = {&all}});
@@ -107,10 +109,16 @@ ListRequest GpuRowSource::list_request(const FiberScheduler::List& list, RowsByP
                                        int skipped_feature, int feature) const {
   ListRequest request;
   request.source = std::move(source);
-  if (parts().are_copies()) parts().assign(request.source, parts().home(list.index()));
+  parts().bring_home(request.source, list.index());
   request.intervals = intervals_of(box, skipped_feature);
   request.list = list.index(), request.feature = feature;
   return request;
+}
+
+std::unique_ptr<RankedList> GpuRowSource::ranked_list(const FiberScheduler::List& list, int feature,
+                                                      const Interval& interval) const {
+  if (parts().are_copies()) return std::make_unique<WholeList>(list.index(), parts().home(list.index()));
+  return std::make_unique<ListInParts>(*this, feature, interval);
 }
 
 // Where a part holds all rows.

@@ -17,6 +17,8 @@ struct GpuSettings {
   double solve_work = 0;  // errors at a grid of candidates that take fewer multiplications are the CPU's
 };
 
+class RankedList;
+
 class GpuRowSource : public TrainingRowSource {
  public:
   GpuRowSource(const GrowData& data, const GrowLimits& limits, const GpuSettings& settings,
@@ -49,6 +51,9 @@ class GpuRowSource : public TrainingRowSource {
 
   ListRequest list_request(const FiberScheduler::List& list, RowsByPart source, const Box& box, int skipped_feature,
                            int feature) const;
+  // What a threshold search asks of a list whose rows have ranks of this interval.
+  std::unique_ptr<RankedList> ranked_list(const FiberScheduler::List& list, int feature,
+                                          const Interval& interval) const;
   RowsByPart rows_of(const Interval& interval, bool with_missing) const {
     return parts().in_order(interval.feature, interval.low, interval.high, with_missing);
   }

@@ -1,12 +1,9 @@
 // Thresholds on rows that GPUs read.
 #pragma once
-#include <map>
 #include <numeric>
-#include <optional>
 
 #include "grow/cpu/threshold_search.h"
-#include "grow/cuda/host/rank_counts.h"
-#include "grow/cuda/host/row_source.h"
+#include "grow/cuda/host/ranked_list.h"
 
 namespace silva {
 
@@ -33,11 +30,8 @@ class GpuThresholdSearch : public ThresholdSearch {
       add_nodes(tree, root, nullptr, *nodes);
     ListRequest list = source_.list_request(list_, source_.rows_of(interval, false), *request_.box, request_.feature,
                                             request_.feature);
-    CandidatesAnswer first_candidates{};
-    if (is_whole())
-      list.candidates = &first_candidates;
-    else
-      RankCounts::count(list, interval.low, interval.high, source_.settings().n_cells);
+    ranked_ = source_.ranked_list(list_, request_.feature, interval);
+    ranked_->prepare(list);
     SumRequest missing = request(request_.missing_left);
     GpuRequests requests{.lists = {&list}};
     if (interval.missing) {
@@ -52,11 +46,7 @@ class GpuThresholdSearch : public ThresholdSearch {
       leaves_[first + k].missing = std::move(missing.answer[k].gram);
     }
     const int64_t n_rows = std::accumulate(list.totals.begin(), list.totals.end(), int64_t(0));
-    if (is_whole())
-      first_candidates_ = first_candidates;
-    else
-      counts_.emplace(list);
-    ranks_ = {{0, interval.low}, {int(n_rows), interval.high}};
+    ranked_->open(list);
     s_.rows_read += n_rows;
     keeps_sums_ = !interval.missing && keeps_sums();
     for (auto& of_place : has_sums_before_) of_place.assign(leaves_.size(), false);
@@ -64,11 +54,6 @@ class GpuThresholdSearch : public ThresholdSearch {
       if (keeps_sums_) leaf.missing.clear();
     return int(n_rows);
   }
-
-  // A list that one part holds is searched where it lies; of several parts, the ranks are counted and merged in
-  // thought.
-  bool is_whole() const { return source_.parts().are_copies(); }
-  bool has_list(int part) const { return !is_whole() || part == home(); }
 
   SumRequest request(bool on_left) const {
     SumRequest request;
@@ -79,58 +64,19 @@ class GpuThresholdSearch : public ThresholdSearch {
   }
 
   std::vector<Candidates> candidates_between(const std::vector<Range>& level) override {
-    return is_whole() ? candidates_of_whole(level) : candidates_of_parts(level);
-  }
-
-  // The first ones came with the list, the others with the sums of the level before.
-  std::vector<Candidates> candidates_of_whole(const std::vector<Range>& level) const {
-    if (first_candidates_) return {to_candidates(*first_candidates_)};
-    std::vector<Candidates> candidates;
-    for (const Range& range : level)
-      for (const CandidatesRequest& known : next_candidates_)
-        if (known.first == range.first && known.last == range.last) {
-          candidates.push_back(to_candidates(known.answer));
-          break;
-        }
-    return candidates;
+    return ranked_->candidates_between(level);
   }
 
   // Asks, and in the same round for the candidates wherever the search may go on.
   void ask(GpuRequests requests, const std::vector<Candidates>& candidates, const std::vector<Range>& level) {
-    next_candidates_.clear();
-    for (size_t b = 0; is_whole() && b < level.size(); ++b)
+    std::vector<std::pair<int, int>> ranges;
+    for (size_t b = 0; b < level.size(); ++b)
       for (int j = 0; j < int(candidates[b].positions.size()); ++j) {
         const auto [first, last] = inside(level[b], candidates[b], j);
-        if (first < last && (keeps_sums_ || !source_.is_handed_over(last - first)))
-          next_candidates_.push_back({home(), list_.index(), first, last, {}});
+        if (first < last && (keeps_sums_ || !source_.is_handed_over(last - first))) ranges.push_back({first, last});
       }
-    for (CandidatesRequest& request : next_candidates_) requests.candidates.push_back(&request);
+    ranked_->look_ahead(ranges, requests);
     source_.scheduler().ask(requests);
-    first_candidates_.reset();
-  }
-
-  static Candidates to_candidates(const CandidatesAnswer& a) {
-    return {{a.candidates, a.candidates + a.n}, {a.ranks, a.ranks + a.n}, {a.more, a.more + a.n}};
-  }
-
-  // Looked for again after the cells that they lie in have been counted, mostly once.
-  std::vector<Candidates> candidates_of_parts(const std::vector<Range>& level) {
-    for (;;) {
-      std::vector<Candidates> candidates;
-      for (const Range& range : level) candidates.push_back(candidates_of(*counts_, range));
-      if (counts_->wants()) {
-        counts_->resolve([this](const GpuRequests& requests) { source_.scheduler().ask(requests); });
-        continue;
-      }
-      for (const Candidates& c : candidates)
-        for (size_t j = 0; j < c.positions.size(); ++j) ranks_[c.positions[j]] = c.ranks[j];
-      return candidates;
-    }
-  }
-
-  // Where the rows before a candidate, or before an end of a range, end in a part's list.
-  int64_t position(int part, int edge) const {
-    return !has_list(part) ? 0 : is_whole() ? edge : counts_->below(part, ranks_.at(edge));
   }
 
   // Ranges of so few rows that the CPU settles them sooner than further rounds return.
@@ -145,7 +91,7 @@ class GpuThresholdSearch : public ThresholdSearch {
     for (const Range& range : small) {
       n_rows += range.last - range.first;
       for (int p = 0; p < source_.parts().size(); ++p)
-        ranges.push_back({p, position(p, range.first), position(p, range.last)});
+        ranges.push_back({p, ranked_->position(p, range.first), ranked_->position(p, range.last)});
     }
     RowList all(n_rows);
     source_.read_rows(ranges, list_.index(), false, all.data());
@@ -153,24 +99,9 @@ class GpuThresholdSearch : public ThresholdSearch {
     for (Range& range : small) {
       RowList own(rows, rows + (range.last - range.first));
       rows += own.size();
-      merge_by_rank(own, range);
+      ranked_->merge(own, range);
       take(CpuThresholdSearch(source_.cpu(), s_).finish(request_, std::move(own), std::move(range)));
     }
-  }
-
-  // Rows that the parts have listed one behind the other.
-  void merge_by_rank(RowList& rows, const Range& range) const {
-    if (is_whole()) return;
-    const int32_t* ranks = data_.ranks_of(request_.feature);
-    std::vector<uint64_t> keys(rows.size());
-    for (size_t i = 0; i < rows.size(); ++i) keys[i] = uint64_t(ranks[rows[i]]) << 32 | uint32_t(rows[i]);
-    auto end = keys.begin();
-    for (int p = 0; p < source_.parts().size(); ++p) {
-      const auto middle = end;
-      end += position(p, range.last) - position(p, range.first);
-      std::inplace_merge(keys.begin(), middle, end);
-    }
-    for (size_t i = 0; i < rows.size(); ++i) rows[i] = int32_t(uint32_t(keys[i]));
   }
 
   // Sums between neighbouring candidates, from the first of `edges` on.
@@ -180,7 +111,7 @@ class GpuThresholdSearch : public ThresholdSearch {
       requests.push_back(request(on_left));
       requests.back().source.count = edges[j + 1] - edges[j];
       for (int p = 0; p < source_.parts().size(); ++p) {
-        const int64_t first = position(p, edges[j]), last = position(p, edges[j + 1]);
+        const int64_t first = ranked_->position(p, edges[j]), last = ranked_->position(p, edges[j + 1]);
         requests.back().source.parts.push_back(
             {source_.parts()[p].list_rows(list_.index()), 0, first, last - first, 1});
       }
@@ -236,7 +167,7 @@ class GpuThresholdSearch : public ThresholdSearch {
       if (!columns.imputed().empty() || int(columns.solved().size()) >= kMostSolved) return false;
       work += work_of_candidate(i) * kGrid;
     }
-    return is_whole() && work >= source_.settings().solve_work &&
+    return work >= source_.settings().solve_work &&
            (bins_end() + kPlaces * step_of(0, int(leaves_.size()))) * int64_t(sizeof(double)) <= part.list_sums_bytes;
   }
   int home() const { return source_.parts().home(list_.index()); }
@@ -331,6 +262,7 @@ class GpuThresholdSearch : public ThresholdSearch {
 
   const GpuRowSource& source_;
   const FiberScheduler::List list_;
+  std::unique_ptr<RankedList> ranked_;  // the list
   bool keeps_sums_ = false;
   std::vector<char> has_sums_before_[kPlaces];
   std::vector<AdvanceRequest> advances_;  // of the next round
@@ -339,10 +271,6 @@ class GpuThresholdSearch : public ThresholdSearch {
   std::vector<std::vector<SumRequest>> left_bins_, right_bins_;  // by range
   Buffers::Array<double> sums_;                                  // theirs
   int n_left_ = 0;
-  std::optional<CandidatesAnswer> first_candidates_;
-  std::vector<CandidatesRequest> next_candidates_;  // of the ranges where the search may go on
-  std::optional<RankCounts> counts_;
-  std::map<int, int32_t> ranks_;  // of the rows at the candidates that were found
 };
 
 }  // namespace silva

@@ -1,7 +1,7 @@
 // What a GPU is asked: sums of rows by leaf, lists of rows, candidates and counts of a list's ranks. Plain records, and
 // the routing of a row by them, shared by the kernels and the code that launches them.
 #pragma once
-#include "grow/cuda/shared/candidates.h"
+#include "grow/search/candidates.h"
 
 namespace silva {
 
