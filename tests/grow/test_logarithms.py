@@ -8,6 +8,7 @@ pytest.importorskip("sklearn")
 
 import silva
 from silva.ensemble import LOGARITHM
+from silva.grow.data import derived
 from silva.grow.data.columns import numeric_columns
 from silva.grow.data.derived import with_derived
 
@@ -76,6 +77,16 @@ def test_skewed_positive_features_have_logarithms():
     assert columns_of(np.full((500, 1), np.nan), True) == []
     assert LOGARITHM not in dict(columns_of(X[:499], "auto")).values()
     assert LOGARITHM not in dict(columns_of(X, False)).values()
+
+
+def test_a_sample_of_many_rows_tells_which_are_skewed(monkeypatch):
+    """The smallest value counts in all rows."""
+    monkeypatch.setattr(derived, "FEW_VALUES", 100)
+    skewed = np.exp(np.random.default_rng(0).normal(size=2000))
+    negative, rare = np.where(np.arange(2000) == 7, -1.0, skewed), np.where(np.arange(2000) % 20, np.nan, skewed)
+    never = np.where(np.arange(2000) % 20, skewed, np.nan)
+    X = np.column_stack([skewed, negative, rare, never])
+    assert [source for source, category in columns_of(X, True) if category == LOGARITHM] == [0, 2]
 
 
 def test_the_logarithm_is_one_with_its_feature():

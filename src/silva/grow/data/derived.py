@@ -10,7 +10,8 @@ import numpy as np
 from silva.ensemble import LOGARITHM, MISSING, NUMBER
 from silva.evaluate.linear import logarithms
 from silva.grow.data.columns import Derived, TrainingColumns
-from silva.grow.data.rows import columns_with
+from silva.grow.data.rows import FEW_VALUES, column_ranges, columns_with, threads_of
+from silva.parallel import side_by_side
 
 if TYPE_CHECKING:
     from silva.typing import Bools, Doubles, Int64s
@@ -99,18 +100,23 @@ def _values(column: Derived, known: TrainingColumns, x: Doubles) -> Doubles:
 def _logarithms(columns: TrainingColumns, weight: Doubles) -> list[tuple[Derived, Doubles]]:
     """Make a column for each feature of positive numbers whose logarithms are less skewed than they are.
 
-    Features with which predictions must rise or fall have none: a number that is not positive would break this.
+    An even sample of many rows says so. Features with which predictions must rise or fall have none: a number that is
+    not positive would break this.
     """
-    found = []
-    for source in np.flatnonzero(~columns.is_categorical & (columns.column_signs == 0)).tolist():
-        x = columns.X[:, source]
-        present = x[~np.isnan(x)]
-        if not len(present) or not 0 < LEAST_SPAN * float(present.min()) <= present.max():
-            continue
-        logarithm = logarithms(x)
-        if abs(_skewness(logarithm, weight)) < _skewness(x, weight):
-            found.append((Derived(source, LOGARITHM), logarithm))
-    return found
+    low, high = column_ranges(columns.X)
+    wide = (low > 0) & (low <= high / LEAST_SPAN)
+    sources = np.flatnonzero(~columns.is_categorical & (columns.column_signs == 0) & wide)
+    threads, rows = threads_of(columns.X.size), slice(None, None, -(-len(weight) // FEW_VALUES))
+
+    def is_less_skewed(k: int) -> bool:
+        x = columns.X[rows, sources[k]]
+        if np.isnan(x).all():
+            return False
+        return abs(_skewness(logarithms(x), weight[rows])) < _skewness(x, weight[rows])
+
+    chosen = sources[np.array(side_by_side(is_less_skewed, len(sources), threads), bool)]
+    values = side_by_side(lambda k: logarithms(columns.X[:, chosen[k]]), len(chosen), threads)
+    return [(Derived(int(source), LOGARITHM), found) for source, found in zip(chosen, values, strict=True)]
 
 
 def _skewness(x: Doubles, weight: Doubles) -> float:
@@ -119,7 +125,8 @@ def _skewness(x: Doubles, weight: Doubles) -> float:
     share = weight[present] / weight[present].sum()
     deviation = x[present] - share @ x[present]
     deviation /= float(np.abs(deviation).max()) or 1.0
-    return float(share @ deviation**3 / max(share @ deviation**2, 1e-300) ** 1.5)
+    squares = deviation * deviation
+    return float(share @ (squares * deviation) / max(share @ squares, 1e-300) ** 1.5)
 
 
 def _with_own_columns(columns: TrainingColumns) -> Bools:

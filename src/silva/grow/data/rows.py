@@ -304,6 +304,18 @@ def columns_with(test: Callable[[Doubles], Bools], X: Doubles) -> Bools:
     return found
 
 
+def column_ranges(X: Doubles) -> tuple[Doubles, Doubles]:
+    """Find the smallest and the largest value of each column, NaN where all are missing: float64, (n_columns,)."""
+    n_rows = max(1, BLOCK_VALUES // max(X.shape[1], 1))
+
+    def find(block: int) -> tuple[Doubles, Doubles]:
+        rows = X[block * n_rows : (block + 1) * n_rows]
+        return np.fmin.reduce(rows, axis=0), np.fmax.reduce(rows, axis=0)
+
+    found = side_by_side(find, -(-len(X) // n_rows), threads_of(X.size))
+    return np.fmin.reduce([low for low, _ in found]), np.fmax.reduce([high for _, high in found])
+
+
 def prepare(
     X: Doubles,
     y: Doubles,
