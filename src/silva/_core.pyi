@@ -386,6 +386,16 @@ def pack_paths(sizes: NDArray[np.int32], heuristic: int) -> NDArray[np.int32]: .
 def split_order(
     order: NDArray[np.int32], bounds: NDArray[np.int64], parts: NDArray[np.int32], n_threads: int
 ) -> None: ...
+def rank_again(
+    known: NDArray[np.int32],
+    n_known: int,
+    rows: NDArray[np.int32],
+    values: NDArray[np.float64],
+    ranks: NDArray[np.int32],
+    order: NDArray[np.int32],
+    distinct: NDArray[np.float64],
+    starts: NDArray[np.int32],
+) -> int: ...
 
 GROW_LANES: int
 GROW_ZONE: int

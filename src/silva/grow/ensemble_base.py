@@ -25,7 +25,7 @@ from silva.grow.estimator import TreeEstimator
 from silva.grow.losses import LINKS
 from silva.grow.merging import merged
 from silva.grow.search.blas import one_blas_thread
-from silva.grow.search.engine import Circumstances
+from silva.grow.search.engine import Circumstances, find_sorter
 from silva.grow.search.interrupts import Interrupts, keeping_interrupts
 from silva.grow.search.selection import BRIEF, FOLDS, MOST_ROWS
 from silva.parallel import n_threads
@@ -160,6 +160,8 @@ class TreeEnsembleEstimator(TreeEstimator):
         """
         data, order, copies = data.in_order()
         rows = repetitions(data.columns.X, data.target) if copies > 1 else np.arange(len(order))
+        sorter = find_sorter(member.device, home, *data.columns.X.shape)
+        data = data._replace(columns=data.columns.ranked(n_threads(self.n_jobs), sorter))
         draws = self._samples(rows, group[order].astype(np.int64))
         self.samples_ = [order[draw.seen] for draw in draws]
         with keeping_interrupts() as interrupts, one_blas_thread():

@@ -10,6 +10,7 @@ import numpy as np
 from silva.ensemble import LOGARITHM
 from silva.grow.data.repeats import in_order
 from silva.grow.data.rows import columns_with, gathered
+from silva.grow.data.sorting import KnownRanks, Sorter
 from silva.inputs.categories import Coded, Numbers, array_to_rows, columns_to_rows, object_column
 from silva.inputs.frames import to_frame
 from silva.inputs.matching import check_width, refuse_repeated
@@ -69,6 +70,8 @@ class TrainingColumns:
         Whether splits may test such features.
     groups : tuple of tuples of int
         Features of which a tree may use those of one group; if there is one group only, these. None: all features.
+    ranks : KnownRanks, optional
+        Those of numbers, if several searches see these rows.
     """
 
     X: Doubles
@@ -79,6 +82,7 @@ class TrainingColumns:
     term_signs: Int64s | None = None
     tests_constrained: bool = True
     groups: tuple[tuple[int, ...], ...] = ()
+    ranks: KnownRanks | None = None
 
     @property
     def is_constrained(self) -> bool:
@@ -108,7 +112,12 @@ class TrainingColumns:
 
     def taken(self, rows: Int32s) -> TrainingColumns:
         """Take these rows of all columns."""
-        return replace(self, X=gathered(self.X, rows))
+        return replace(self, X=gathered(self.X, rows), ranks=self.ranks and self.ranks.taken(rows))
+
+    def ranked(self, n_threads: int, sorter: Sorter | None = None) -> TrainingColumns:
+        """Rank the numbers, for several searches; categories have other places in each."""
+        is_number = np.array([table is None for table in self.categories], bool)
+        return replace(self, ranks=KnownRanks.of(self.X, is_number, n_threads, sorter or Sorter()))
 
     def as_rows(self) -> Doubles:
         """Rows as a forest routes them: categories by their positions in the tables; there are no derived columns."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from silva import _core, parallel
-from silva.grow.data.sorting import Sorter
+from silva.grow.data.sorting import KnownRanks, Sorter
 from silva.parallel import beside, side_by_side
 
 if TYPE_CHECKING:
@@ -325,6 +326,7 @@ def prepare(
     storage: str = "float64",
     testable: Bools | None = None,
     sorter: Sorter | None = None,
+    known: KnownRanks | None = None,
 ) -> TrainingRows:
     """Standardise, rank and pack.
 
@@ -346,16 +348,18 @@ def prepare(
         Attributes that splits may test, by default all; the others have one rank for all rows.
     sorter : Sorter, optional
         What ranks columns, by default the cores.
+    known : KnownRanks, optional
+        Of these rows.
 
     Notes
     -----
-    O(n_rows log n_rows) an attribute; up to 16 (2 + 2 n_attributes) bytes a row, all of them kept, of which float32
-    saves up to 4 (2 + 2 n_attributes).
+    O(n_rows log n_rows) an attribute whose ranks are not known; up to 16 (2 + 2 n_attributes) bytes a row, all of them
+    kept, of which float32 saves up to 4 (2 + 2 n_attributes).
     """
     testable, sorter = np.ones(X.shape[1], bool) if testable is None else testable, sorter or Sorter()
     n_threads = n_threads if X.size > FEW_VALUES else 1
     weight = weight / weight.mean()
-    units, ranks, order, values, starts, offsets = _ranked_columns(X, y, weight, testable, n_threads, sorter)
+    units, ranks, order, values, starts, offsets = _ranked_columns(X, y, weight, testable, n_threads, sorter, known)
     *attributes, target = units
     usable = linear & np.array([s.scale > 0 for s in attributes], bool)
     missing = (starts[offsets[:-1] + np.arange(len(ranks))] > 0) & usable
@@ -376,7 +380,13 @@ def prepare(
 
 
 def _ranked_columns(
-    X: Doubles, y: Doubles, weight: Doubles, testable: Bools, n_threads: int, sorter: Sorter
+    X: Doubles,
+    y: Doubles,
+    weight: Doubles,
+    testable: Bools,
+    n_threads: int,
+    sorter: Sorter,
+    known: KnownRanks | None,
 ) -> tuple[list[Standard], Int32s, Int32s, Doubles, Int32s, Int64s]:
     """Units, y's behind those of the attributes, ranks, order, values, starts and offsets, as TrainingRows has them."""
     n_rows, n_attributes = X.shape
@@ -394,10 +404,12 @@ def _ranked_columns(
         tested = column if testable[a] else np.zeros(n_rows)
         # Where they stand if no value repeats: threads write beside each other.
         own_values, own_starts = values[a * n_rows :][:n_rows], starts[a * (n_rows + 1) :][: n_rows + 1]
+        is_known = known is not None and testable[a] and known.knows(a)
+        ranker = partial(known.rank, a) if known is not None and is_known else sorter.rank
         n_distinct, units[a] = beside(
-            lambda: sorter.rank(tested, ranks[a], order[a], own_values, own_starts),
+            lambda: ranker(tested, ranks[a], order[a], own_values, own_starts),
             lambda: standard(column, weight),
-            2 if sorter.waits else 1,
+            2 if sorter.waits and not is_known else 1,
         )
         return n_distinct
 

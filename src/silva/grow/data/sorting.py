@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from silva import _core
 from silva.parallel import side_by_side
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from silva.typing import Doubles, Int32s
+    from silva.typing import Bools, Doubles, Int32s, Int64s
 
 
 class Sorter:
@@ -44,6 +46,54 @@ class Sorter:
     def _rearrange(self, ranks: Int32s, order: Int32s, source: Int32s, place: Int32s) -> None:
         """Do so with one attribute's."""
         ranks[:], order[:] = ranks[source], place[order]
+
+
+@dataclass(frozen=True, eq=False)
+class KnownRanks:
+    """Ranks of all rows, from which those of some of them follow without sorting.
+
+    Attributes
+    ----------
+    ranks : int32, (n_columns, n_all_rows)
+    n_distinct : int64, (n_columns,)
+        Distinct values of all rows; -1 of a column whose ranks are not known.
+    rows : int32, (n_rows,)
+        The rows that are meant.
+    """
+
+    ranks: Int32s
+    n_distinct: Int64s
+    rows: Int32s
+
+    @classmethod
+    def of(cls, X: Doubles, is_known: Bools, n_threads: int, sorter: Sorter) -> KnownRanks:
+        """Rank those of the columns."""
+        n_rows = len(X)
+        ranks = np.empty((X.shape[1], n_rows), np.int32)
+
+        def rank(a: int) -> int:
+            if not is_known[a]:
+                return -1
+            order, distinct, starts = np.empty(n_rows, np.int32), np.empty(n_rows), np.empty(n_rows + 1, np.int32)
+            return sorter.rank(np.ascontiguousarray(X[:, a]), ranks[a], order, distinct, starts)
+
+        n_distinct = np.array(side_by_side(rank, len(ranks), n_threads), np.int64)
+        return cls(ranks, n_distinct, np.arange(n_rows, dtype=np.int32))
+
+    def taken(self, rows: Int32s) -> KnownRanks:
+        """Mean these of the rows."""
+        return replace(self, rows=self.rows[rows])
+
+    def knows(self, column: int) -> bool:
+        """Whether the ranks of a column are known."""
+        return column < len(self.ranks) and bool(self.n_distinct[column] >= 0)
+
+    def rank(
+        self, column: int, values: Doubles, ranks: Int32s, order: Int32s, distinct: Doubles, starts: Int32s
+    ) -> int:
+        """Do what `Sorter.rank` does with `values`, which are the column's."""
+        known = self.ranks[column], int(self.n_distinct[column])
+        return _core.rank_again(*known, self.rows, values, ranks, order, distinct, starts)
 
 
 def ranked(values: Doubles) -> tuple[Int32s, Int32s, Doubles, Int32s]:

@@ -79,8 +79,8 @@ def grow(model: Any, data: TrainingData, given: Circumstances) -> Growth:
     if is_linear:
         columns = with_derived(columns, target, weight, model.log_terms)
     linear, threads = ~columns.is_categorical & columns.is_usable & is_linear, n_threads(model.n_jobs)
-    sorter = find_sorter(model.device, given.home, *columns.X.shape)
-    rows = prepare(columns.X, target, weight, linear, threads, model.storage, columns.is_testable, sorter)
+    ranking = find_sorter(model.device, given.home, *columns.X.shape), columns.ranks
+    rows = prepare(columns.X, target, weight, linear, threads, model.storage, columns.is_testable, *ranking)
     gpu = place_rows(model.device, model.algorithm, given.home, rows, model.chunks, model.max_leaves)
     engine = make_engine(rows, engine_numbers(model, rows, columns, copies, given.seed), gpu)
     result = search(engine, rows, model, given, gpu)

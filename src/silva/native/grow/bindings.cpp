@@ -232,6 +232,36 @@ static void split_order(Matrix<int32_t> order, Vector<int64_t> bounds, nb::ndarr
   });
 }
 
+template <class T>
+using Column = nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+// Ranks, order, distinct values and starts of some rows of a column, as silva.grow.data.sorting.ranked finds them, from
+// the ranks of all of its rows, of which n_known are distinct. O(n_rows + n_known).
+static int64_t rank_again(Column<const int32_t> known, int64_t n_known, Column<const int32_t> rows,
+                          Column<const double> values, Column<int32_t> ranks, Column<int32_t> order,
+                          Column<double> distinct, Column<int32_t> starts) {
+  struct Place {
+    int32_t next, rank;  // in the order; first how many rows there are
+  };
+  const int64_t n_rows = int64_t(rows.size());
+  nb::gil_scoped_release release;
+  std::vector<Place> places(n_known + 1, Place{0, -1});  // the first one of missing values
+  for (int64_t i = 0; i < n_rows; ++i) ++places[(ranks(i) = known(rows(i)) + 1)].next;
+  int32_t at = std::exchange(places[0].next, 0), n_distinct = 0;
+  for (auto place = places.begin() + 1; place != places.end(); ++place) {
+    if (!place->next) continue;
+    starts(n_distinct) = at, place->rank = n_distinct++;
+    at += std::exchange(place->next, at);
+  }
+  starts(n_distinct) = at;
+  for (int64_t i = 0; i < n_rows; ++i) {
+    Place& place = places[ranks(i)];
+    ranks(i) = place.rank, order(place.next++) = int32_t(i);
+  }
+  for (int32_t r = 0; r < n_distinct; ++r) distinct(r) = values(order(starts(r)));
+  return n_distinct;
+}
+
 static void bind_settings(nb::module_& module) {
   using S = EngineSettings;
   using G = GrowSettings;
@@ -298,6 +328,9 @@ void bind_grow(nb::module_& module) {
   bind_grow_gpu(module);
   module.def("split_order", &split_order, nb::arg("order"), nb::arg("bounds"), nb::arg("parts"), nb::arg("n_threads"),
              "Write every feature's order of rows as the orders of contiguous parts.");
+  module.def("rank_again", &rank_again, nb::arg("known"), nb::arg("n_known"), nb::arg("rows"), nb::arg("values"),
+             nb::arg("ranks"), nb::arg("order"), nb::arg("distinct"), nb::arg("starts"),
+             "Rank some rows of a column whose ranks are known; returns how many values are distinct.");
   nb::class_<GrowBinding>(module, "GrowEngine", "Evolutionary search for a model tree.")
       .def(nb::init<nb::object, const EngineSettings&, const GpuSearch*>(), nb::arg("rows"), nb::arg("settings"),
            nb::arg("gpu").none())
