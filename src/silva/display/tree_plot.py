@@ -223,9 +223,9 @@ def _heading(picture: Picture, title: str | None, target: object) -> list[str]:
     if picture.rows is not None and n_leaves > 1:
         parts.append(f"Splits: {what} over the feature; blue goes to the first branch, grey to the second.")
     if forest.has_linear_leaves:
-        error = "" if picture.errors is None else ", black line: two standard errors"
-        added = "log-odds that one standard deviation adds" if speaks_of_odds(forest) else "what one deviation adds"
-        parts.append(f"Leaves: the strongest terms, bar: {added} among the leaf's rows{error}.")
+        error = "" if picture.errors is None else "; black line: two standard errors"
+        unit = " to the log-odds" if speaks_of_odds(forest) else ""
+        parts.append(f"Leaves: the strongest terms; bar: what one standard deviation adds{unit}{error}.")
     if common := "" if name else common_range(forest, picture.tree, picture.wording.digits):
         parts.append(f"Predictions are clipped to {common}.")
     return [*lines, " ".join(parts)]
