@@ -58,7 +58,7 @@ static int max_threads() {
 
 NB_MODULE(_core, module) {
   using namespace silva;
-  // A forest in a global that outlives the module at exit is no defect that a user should read about.
+  // A forest in a global that outlives the module at exit is not a defect that a user should read about.
   nanobind::set_leak_warnings(false);
   module.doc() = "Compiled core of silva.";
   module.def("instruction_set", &instruction_set_name, "Name of the instruction set whose kernels run.");

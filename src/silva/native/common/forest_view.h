@@ -125,8 +125,8 @@ struct Coding {
 inline CategorySet category_set_of(const ForestView& forest, int64_t node) {
   const int32_t set = forest.category_set[node];
   const int64_t first = forest.set_offsets[set], words = forest.set_offsets[set + 1] - first;
-  // Rows of float64 forests are truncated when they are encoded, but for those that only a library that truncates
-  // before it tests the sign takes for category 0.
+  // Rows of float64 forests are truncated when they are encoded, except for those that count as category 0 only in a
+  // library that truncates before it tests the sign.
   const bool truncates = forest.row_is_double && forest.threshold[node] < 0;
   return {truncates ? kFractionBelowZero : float(forest.threshold[node]), int32_t(words * 32), first,
           forest.set_others_left[set], 0};

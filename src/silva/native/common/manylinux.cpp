@@ -27,7 +27,7 @@ SILVA_HIDDEN double __wrap_pow(double x, double y) { return silva_pow(x, y); }
 SILVA_HIDDEN void* __wrap_dlopen(const char* name, int flags) { return silva_dlopen(name, flags); }
 SILVA_HIDDEN void* __wrap_dlsym(void* library, const char* name) { return silva_dlsym(library, name); }
 
-// Inline code of the C++ library asks whether there is one thread only: never, as far as it is told here.
+// Inline code of the C++ library asks whether there is only one thread. The answer here is always no.
 SILVA_HIDDEN char __libc_single_threaded = 0;
 
 // Constructors and destructors that all versions of the C++ library export.

@@ -32,7 +32,7 @@ inline double value_at_means(const ForestView& forest, int64_t leaf) {
 // to a tree whose covers add up. Values around 0 keep the rounding of float32 relative to the tree's range, not to its
 // level (a random forest of large means). A game of background rows shares nothing out by covers: any constant does.
 struct WeightedLeaves {
-  std::vector<double> values;  // [leaf][width]: value times weight, less the middle
+  std::vector<double> values;  // [leaf][width]: value times weight, minus the middle
   std::vector<double> middle;  // [tree][width]; 0 where leaves keep their level
 
   WeightedLeaves(const ForestView& forest, bool centers, bool has_background = false)

@@ -1,4 +1,4 @@
-// How many rows miss the conditions of which features at each leaf, as far as these are at most two: 64 rows a word.
+// How many rows miss the conditions of which features at each leaf, up to two features: 64 rows a word.
 //
 // A walk has, for each feature of the path, the bits of the rows that miss its conditions. Rows that miss those of
 // three features count at no leaf below; where few others are left and much is to come, these are moved together.

@@ -36,7 +36,7 @@ struct CodeTables {
 template <class Value>
 __device__ __forceinline__ bool in_set(const CodeTables<Value>& columns, int set, Value smallest, Value x) {
   const long long first = columns.set_offsets[set], n_bits = (columns.set_offsets[set + 1] - first) * 32;
-  // Truncated: -0.5 may count as category 0, which an empty set does not hold. NaN is no category either.
+  // Truncated: -0.5 may count as category 0, which an empty set does not hold. NaN is not a category either.
   if (!(x >= smallest && trunc(x) < Value(n_bits))) return columns.set_others_left[set];
   const int category = int(x);
   return columns.set_words[first + category / 32] >> (category % 32) & 1;
@@ -99,7 +99,7 @@ __device__ __forceinline__ int bucket_of(const Column& column, float x) {
 }
 
 // How many of a column's thresholds are <= x, for each of `n` values side by side: of the `steps` thresholds from the
-// bucket's first on, none counts behind one that x has not reached. There lie other columns'.
+// bucket's first on, none counts behind a threshold that x has not reached. Those of other columns lie there.
 template <int steps, int n, class Value>
 __device__ __forceinline__ void count_in_buckets(const Column& column, const Thresholds<Value>& thresholds,
                                                  const Value (&x)[n], unsigned (&rank)[n]) {

@@ -38,8 +38,8 @@ struct alignas(16) TileValues {
   Value of[COLUMNS][TILE_ROWS + LANE_ROWS];
 };
 
-// Reads what a thread takes to shared memory of a tile, from its first value on: quads of one feature, as far as there
-// are rows.
+// Reads what a thread takes to shared memory of a tile, from its first value on: quads of one feature, up to the last
+// row.
 __device__ __forceinline__ void read_tile(const Input* first, long long row_stride, int n_rows,
                                           Input (&values)[N_QUADS][LANE_ROWS]) {
 #pragma unroll
@@ -73,7 +73,7 @@ __device__ __forceinline__ void read_values(const Value* source, Value (&x)[n_ch
   }
 }
 
-// Writes their codes, 0 for those that are no rows and none where there is no room.
+// Writes their codes: 0 behind the last row, and nothing where there is no room.
 template <int n_chunks>
 __device__ __forceinline__ void write_codes(const unsigned (&code)[n_chunks * LANE_ROWS], int n_rows, int n_room,
                                             Code* target) {

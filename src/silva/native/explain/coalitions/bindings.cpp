@@ -99,10 +99,10 @@ static void write_sums(const CoalitionForest& forest, const MaskedRows& rows, co
       int64_t(out.size()) != n_rows * task.n_entries)
     throw nb::value_error("arrays of the wrong size");
   const bool is_loss = task.response == CoalitionResponse::kLogLoss || task.response == CoalitionResponse::kSoftmaxLoss;
-  if (is_loss && int64_t(labels.size()) != n_rows) throw nb::value_error("one label a row is needed");
+  if (is_loss && int64_t(labels.size()) != n_rows) throw nb::value_error("expected one label for each row");
   for (const int32_t label : view(labels))
     if (is_loss && (label < 0 || label >= std::max(2, forest.n_outputs())))
-      throw nb::value_error("a label is no class");
+      throw nb::value_error("a label is not the number of a class");
   task.together = rows_of_sum(task.n_entries, n_background);
   task.n_differ = n_differ.data();
   const int64_t n_sums = (n_background + task.together - 1) / task.together;
@@ -154,7 +154,7 @@ static void run_pairs(CoalitionTask& task, const Vector<int64_t>& pairs, const V
   for (int64_t i = 0; i < task.n_pairs; ++i)
     if (task.pairs[2 * i] < 0 || task.pairs[2 * i] >= task.rows.n || task.pairs[2 * i + 1] < 0 ||
         task.pairs[2 * i + 1] >= task.background.n)
-      throw nb::value_error("a pair is no row and background row");
+      throw nb::value_error("a pair does not name a row and a background row");
   run(task, task.n_pairs, n_threads, kernel);
 }
 

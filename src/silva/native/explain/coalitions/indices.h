@@ -3,8 +3,8 @@
 //
 // With w_r(t) = t! (d - t - r)! / (d - r + 1)!, the index of a set T of r players is
 //   Σ_S v(S) (-1)^(r - |S ∩ T|) w_r(|S| - |S ∩ T|).
-// Players without effect change no index but for the weights, which stay consistent: vectors of more lanes than
-// coalitions are as good.
+// Players without effect change no index: only the weights change, and stay consistent. Vectors of more lanes than
+// coalitions are therefore as good.
 #pragma once
 #include "explain/coalitions/kernels.h"
 #include "explain/coalitions/vector_math.h"

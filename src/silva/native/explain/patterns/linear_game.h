@@ -305,7 +305,7 @@ class LinearGame {
           "a leaf clips its model, or lacks numbers of it, where more than 16 features of two rows mix");
   }
 
-  // Sets of a size have the same games but for who is known.
+  // Sets of one size have the same games, except for who is known.
   void share_by_size(double* phi) const {
     const size_t k = known_.size(), z = unknown_.size(), e = free_.size(), n = e + 1;
     for (size_t size = 0; size <= e; ++size) {

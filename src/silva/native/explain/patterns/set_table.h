@@ -35,7 +35,7 @@ class SetTable {
   std::vector<int32_t> slots_;
   std::vector<uint64_t> words_;
 
-  // The slot of the set, or the free one that it is to take.
+  // The slot of the set, or the free slot that it will take.
   size_t find(const uint64_t* set, int64_t stride) const {
     uint64_t hash = 0;
     for (int32_t w = 0; w < n_words_; ++w) hash = (std::rotl(hash, 5) ^ set[w * stride]) * 0x9E3779B97F4A7C15u;

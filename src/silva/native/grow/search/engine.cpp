@@ -116,7 +116,7 @@ static void apply_named(const std::string& name, GrowTree& a, int v, GrowTree& b
   else if (name == "polish")
     a = Polish(c, moves, kThorough, never).run(a);
   else
-    throw std::invalid_argument("there is no operator named " + name);
+    throw std::invalid_argument("unknown operator " + name);
 }
 
 void Engine::apply(const std::string& name, GrowTree& a, int v, GrowTree& b, int w, uint64_t seed) {

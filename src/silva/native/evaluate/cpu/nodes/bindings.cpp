@@ -3,8 +3,8 @@
 
 namespace silva {
 
-// The permutation of bytes is no part of x86-64-v4: the first processors of that level lack it. A build for a machine
-// that has it has no kernels of v4 without it.
+// The permutation of bytes is not part of x86-64-v4: the first processors of that level lack it. A build for a machine
+// that has it does not contain kernels of v4 without it.
 #ifdef SILVA_NODES_BY_VBMI
 extern const NodeKernels nodes_v2, nodes_vbmi;
 

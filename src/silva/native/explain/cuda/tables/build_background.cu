@@ -92,7 +92,7 @@ __device__ __forceinline__ void integrate(int n_positions, double total, const Q
   }
 }
 
-// |Y| - u, as far as there are so many.
+// |Y| - u, at least 0.
 __device__ __forceinline__ int size_without(int set, int u) { return max(__popc(set) - u, 0); }
 
 // T_0 and T_1 of the leaf, of weight 1.

@@ -50,7 +50,7 @@ __device__ __forceinline__ void add_split(const SubtreeSplit* __restrict__ split
 }
 
 // Products over the features that are above the root and below it, in a cell: of g, and with o - z instead in the first
-// lane, in the second, in both; 0 where the lane is no such feature's.
+// lane, in the second, in both; 0 in lanes of other features.
 struct SharedFactors {
   Points all = splat(1), first = splat(1), second = splat(1), both = splat(1);
 

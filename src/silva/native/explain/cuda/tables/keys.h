@@ -10,7 +10,7 @@ namespace silva {
 
 class KeyWriter {
  public:
-  bool is_packed = false;  // two rows side by side, but for subtrees by points
+  bool is_packed = false;  // two rows side by side, except for subtrees by points
   int32_t missing_code = 0;
   std::vector<KeyHead> heads;
   std::vector<KeyEntry> entries;

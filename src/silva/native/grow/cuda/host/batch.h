@@ -6,8 +6,8 @@
 
 namespace silva {
 
-// Addresses of buffers and kernels: memory of the GPU, but for `results_host`, pinned memory of the host that the GPU
-// writes small answers to.
+// Addresses of buffers and kernels: memory of the GPU, except `results_host`, pinned memory of the host to which the
+// GPU writes small answers.
 struct StreamHandles {
   uint64_t stream, results, results_host, partials, partial_counts, grid_sums;
   uint64_t sum_rows, add_partials, count_rows, list_rows, count_ranks, find_candidates, advance_sums, solve_candidates;
