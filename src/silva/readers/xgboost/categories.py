@@ -135,8 +135,8 @@ def _texts(offsets: Int32s, values: Int32s, feature: int, version: tuple[int, ..
         raise ValueError(f"the category texts of feature {feature} do not lie within their bytes")
     data = (values & 0xFF).astype(np.uint8).tobytes()
     if version < FIRST_WHOLE_TEXT and not data.isascii():
-        raise ValueError(
-            f"the categories of feature {feature} are not ASCII and XGBoost {'.'.join(map(str, version))} cuts such "
+        raise NotImplementedError(
+            f"the categories of feature {feature} are not ASCII, and XGBoost {'.'.join(map(str, version))} cuts such "
             "texts off; train with XGBoost 3.4 or later, or with ASCII categories"
         )
     bounds = offsets.tolist()

@@ -20,7 +20,7 @@ Version = tuple[int, ...]
 
 
 class Objective(NamedTuple):
-    """What an objective does to margins, and how its base score becomes a margin."""
+    """The link of an objective, and how its base score becomes a margin."""
 
     link: str = "identity"
     prediction: str = "response"
