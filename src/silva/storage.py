@@ -54,7 +54,7 @@ FIELD_TYPES: dict[str, Any] = {field.name: field.type for field in dataclasses.f
 
 
 class Attachment(NamedTuple):
-    """What another job keeps beside a forest: plain values for the header, and arrays."""
+    """Data that another job keeps beside a forest: plain values for the header, and arrays."""
 
     about: dict[str, Any]
     arrays: dict[str, Array]

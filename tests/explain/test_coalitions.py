@@ -406,7 +406,7 @@ def test_long_calls_say_what_they_cost(monkeypatch):
     explainer = explainer_of(forest, X[100:], "probability")
     expected = explainer.shap_values(X[:100])
     monkeypatch.setattr(coalitions, "WARNED_SECONDS", 0)
-    expected_message = r"100 rows against 199 background rows are those of 19,900 pairs, about \d+ s here; 100 back"
+    expected_message = r"100 rows against 199 background rows take about \d+ s here, for 19,900 pairs; 100 back"
     with pytest.warns(coalitions.CostWarning, match=expected_message) as said:
         found = explainer.shap_values(X[:100])
     np.testing.assert_array_equal(found, expected)

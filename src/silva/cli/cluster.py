@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Job:
-    """How a file is read, mapped and written.
+    """How to read, map and write a file.
 
     Attributes
     ----------

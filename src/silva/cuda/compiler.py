@@ -62,7 +62,7 @@ class Variant:
 
 @dataclass(frozen=True)
 class Resources:
-    """What the assembler reports of a kernel: registers a thread, bytes of stack, bytes spilled."""
+    """The assembler's report of a kernel: registers per thread, bytes of stack, bytes spilled."""
 
     registers: int
     stack: int

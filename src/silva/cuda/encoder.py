@@ -159,7 +159,7 @@ class _SearchTrees:
     starts : uint8
         Thresholds below each bucket; the column's entries' number times `BUCKETS` of them.
     entry_bytes : int
-        Of a threshold and its buckets.
+        Size of a threshold and its buckets.
     """
 
     def __init__(self, codes: Codes) -> None:

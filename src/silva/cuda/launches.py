@@ -29,7 +29,7 @@ DRIVER: dict[str, int] = {}
 """Addresses of functions that the core calls in place of the driver's; none but in tests."""
 
 LARGEST_DEFAULT_SHARED = 12 * 1024
-"""Dynamic shared memory that needs no leave: 48 KB less the static memory of any kernel."""
+"""Dynamic shared memory that needs no permission: 48 KB minus the static memory of any kernel."""
 
 MAX_DYNAMIC_SHARED = 8
 """CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES."""
@@ -108,7 +108,7 @@ class PreparedLaunch:
     kernel : Variant
     grid : (int, int)
     threads : int or (int, int)
-        Of a block.
+        Threads of a block.
     args : dict of str to CuPy array, number or NumPy array
         By the names that the kernel gives its arguments. A NumPy array holds a struct that is passed by value, or is
         the `cell` of another launch, whose argument this one shares.
@@ -187,7 +187,7 @@ class Plan:
     make_buffers : callable, optional
         Allocates buffers that are not kept from call to call, names them to the launches and returns them.
     n_bytes : int
-        Of the buffers that are kept.
+        Size of the buffers that are kept.
     beside : Beside, optional
         The launches that run beside each other.
     """
@@ -244,7 +244,7 @@ def kept_bytes() -> int:
 
 
 class KeptByRows(Generic[Laid]):
-    """What is laid out for rows of a type, layout and number, by each thread and GPU: nobody else changes it.
+    """Launches laid out for rows of one type, layout and number, one set for each thread and GPU, which alone uses it.
 
     The oldest give way to the latest.
     """

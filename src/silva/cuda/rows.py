@@ -61,7 +61,7 @@ def map_rows(
     gpus : tuple of int
         GPUs to use; rows are split evenly over them.
     row_shape, dtype
-        Of the result of one row.
+        Shape and type of the result of one row.
     compute : callable
         ``compute(x, out)`` queues the work for CuPy arrays `x` and `out` on the current device and stream.
     input_type : dtype

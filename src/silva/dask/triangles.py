@@ -93,8 +93,8 @@ class LeafSums:
     Attributes
     ----------
     triangle : float64, (at most 2 c + 2, 2 c + 2)
-        Of the weighted columns 1; those of the regression about the terms' means, 0 where missing; 1 where they are
-        present; and the target about its centre, in units of the target.
+        Triangular factor of the weighted columns: 1; those of the regression about the terms' means, 0 where missing; 1
+        where they are present; and the target about its centre, in units of the target.
     totals : float64, (n_terms,)
         Weighted sums of the terms about their means.
     n_rows : int

@@ -118,7 +118,7 @@ class Python(Language):
 
 
 class Sql(Language):
-    """What the dialects of SQL share; NULL is missing."""
+    """What the dialects of SQL have in common; NULL is a missing value."""
 
     row_numbers: ClassVar[frozenset[str]] = frozenset()
     quote: ClassVar[str] = '"'

@@ -67,7 +67,7 @@ class Node:
 
 @dataclass(frozen=True, eq=False)
 class Picture:
-    """What is drawn: rows are None where none were given."""
+    """What is drawn; rows are None if none were given."""
 
     forest: TreeEnsemble
     tree: int

@@ -44,14 +44,14 @@ class Engines:
 
     @cached_property
     def cuda(self) -> CudaExplainer:
-        """What explains on GPUs."""
+        """The explainer on GPUs."""
         from silva.explain.cuda.explainer import CudaExplainer
 
         return CudaExplainer(self.game, self.settings, self.cpu)
 
     @property
     def asked(self) -> CpuExplainer | ResponseExplainer | CoalitionExplainer | CudaExplainer:
-        """What explains where `device` says, "auto" on the CPU."""
+        """The explainer for `device`; for "auto", the one on the CPU."""
         return self.cuda if self.settings.is_for_gpus else self.cpu
 
     def of(self, rows: PlacedRows) -> CpuExplainer | ResponseExplainer | CoalitionExplainer | CudaExplainer:

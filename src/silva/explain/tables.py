@@ -30,7 +30,7 @@ MOST_PLANS, MOST_BYTES = 2, 2**25
 
 
 class TableChoice(NamedTuple):
-    """What decides which tables a game has.
+    """The settings that decide which tables a game has.
 
     Attributes
     ----------
@@ -220,7 +220,7 @@ class TableRunner:
             self.rest, self.is_built = None, False
 
     def begin_anew(self) -> None:
-        """In a forked process: forget tables that a thread of the other one was about to plan or build."""
+        """In a forked process, forget tables that a thread of the parent was planning or building."""
         if self._lock.acquire(blocking=False):
             self._lock.release()
             return

@@ -69,7 +69,7 @@ class ShapModel:
 
     @property
     def objective(self) -> str | None:
-        """What the model was trained for in shap's words, None where it is not known."""
+        """The objective of the training in shap's words; None if it is not known."""
         return OBJECTIVES.get(self.forest.ensemble.link) if self.num_outputs == 1 else None
 
     def predict(self, X: Rows) -> Array:

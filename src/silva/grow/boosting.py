@@ -90,7 +90,7 @@ def _columns(margins: Doubles) -> Doubles:
 
 @dataclass(frozen=True, eq=False)
 class SequencePlan:
-    """How trees whose predictions are added up are grown.
+    """How to grow trees whose predictions are added up.
 
     Attributes
     ----------

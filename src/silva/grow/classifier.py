@@ -46,7 +46,7 @@ CYCLES = 3
 
 
 class ClassEstimator(ClassifierMixin, TreeEstimator):  # type: ignore[misc]
-    """What trees and ensembles of them predict of classes."""
+    """Predictions of classes, shared by trees and their ensembles."""
 
     def predict(self, X: Rows) -> Array:
         """Predict the most probable class of rows: (n_rows,)."""

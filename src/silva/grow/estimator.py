@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 class TreeEstimator(BaseEstimator):  # type: ignore[misc]
-    """What all estimators of model trees tell scikit-learn: NaN marks missing values."""
+    """Base of all estimators of model trees, which tells scikit-learn that NaN marks missing values."""
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

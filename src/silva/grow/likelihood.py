@@ -78,9 +78,9 @@ def best_tree(model: Any, data: TrainingData, given: Circumstances, rounds: int,
 
     The first search minimises the squares of 0 and 1 minus the prediction. The others minimise those of the working
     responses of the best tree so far, weighted by their variances: the quadratic approximation of the likelihood about
-    it (McCullagh and Nelder 1989, 2.5), whose BIC is that of the likelihood to second order. Of all trees, and of a
-    single leaf, the one is taken whose deviance of rows that are left out of their leaf's fit, and the price of
-    choosing splits and terms, is the least.
+    it (McCullagh and Nelder 1989, 2.5), whose BIC is that of the likelihood to second order. The result is
+    the tree, or the single leaf, with the least deviance of rows that are left out of their leaf's fit, plus the price
+    of choosing splits and terms.
 
     Parameters
     ----------
@@ -218,7 +218,7 @@ def _fitted(
     ridges: Sequence[float],
     near: dict[int, LeafModel] | None = None,
 ) -> list[tuple[dict[int, LeafModel], Doubles, float]]:
-    """For each ridge: models by node, log-odds of the rows, and the sum of their deviances when left out."""
+    """Fit for each ridge: models by node, log-odds of the rows, and the sum of their deviances when left out."""
     used = tree["model"].reshape(len(tree["feature"]), -1).astype(bool)
     limit = math.log(2 * len(rows.y))
     models: list[dict[int, LeafModel]] = [{} for _ in ridges]

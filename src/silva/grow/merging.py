@@ -70,7 +70,7 @@ def _sets(forests: Sequence[TreeEnsemble]) -> dict[str, Array]:
 
 
 def _models(forests: Sequence[TreeEnsemble]) -> dict[str, Array]:
-    """Where the leaves' terms lie, and their ranges; a constant leaf beside linear ones is a model without terms."""
+    """Find where the leaves' terms lie, and their ranges; a constant leaf beside linear ones is a model without terms."""
     if not any(forest.has_linear_leaves for forest in forests):
         return {}
     counts = [

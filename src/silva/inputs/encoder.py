@@ -24,7 +24,7 @@ MOST_HASHED = 100_000
 
 
 class _Feature(NamedTuple):
-    """What a feature's values become without more ado.
+    """Known values of a feature, and what they become.
 
     Attributes
     ----------

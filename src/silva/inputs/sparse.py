@@ -69,7 +69,7 @@ def in_columns(forest: TreeEnsemble, used: Int32s) -> TreeEnsemble:
 
 
 def made_dense(X: Any, forest: TreeEnsemble) -> Array:
-    """All columns of sparse rows as `dense_chunks` fills them."""
+    """Make all columns of sparse rows dense, as `dense_chunks` does."""
     used = np.arange(forest.n_features, dtype=np.int32)
     result = np.empty(X.shape, X.dtype if X.dtype in (np.float32, np.float64) else np.float64)
     for rows, dense in dense_chunks(X, forest, used):

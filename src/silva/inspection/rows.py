@@ -194,12 +194,12 @@ class ChangingRows:
 
     @cached_property
     def _ranks(self) -> Ranks | None:
-        """What makes repeated predictions on the CPU cheaper, where the forest compares in float64."""
+        """Ranks of the rows, which make repeated predictions on the CPU cheaper if the forest compares in float64."""
         return Ranks(self.forest) if self._gpu is None and Ranks.serve(self.forest) else None
 
     @cached_property
     def _repeated(self) -> Evaluator:
-        """What predicts `_rows`."""
+        """The evaluator of `_rows`."""
         return Evaluator(self._ranks.forest) if self._ranks else self._evaluator
 
     @cached_property

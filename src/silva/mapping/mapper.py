@@ -76,7 +76,7 @@ class Mapper(ABC):
     @property
     @abstractmethod
     def _settings(self) -> tuple[object, ...]:
-        """What decides how the model is opened."""
+        """The settings that decide how the model is opened."""
 
     @abstractmethod
     def _compute(self, engine: Any, rows: Any) -> dict[str, Array]:
@@ -88,7 +88,7 @@ class Mapper(ABC):
 
     @property
     def _engine(self) -> Any:
-        """What computes: in the process that made the mapper what it was made of."""
+        """The forest or explainer that computes; in the process that made the mapper, the original one."""
         if self._live is not None:
             return self._live
         return opened(cast("Carried", self._model), (type(self), *self._settings), self._open)

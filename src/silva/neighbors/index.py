@@ -79,7 +79,7 @@ def list_rows(
 
 
 class LeafIndex:
-    """What a forest's leaves know of its training rows.
+    """An index from a forest's leaves to its training rows.
 
     Parameters
     ----------
@@ -121,7 +121,7 @@ class LeafIndex:
 
     @cached_property
     def shares(self) -> _core.RowShares:
-        """What finds shares of trees on the CPU."""
+        """The search for shares of trees on the CPU."""
         lists, first = self.lists, self.forest.leaf_offsets.astype(np.int32)
         return _core.RowShares(lists.offsets, lists.rows, first, self.weights.astype(np.uint16), len(self))
 
@@ -131,7 +131,7 @@ class LeafIndex:
         return int(self.weights.sum())
 
     def weight(self) -> Doubles | None:
-        """How much each row counts in each tree, (n, n_trees); None where each counts once."""
+        """Weight of each row in each tree, (n, n_trees); None if each counts once."""
         if self.bags is None and self.row_weight is None:
             return None
         weight = np.ones((len(self), self.forest.n_trees)) if self.bags is None else self.bags.astype(np.float64)

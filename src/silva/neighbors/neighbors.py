@@ -331,7 +331,7 @@ class Neighbors(SimilarRows):
     # Influence
 
     def influence(self, X: Rows, n_neighbors: int | None = 10, output: int = 0) -> tuple[Doubles, Int64s] | Doubles:
-        """How each training row moved the predictions of X, with the splits as they are (LeafInfluence).
+        """Compute how each training row moved the predictions of X, with unchanged splits (LeafInfluence).
 
         Parameters
         ----------

@@ -38,7 +38,7 @@ def pooled(means: Doubles, sizes: Doubles) -> Doubles:
 
 
 def drawn(n_batches: int, random_state: int, stream: int) -> Iterator[Int64s]:
-    """How often each batch is drawn, one draw after the other."""
+    """Draw how often each batch occurs, one draw after the other."""
     rng = np.random.default_rng([random_state, stream])
     for _ in range(DRAWS):
         yield np.bincount(rng.integers(n_batches, size=n_batches), minlength=n_batches)

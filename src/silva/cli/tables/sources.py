@@ -98,7 +98,7 @@ def _folders(file: Path, root: Path) -> dict[str, str | None]:
 
 
 def _typed(folders: list[dict[str, str | None]], path: Path) -> tuple[Partition, ...]:
-    """Whole numbers where all values of a column are."""
+    """Convert columns whose values are all whole numbers."""
     names = folders[0].keys()
     if strange := next((found for found in folders if found.keys() != names), None):
         some, others = (listed(found) or "none" for found in (names, strange))

@@ -118,7 +118,7 @@ def _local(changing: ChangingRows, feature: int, curve: tuple[Array, Array], out
 
 
 def _band(each: Array) -> list[Any]:
-    """Where the middle 80 % of the rows' own lines lie: for each output, the lower ends and the upper ends."""
+    """Lower and upper ends of the middle 80 % of the rows' own lines, for each output."""
     ends = np.quantile(each, [0.1, 0.9], axis=1)
     return [_short(ends[:, :, k]) for k in range(ends.shape[2])]
 

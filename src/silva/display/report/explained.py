@@ -144,7 +144,7 @@ def _of_margins(rows: ReportRows, at: Int64s) -> Explained:
 
 
 def _players(rows: ReportRows, dtype: str) -> tuple[Players, Array | None]:
-    """Who plays, and how the values of columns that a model combines are divided among these."""
+    """Find the players, and how values of combined columns are divided among these columns."""
     players = make_players("source" if rows.source else None, rows.forest)
     return players, by_column(np.eye(players.n, dtype=dtype), players)[0] if rows.source else None
 

@@ -108,7 +108,7 @@ def _linear(forest: TreeEnsemble) -> dict[str, Any] | None:
 
 @dataclass(frozen=True)
 class _Drawing:
-    """What the nodes of a tree are described from; `least` rows stand behind each point of a curve.
+    """Everything that describes the nodes of a tree; each point of a curve is a mean of at least `least` rows.
 
     `found` is how often a split, or a feature of a leaf's equation, comes back in other samples.
     """

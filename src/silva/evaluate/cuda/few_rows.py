@@ -136,7 +136,7 @@ def predictor_of(few: FewRows, gpu: int, dtype: DTypeLike, reduced: tuple[object
     few : FewRows
     gpu : int
     dtype : dtype
-        Of the margins.
+        Type of the margins.
     reduced : tuple
         What it is pickled as.
     """

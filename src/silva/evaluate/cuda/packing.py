@@ -54,7 +54,7 @@ class Image:
 
 @dataclass(frozen=True, eq=False)
 class _Shape:
-    """Where the nodes of a forest go in an image.
+    """Places of a forest's nodes in an image.
 
     `at` is the node's place in its tree (a heap's padding included), `level` its depth; `depth`, `n_words` (nodes that
     are stored) and `first_leaf`, `end_leaf` (places that have values) belong to trees.
@@ -92,7 +92,7 @@ def pack_trees(forest: TreeEnsemble, codes: Codes, name: str, values: Array, ord
     ----------
     forest : TreeEnsemble
     codes : Codes
-        Of the forest.
+        Codes of the forest.
     name : {"narrow", "heap", "wide"}
         Format of the nodes.
     values : (n_leaves,)
@@ -100,7 +100,7 @@ def pack_trees(forest: TreeEnsemble, codes: Codes, name: str, values: Array, ord
     order : (n_trees,)
         Trees, one after the other.
     output : int32, (n_trees,)
-        Of each tree in this order.
+        The output of each tree, in this order.
     """
     shape = (_heap_shape if name == "heap" else _linked_shape)(forest)
     node_bytes, leaf_bytes = NODE_BYTES[name], values.dtype.itemsize

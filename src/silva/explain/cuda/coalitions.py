@@ -42,7 +42,7 @@ TOGETHER = 64
 """Background rows of one sum."""
 
 MASK_BYTES, SUM_BYTES, CUBE_BYTES = 2**30, 2**28, 2**30
-"""Of rows that are explained together, of their sums, and of cubes in global memory."""
+"""Memory for the masks of rows that are explained together, for their sums, and for cubes in global memory."""
 
 
 class Team(NamedTuple):
@@ -54,7 +54,7 @@ class Team(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    """What a job sums of each pair of rows, and which of these numbers the entries of a row's result are.
+    """What a job sums over pairs of rows, and where these numbers go in a row's result.
 
     Attributes
     ----------
@@ -119,12 +119,12 @@ class CoalitionPlan:
     on_cpu : CoalitionExplainer
         Of constant leaves, at most 32 players and a response that the core computes.
     dtype : dtype
-        Of the results. Margins are sums of 32-bit integers for float32, of 64-bit integers for float64.
+        Type of the results. Margins are sums of 32-bit integers for float32, of 64-bit integers for float64.
 
     Attributes
     ----------
     bit : int32, (P,)
-        Of each player in masks, -1 of those that no leaf asks for.
+        The bit of each player in masks; -1 for players that no leaf asks for.
     mask : dtype
         Of the conditions that a row does not meet at a leaf.
     """

@@ -65,7 +65,7 @@ class Job:
             out[...] = flat
 
     def whole(self, x: GpuArray, row_shape: tuple[int, ...]) -> Plan | None:  # noqa: ARG002
-        """All that `compute` does for such rows on the current stream, as one plan; None if that is more."""
+        """Return all that `compute` does for such rows on the current stream as one plan; None if one is too few."""
         return None
 
     def _batch_rows(self, n_rows: int, row_shape: tuple[int, ...]) -> int:
@@ -93,7 +93,7 @@ class PlannedJob(Job):
         self._plans: KeptByRows[Plan | None] = KeptByRows()
 
     def whole(self, x: GpuArray, row_shape: tuple[int, ...]) -> Plan | None:
-        """All that `compute` does for such rows on the current stream, as one plan; None if that is more."""
+        """Return all that `compute` does for such rows on the current stream as one plan; None if one is too few."""
         is_whole = not self.is_sparse(row_shape) and len(x) <= self._batch_rows(len(x), row_shape)
         return self._plan_for(x, row_shape) if is_whole else None
 

@@ -46,7 +46,7 @@ class BackgroundContents:
         self._background = background
 
     def prepare(self, plan: TablePlan, arrays: dict[str, Any]) -> GpuArray:
-        """How often background rows are in each state of each subtree, uint64."""
+        """Count the background rows in each state of each subtree, uint64."""
         cupy, background = import_cupy(), self._background
         count: GpuArray = cupy.zeros(max(1, plan.arrays["n_states"]), np.uint64)
         most = max(batch.n_subtrees for batch in plan.batches)

@@ -30,7 +30,7 @@ class LeafTape:
     Attributes
     ----------
     points : int
-        Of a pass.
+        Quadrature points of a pass.
     arrays : dict of str to array
         What the kernel reads, by the names of its arguments.
     slot_offsets : int64, (n_parts + 1,)
@@ -57,14 +57,14 @@ class LeafTape:
 
 
 class LeafGames:
-    """What the leaves of a forest need, path by path, whatever their number of points.
+    """The games of a forest's leaves, path by path, for any number of points.
 
     Attributes
     ----------
     entries : ndarray of ENTRY
         Path after path, those with tests first; `slot` is empty.
     feature : int32
-        Of each entry.
+        The feature of each entry.
     z : float64
         Product of the cover ratios of each entry.
     terms : ndarray of TERM

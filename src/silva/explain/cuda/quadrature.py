@@ -75,8 +75,8 @@ SUM_BLOCKS = 1024
 """Blocks of the last sum that fill the GPU."""
 
 FEWEST_ENTRIES, MOST_ENTRIES, TILE_SLOTS = 8, 64, 1024
-"""Of its tiles (native/explain/cuda/sum_slots.cu), which end where their accumulators are more than these: pairs of
-Covertype's ten numbers have hundreds each, and blocks that had them all would be waited for."""
+"""Fewest and most entries of a tile of the sum (native/explain/cuda/sum_slots.cu), and accumulators at which it ends:
+pairs of Covertype's ten numbers have hundreds each, and a block with all of them would keep the others waiting."""
 
 MANY_SLOTS = 2**14
 """Accumulators of a row beyond which they lie in memory rather than in the second cache."""
@@ -174,7 +174,7 @@ class Walk:
     launches : list of PreparedLaunch
         The rows' codes, unless nothing is asked of the rows, then the walk of each tape.
     code_bytes, sum_bytes : int
-        Of the buffers that they need.
+        Sizes of the buffers that they need.
     """
 
     def __init__(self, job: QuadratureJob, x: GpuArray, tables: OnGpu, rows: Any = NOWHERE) -> None:
@@ -187,7 +187,7 @@ class Walk:
         self.sum_bytes = sum(self._tape_bytes)
 
     def places(self, codes: int, sums: int) -> list[Place]:
-        """Where the launches take the addresses of the codes and of the sums, given the numbers of their buffers."""
+        """Find where launches take the addresses of codes and sums, from the numbers of their buffers."""
         result = [] if self.encode is None else [Place(self.encode.cell("codes"), codes)]
         offset = 0
         for walk, n_bytes in zip(self._walks, self._tape_bytes, strict=True):
@@ -246,7 +246,7 @@ def lay_out_sum(
 
 
 def sum_tiles(slot_starts: Int64s, most_entries: int) -> Int32s:
-    """Where tiles of entries begin, and the end of the last."""
+    """Return where the tiles of entries begin, and where the last one ends."""
     starts, n_entries = [0], len(slot_starts) - 1
     while starts[-1] < n_entries:
         first = starts[-1]

@@ -29,21 +29,21 @@ THREADS, MOST_PARTS = 128, 49
 """As in native/explain/cuda/weigh_parts.cu."""
 
 PART_BYTES = 2**30
-"""Of the parts' results for the rows in flight."""
+"""Memory for the parts' results of the rows in flight."""
 
 
 class ResponseJob(Job):
-    """What tables of the margin add up to; rows of the log-loss have their labels behind their features.
+    """Values of a response as sums of tables of the margin; for the log-loss, labels stand behind a row's features.
 
     Parameters
     ----------
     values : TableJob
-        Of the margin, float64.
+        Values of the margin, float64.
     jobs : list of TableJob
         One a node, float64, and for the log-loss that of the margin.
     parts : Parts
     dtype : dtype
-        Of the results.
+        Type of the results.
     """
 
     def __init__(self, values: TableJob, jobs: list[TableJob], parts: Parts, dtype: DTypeLike) -> None:

@@ -43,7 +43,7 @@ POINT_THREADS = (256, 128, 64)
 """Threads of a block that adds."""
 
 RESIDENT_THREADS = 512
-"""Of a multiprocessor: what keeps its shared memory busy."""
+"""Threads of a multiprocessor that keep its shared memory busy."""
 
 PAIR_GROUP = 8
 """Threads that share an entry, as in native/explain/cuda/tables/add_pairs.cu."""
@@ -198,7 +198,7 @@ class TableJob(PlannedJob):
         return fitting_rows(min(PARTIAL_BYTES, gpu_limits().memory // 8), row_bytes)
 
     def whole(self, x: GpuArray, row_shape: tuple[int, ...]) -> Plan | None:
-        """All that `compute` does for such rows on the current stream, as one plan; None if that is more."""
+        """Return all that `compute` does for such rows on the current stream as one plan; None if one is too few."""
         return super().whole(x, row_shape) if self._fallback is None else self._fallback.whole(x, row_shape)
 
     def _lay_out(self, x: GpuArray, row_shape: tuple[int, ...]) -> Plan | None:

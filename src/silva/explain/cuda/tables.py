@@ -36,7 +36,7 @@ KEY_THREADS, KEY_ROWS, KEY_BLOCKS = 128, 8, 132 * 16
 """Threads and rows of a thread of native/explain/cuda/tables/find_keys.cu; blocks that fill the GPU."""
 
 KEY_BYTES = 2
-"""Of a row and subtree."""
+"""Size of the key of a row and subtree."""
 
 POINTS = (2, 4, 8)
 """Quadrature points of the kernels that build: few kernels serve all subtrees."""
@@ -54,7 +54,7 @@ SCRATCH_BYTES = 2**26
 
 
 class TablePlan:
-    """How a forest's subtrees, their tables and the keys of rows lie in memory; no GPU is needed.
+    """The layout of a forest's subtrees, their tables and the keys of rows in memory; needs no GPU.
 
     Parameters
     ----------

@@ -74,7 +74,7 @@ class Tape:
     levels, tracks, most_slots : int
         Largest numbers of splits on a path, of repeated ones among them, and of accumulators of a chunk.
     n_splits : int
-        Of all walks.
+        Splits of all walks.
     """
 
     points: int
@@ -190,7 +190,7 @@ def _write_walks(
 
 @dataclass(frozen=True, eq=False)
 class Walks:
-    """What is walked in which order: leaves `begin` to `end` - 1 of trees, in depth-first order, by output.
+    """Walks in their order: leaves `begin` to `end` - 1 of trees, in depth-first order, by output.
 
     Attributes
     ----------

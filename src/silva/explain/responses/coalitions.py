@@ -71,8 +71,9 @@ def warn_of_cost(seconds: float, n_rows: int, n_background: int, may_rescale: bo
     fewer = "" if m <= few else f" {few} background rows take about {seconds * few / m:.0f} s;"
     rescaled = "; rule='rescale' takes about what the margin's values take" if may_rescale else ""
     warnings.warn(
-        f"exact values of {n_rows:,} rows against {m:,} background rows are those of {n_rows * m:,} pairs, about "
-        f"{seconds:.0f} s here;{fewer} with groups, each feature less on which rows differ halves the time{rescaled}",
+        f"exact values of {n_rows:,} rows against {m:,} background rows take about {seconds:.0f} s here, for "
+        f"{n_rows * m:,} pairs;{fewer} groups of features help: each feature fewer on which two rows differ halves the "
+        f"time{rescaled}",
         CostWarning,
         stacklevel=3,
     )

@@ -74,7 +74,7 @@ def slope_of(forest: TreeEnsemble) -> float:
 
 
 class Parts(NamedTuple):
-    """What a response's values are sums of: those of the margin against differently weighted background rows.
+    """The parts of a response's values: values of the margin against differently weighted background rows.
 
     Attributes
     ----------

@@ -293,7 +293,7 @@ def are_copies(layouts: Sequence[GpuLayout]) -> bool:
 
 
 def _copies(n_rows: int, shape: DataShape, free: dict[int, int], chunks: str | int | None) -> list[GpuLayout] | None:
-    """All rows for every GPU, if there are several and that much memory."""
+    """Give every GPU all rows, if there are several GPUs with enough memory."""
     if len(free) < 2 or n_rows > _most_rows(n_rows, chunks):
         return None
     for n_lists, keeps_sums in LIST_CHOICES:

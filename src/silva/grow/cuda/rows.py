@@ -34,7 +34,7 @@ C_TYPES = {8: "double", 4: "float"}
 """What kernels call the numbers of z, by their bytes."""
 
 PADDED_BYTES = 16 << 20
-"""Of rows of z that are padded on the GPU at a time."""
+"""Size of the rows of z that are padded on the GPU at a time."""
 
 SLACK_BYTES = 64 << 20
 """Left free: the driver rounds allocations up, and kernels and streams take memory of their own."""

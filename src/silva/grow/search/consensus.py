@@ -39,8 +39,8 @@ LEAST_SHARE = 0.25
 stays as it is, whatever brief searches miss of it."""
 
 PENALTY = 0.5
-"""Of the trees on parts of the rows, in those of the tree: their errors average out, and a mean of trees that are too
-small smooths away what the first tree has found."""
+"""Penalty of the trees on parts of the rows, relative to that of the tree. Their errors average out, and a mean of
+trees that are too small would smooth away what the first tree has found."""
 
 GENERATIONS = 20
 """Generations of the second search; twice as many found the same trees on the tuning sets."""

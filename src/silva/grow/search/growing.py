@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Growth:
-    """What a search found, and the rows that it saw, in its order: `order` are their places among the given ones.
+    """The result of a search, and its rows in its own order; `order` gives their places among the rows passed.
 
     `middle` is what equations are fitted to, if it is not the target (`silva.grow.search.consensus`); `parts` is what
     trees on parts of the rows tell of its scores.

@@ -53,7 +53,7 @@ def describe(progress: Progress) -> str:
 
 
 class _Bar:
-    """What of the time until the search ends has passed; by tqdm on a terminal where it is installed, else as lines."""
+    """Show how much of the search's time has passed: a bar of tqdm on a terminal if it is installed, otherwise lines."""
 
     def __init__(self, patience: float) -> None:
         self._patience, self._bar, self._said = patience, None, -math.inf

@@ -1,8 +1,8 @@
 """Trees whose predictions rise, or fall, with some features: for all rows, not only for those seen.
 
-Of two rows that differ in one such feature, both reach the same leaf, whose coefficient has the sign, or their ways
-part at a split by this feature. So every such split has a middle that the leaves on its one side do not exceed and
-those on the other do not fall below; they are clipped to it, as XGBoost confines constant leaves.
+If two rows differ only in one such feature, either both reach the same leaf, whose coefficient has the sign, or their
+paths part at a split by this feature. So every such split has a middle that the leaves on one side do not exceed and
+the leaves on the other side do not fall below. Leaves are clipped to it, as XGBoost confines constant leaves.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What of a tree pays where the noise is not the same everywhere; a search's BIC knows one variance for all rows.
+"""Which parts of a tree pay if the noise differs from place to place; a search's BIC knows one variance for all rows.
 
-A parameter's price, ln n in likelihood, is ln n times the variance of the noise in sums of squares. Of a regression of
+A parameter's price, ln n in likelihood, is ln n times the variance of the noise in sums of squares. In a regression of
 leverages h and left-out residuals r = e / (1 - h), the noise that its parameters take up is the sum of h r² over rows
 (the sandwich: Takeuchi 1976, White 1980; with left-out residuals MacKinnon and White 1985,
 https://doi.org/10.1016/0304-4076(85)90158-7): the variance times their number where it is the same for all rows. So a
@@ -42,7 +42,7 @@ MOST_ROWS = 1 << 20
 
 @dataclass(frozen=True)
 class Prices:
-    """What parameters cost.
+    """Prices of parameters.
 
     Attributes
     ----------
@@ -64,11 +64,11 @@ class Prices:
 
     @property
     def parameter(self) -> float:
-        """In variances of the noise."""
+        """Price of a parameter, in variances of the noise."""
         return self.penalty * self.copies * math.log(self.n_rows)
 
     def split(self, n_levels: int) -> float:
-        """By a threshold (0 levels), or by a set of so many categories."""
+        """Price of a split by a threshold (0 levels), or by a set of so many categories."""
         choices = max(math.log(self.n_rows), (n_levels - 1) * math.log(2))
         return self.penalty * self.copies * self.test_weight * choices
 

@@ -110,7 +110,7 @@ def rows_by_node(tree: dict[str, Any], rows: TrainingRows) -> list[Int32s]:
 
 
 def _rows_by_node(tree: dict[str, Any], rows: TrainingRows, first: int, last: int) -> list[Int32s]:
-    """Those from `first` on, before `last`."""
+    """Rows of each node from `first` on, before `last`."""
     reached: list[Int32s] = [np.arange(0, dtype=np.int32)] * len(tree["feature"])
     reached[0] = np.arange(first, last, dtype=np.int32)
     for node, attribute in enumerate(tree["feature"]):
