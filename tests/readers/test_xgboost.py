@@ -300,7 +300,9 @@ def test_categories_that_are_not_ascii():
     frame["color"] = frame["color"].cat.rename_categories({"red": "röt", "blue": "蓝"})
     model = train_on(frame, y)
     if VERSION < (3, 4):
-        with pytest.raises(NotImplementedError, match=r"feature 1 are not ASCII, and XGBoost 3\..* cuts such texts off"):
+        with pytest.raises(
+            NotImplementedError, match=r"feature 1 are not ASCII, and XGBoost 3\..* cuts such texts off"
+        ):
             silva.load(model)
     else:
         assert silva.load(model).ensemble.categories[1].tolist() == ["", "蓝", "green", "röt"]

@@ -70,7 +70,7 @@ def _sets(forests: Sequence[TreeEnsemble]) -> dict[str, Array]:
 
 
 def _models(forests: Sequence[TreeEnsemble]) -> dict[str, Array]:
-    """Find where the leaves' terms lie, and their ranges; a constant leaf beside linear ones is a model without terms."""
+    """Find the leaves' terms and their ranges; a constant leaf beside linear ones is a model without terms."""
     if not any(forest.has_linear_leaves for forest in forests):
         return {}
     counts = [

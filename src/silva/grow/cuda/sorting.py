@@ -119,7 +119,7 @@ def _ranked(cupy: Any, values: Doubles) -> tuple[Any, Any, Any, Any]:
 
 
 def _keys(cupy: Any, x: Any, is_missing: Any) -> Any:
-    """Return whole numbers in the order of the values: equal ones for equal values, as both zeros; missing values first."""
+    """Return whole numbers in the order of the values: equal for equal values (both zeros too), missing ones first."""
     bits = (x + 0.0).view(np.uint64)
     keys = cupy.where(bits & SIGN != 0, ~bits, bits | SIGN)
     keys[is_missing] = 0

@@ -53,7 +53,7 @@ def describe(progress: Progress) -> str:
 
 
 class _Bar:
-    """Show how much of the search's time has passed: a bar of tqdm on a terminal if it is installed, otherwise lines."""
+    """Show how much of a search's time has passed: by tqdm on a terminal if it is installed, otherwise in lines."""
 
     def __init__(self, patience: float) -> None:
         self._patience, self._bar, self._said = patience, None, -math.inf
