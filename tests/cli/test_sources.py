@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import subprocess
+import sys
 
 import numpy as np
 import pandas as pd
@@ -34,6 +36,13 @@ def plain(table):
 def predict(files, tmp_path, data, *arguments):
     assert run("predict", files / "regressor.json", data, "-o", tmp_path / "out.parquet", *arguments) == 0
     return plain(read(tmp_path / "out.parquet"))
+
+
+@pytest.fixture
+def standard_input(monkeypatch):
+    """What a function gives this process to read from standard input: a file."""
+    with contextlib.ExitStack() as files:
+        yield lambda path: monkeypatch.setattr(sys, "stdin", files.enter_context(open(path)))
 
 
 class TestSeveralFiles:
@@ -99,14 +108,18 @@ class TestSeveralFiles:
 
 
 class TestStreams:
-    @pytest.mark.parametrize("form", ["csv", "parquet", "arrow", "feather"])
-    def test_standard_input_and_output(self, files, tmp_path, table, expected, form):
-        write(table, tmp_path / f"data.{form}")
+    def test_standard_input_and_output(self, files, expected):
         arguments = ["predict", files / "regressor.json", "-", "-o", "-", "--columns", "id", "--out-format", "arrow"]
-        with open(tmp_path / f"data.{form}", "rb") as file:
+        with open(files / "data.csv", "rb") as file:
             done = subprocess.run(command(*arguments), stdin=file, capture_output=True, check=True)
         assert plain(pa.ipc.open_stream(done.stdout).read_all()).equals(expected)
         assert done.stderr.startswith(b"-: 1,000 rows in ")
+
+    @pytest.mark.parametrize("form", ["parquet", "arrow", "feather"])
+    def test_formats_of_standard_input(self, files, tmp_path, table, expected, form, standard_input):
+        write(table, tmp_path / f"data.{form}")
+        standard_input(tmp_path / f"data.{form}")
+        assert predict(files, tmp_path, "-", "--columns", "id").equals(expected)
 
     def test_csv_is_the_default(self, files, expected):
         arguments = ["predict", files / "regressor.json", files / "data.parquet", "-o", "-", "--columns", "id"]
@@ -115,14 +128,12 @@ class TestStreams:
         assert found["id"].tolist() == expected["id"].to_pylist()
         np.testing.assert_allclose(found["prediction"], column(expected, "prediction"), rtol=1e-6)
 
-    def test_more_than_a_block(self, files, tmp_path, table):
+    def test_more_than_a_block(self, files, tmp_path, table, standard_input):
         frame = pd.concat([table] * 80)
         frame.to_csv(tmp_path / "long.csv", index=False)
         assert os.path.getsize(tmp_path / "long.csv") > 2**22
-        arguments = ["predict", files / "regressor.json", "-", "-o", tmp_path / "out.parquet", "--columns", "count"]
-        with open(tmp_path / "long.csv", "rb") as file:
-            subprocess.run(command(*arguments), stdin=file, capture_output=True, check=True)
-        assert column(read(tmp_path / "out.parquet"), "count").tolist() == frame["count"].tolist()
+        standard_input(tmp_path / "long.csv")
+        assert column(predict(files, tmp_path, "-", "--columns", "count"), "count").tolist() == frame["count"].tolist()
 
 
 class TestDialects:
@@ -143,7 +154,9 @@ class TestDialects:
         assert result.equals(expected)
 
     @pytest.mark.parametrize("long", ["name", "cell"])
-    def test_lines_end_with_carriage_returns_and_fields_are_long(self, files, tmp_path, table, expected, long):
+    def test_lines_end_with_carriage_returns_and_fields_are_long(
+        self, files, tmp_path, table, expected, long, standard_input
+    ):
         """Fields above the 131,072 characters of the csv module, in files of two blocks, from standard input too."""
         table = table.assign(extra="", **{"n" * (140_000 if long == "name" else 1): 0})
         table.loc[3, "extra"] = "c" * (140_000 if long == "cell" else 1)
@@ -152,23 +165,18 @@ class TestDialects:
         assert os.path.getsize(tmp_path / "data.csv") > 2**22
         found = predict(files, tmp_path, tmp_path / "data.csv", "--columns", "id")
         assert found.slice(0, len(table)).equals(expected)
-        with open(tmp_path / "data.csv", "rb") as file:
-            arguments = ["predict", files / "regressor.json", "-", "--columns", "id", "-o", tmp_path / "out.parquet"]
-            subprocess.run(command(*arguments), stdin=file, capture_output=True, check=True)
-        assert plain(read(tmp_path / "out.parquet")).equals(found)
+        standard_input(tmp_path / "data.csv")
+        assert predict(files, tmp_path, "-", "--columns", "id").equals(found)
 
     @pytest.mark.parametrize(("first", "stream"), [(5, True), (900, False)])
-    def test_quoted_empty_cells_are_missing_numbers(self, files, tmp_path, table, first, stream):
+    def test_quoted_empty_cells_are_missing_numbers(self, files, tmp_path, table, first, stream, standard_input):
         """From the first rows on, or after blocks without any."""
         blanked = pd.concat([table] * 100, ignore_index=True)
         blanked.loc[first * 100 :: 3, "a"] = np.nan
         lines = blanked.to_csv(index=False, na_rep='""', quoting=3, quotechar="'").replace("'", "")
         (tmp_path / "data.csv").write_text(lines)
-        out = tmp_path / "out.parquet"
-        arguments = ["predict", files / "regressor.json", "-" if stream else tmp_path / "data.csv", "-o", out]
-        with open(tmp_path / "data.csv", "rb") as file:
-            subprocess.run(command(*arguments, "--columns", "count"), stdin=file, capture_output=True, check=True)
-        result = read(out)
+        standard_input(tmp_path / "data.csv")
+        result = predict(files, tmp_path, "-" if stream else tmp_path / "data.csv", "--columns", "count")
         expected = silva.load(files / "regressor.json").predict(blanked[["a", "b", "c", "d"]])
         assert column(result, "prediction").tobytes() == expected.tobytes()
         assert column(result, "count").tolist() == blanked["count"].tolist()

@@ -259,10 +259,11 @@ class TestExplain:
         names = ["phi_x0", "phi_x1", "phi_x2", "phi_x3", "expected_value", "margin"]
         assert read(tmp_path / "out.parquet").column_names == names
 
-    @pytest.mark.parametrize("batch_rows", [1, 999])
+    @pytest.mark.parametrize("batch_rows", [1, 99])
     @pytest.mark.parametrize("interactions", [[], ["--interactions"]])
-    def test_batches_do_not_matter(self, files, tmp_path, batch_rows, interactions):
-        arguments = ["explain", files / "regressor.json", files / "data.parquet", *interactions]
+    def test_batches_do_not_matter(self, files, tmp_path, table, batch_rows, interactions):
+        table.iloc[:100].to_parquet(tmp_path / "data.parquet", row_group_size=30)
+        arguments = ["explain", files / "regressor.json", tmp_path / "data.parquet", *interactions]
         run(*arguments, "-o", tmp_path / "a.parquet")
         run(*arguments, "-o", tmp_path / "b.parquet", "--batch-rows", batch_rows)
         assert read(tmp_path / "a.parquet").equals(read(tmp_path / "b.parquet"))
