@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from tests.explain.tolerance import ALGORITHMS
 
-@pytest.fixture(scope="session", params=["tables", "quadrature"])
+
+@pytest.fixture(scope="session", params=ALGORITHMS)
 def algorithm(request: pytest.FixtureRequest) -> str:
     """How values and interactions are computed."""
     return str(request.param)

@@ -33,7 +33,7 @@ def values_of_pairs():
     """Values of each of 12 rows against each of 70, of leaves that `spread` multiplies: (70, 12, 6)."""
     forest = classifier(spread=1.0)
     X, background, _ = rows_of(forest, n_background=70)
-    return np.stack([interventional.values_by_pair(forest, X, row[None])[..., 0] for row in background])
+    return interventional.values_of_pairs(forest, X, background)[..., 0].swapaxes(0, 1)
 
 
 def by_pairs(forest, X, background, weight, response, spread=30.0, slope=1.0):

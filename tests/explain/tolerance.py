@@ -7,12 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from silva import Explainer
 from tests.oracles import shapley
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from silva import Forest
+
+ALGORITHMS = ("tables", "quadrature")
+DTYPES = ("float32", "float64")
 
 DEEP = 32
 """Depth from which a float32 path has so many factors that their rounding shows."""
@@ -50,6 +56,12 @@ def _middles(forest: Forest) -> float:
     of_trees = [trees.leaf_value[a:b] for a, b in itertools.pairwise(leaf_offsets)]
     middles = [np.abs(values.max(axis=0) + values.min(axis=0)).max() / 2 for values in of_trees]
     return float(np.abs(trees.tree_weight) @ middles)
+
+
+def assert_all_close(explain: Callable[[Explainer], Any], forest: Forest, expected: NDArray[np.float64]) -> None:
+    """Compare what both algorithms give, in both types, with a result of an oracle, which takes longer than they do."""
+    for algorithm, dtype in itertools.product(ALGORITHMS, DTYPES):
+        assert_close(explain(Explainer(forest, dtype=dtype, algorithm=algorithm)), expected, forest, dtype)
 
 
 def assert_close(found: Any, expected: NDArray[np.float64], forest: Forest, dtype: str) -> None:

@@ -109,17 +109,30 @@ def values_by_pair(forest: Forest, X: Any, background: Any, weight: Any = None) 
     """
     share = np.ones(len(background)) if weight is None else np.asarray(weight, np.float64)
     share = share / share.sum()
-    row, other = shapley.sides(forest, X), shapley.sides(forest, background)
     result = np.zeros((len(X), forest.n_features, forest.n_outputs))
+    for leaf_value, features, phi in _pair_games(forest, X, background):
+        result[:, features] += (phi * share[:, None]).sum(axis=1)[:, :, None] * leaf_value
+    return result
+
+
+def values_of_pairs(forest: Forest, X: Any, background: Any) -> Floats:
+    """The same against each background row by itself, (n_rows, n_background, n_features, n_outputs)."""
+    result = np.zeros((len(X), len(background), forest.n_features, forest.n_outputs))
+    for leaf_value, features, phi in _pair_games(forest, X, background):
+        result[:, :, features] += phi[..., None] * leaf_value
+    return result
+
+
+def _pair_games(forest: Forest, X: Any, background: Any) -> Iterator[tuple[Floats, NDArray[np.int64], Floats]]:
+    """For each leaf: value, features of its path, and their values (n_rows, n_background, d) of a leaf of 1."""
+    row, other = shapley.sides(forest, X), shapley.sides(forest, background)
     rows, others = shapley._leaf_games(forest, row), shapley._leaf_games(forest, other)
     for (leaf_value, features, _, x), (_, _, _, b) in zip(rows, others, strict=True):
         mine, its = x[:, None, :] * (1 - b), (1 - x)[:, None, :] * b
         k, z = mine.sum(axis=2).astype(int), its.sum(axis=2).astype(int)
-        possible = ((x[:, None, :] + b) > 0).all(axis=2) * share
+        possible = ((x[:, None, :] + b) > 0).all(axis=2)
         gain, loss = _ratio(k - 1, z), _ratio(z - 1, k)
-        phi = ((possible * gain)[..., None] * mine - (possible * loss)[..., None] * its).sum(axis=1)
-        result[:, features] += phi[:, :, None] * leaf_value
-    return result
+        yield leaf_value, features, (possible * gain)[..., None] * mine - (possible * loss)[..., None] * its
 
 
 def _ratio(a: NDArray[Any], b: NDArray[Any]) -> Floats:
