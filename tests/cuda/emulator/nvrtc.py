@@ -6,7 +6,7 @@ import contextlib
 import re
 import types
 
-from tests.native import EMULATOR, KERNEL, LIBRARY, build
+from tests.native import build_kernel
 
 ARCHITECTURE = 90
 
@@ -30,7 +30,7 @@ class Program:
         shared = r"\1* const \2 = (\1*)emulator::shared;"
         source = re.sub(r"extern __shared__ ([\w ]+?) (\w+)\[\];", shared, self._source)
         text = f'#include "cuda.h"\n{source}\nEMULATE({self._options.name})\n'
-        path = build(text, self._options.name, (*KERNEL, *LIBRARY, *self._options.flags), EMULATOR)
+        path = build_kernel(text, self._options.name, tuple(self._options.flags))
         return types.SimpleNamespace(code=str(path).encode())
 
 
