@@ -32,6 +32,12 @@ def shown(text: str) -> str:
     return NOT_SHOWN.sub(_escaped, text)
 
 
+def short(text: str, most: int = 32) -> str:
+    """Write a text for people with at most so many characters: what does not fit becomes dots."""
+    text = shown(text)
+    return text if len(text) <= most else f"{text[: most - 1].rstrip()}…"
+
+
 def markup(text: str) -> str:
     """Write a text for HTML, in elements and in attributes."""
     return html.escape(shown(text))

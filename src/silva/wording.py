@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
 SEPARATED = 10_000
 """Numbers from here on have thousands separators; years have none."""
@@ -100,6 +100,19 @@ def count_text(count: float) -> str:
 def leaves_text(n_leaves: int) -> str:
     """Write how many leaves a tree has."""
     return "1 leaf" if n_leaves == 1 else f"{count_text(n_leaves)} leaves"
+
+
+def tick_texts(values: Sequence[float]) -> list[str]:
+    """Write numbers at an axis: 25M, 1.702B; with more digits where these do not tell them apart."""
+    texts = [_compact(value, 4) for value in values]
+    return texts if len(set(texts)) == len(texts) else [_compact(value, 9) for value in values]
+
+
+def _compact(value: float, digits: int) -> str:
+    for letter, unit in (("T", 1e12), ("B", 1e9), ("M", 1e6)):
+        if unit <= abs(value) < 1e15:
+            return number_text(value / unit, digits) + letter
+    return number_text(value, digits)
 
 
 def percent_text(share: float) -> str:

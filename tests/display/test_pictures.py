@@ -218,3 +218,23 @@ def test_texts_are_measured():
     assert len(lines) == 3
     assert all(ruler.width(line, 8) <= 0.6 for line in lines)
     assert ruler.wrapped("", 1, 8, 3) == [""]
+
+
+def test_numbers_of_charts_need_no_factor_elsewhere():
+    rng = np.random.default_rng(0)
+    frame = pandas.DataFrame({"year": rng.uniform(2017.0001, 2017.0009, 600), "size": 1e12 * rng.lognormal(size=600)})
+    y = np.where(frame["year"] < 2017.0005, 3e7, 5e7) + np.where(frame["size"] < 1e12, 0, 1e7)
+    tree = silva.ModelTreeRegressor(**FAST, leaf_model="constant", max_leaves=4).fit(frame, y)
+    axes = silva.plot_tree(tree, frame, y)
+    axes.figure.canvas.draw()
+    for chart in axes.child_axes:
+        below, left = (
+            [label.get_text() for label in ticks_of(chart)],
+            [one.get_text() for one in chart.get_yticklabels()],
+        )
+        assert len(set(below)) == len(below) > 1
+        assert any(text.startswith("2017.000") or text.endswith("T") for text in below)
+        assert all(text.endswith("M") for text in left)
+        assert not chart.xaxis.get_offset_text().get_text()
+        assert not chart.yaxis.get_offset_text().get_text()
+    assert not overlapping(axes)

@@ -361,3 +361,21 @@ def test_pictures():
     assert found.interactions().plot().get_xlabel()
     assert found.ale(0).plot().get_ylabel() == "accumulated local effect"
     assert "5 features, 10 pairs, 200 rows" in repr(found)
+
+
+def test_pictures_have_room_beside_long_names():
+    pytest.importorskip("matplotlib").use("agg")
+    pandas = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    kinds = pandas.Categorical(rng.choice(["a", "a category whose name is a whole sentence"], 300))
+    X = pandas.DataFrame({"a feature " + "with a long name " * 9: rng.normal(size=300), "kind": kinds})
+    model = silva.ModelTreeRegressor(max_leaves=3, generations=3, n_jobs=1).fit(X, X.iloc[:, 0] + (kinds == "a"))
+    figure = silva.effects(model, X, pairs="all").plot()
+    change = silva.compare(X[:150], X[150:], model=model)
+    drawn = [ax for ax in figure.axes if ax.get_visible() and ax.get_label() != "<colorbar>"]
+    figure.canvas.draw()
+    for axes in (*drawn, *change.plot()):
+        texts = [axes.xaxis.label, axes.yaxis.label, *axes.get_xticklabels(), *axes.get_yticklabels()]
+        assert max(len(text.get_text()) for text in texts) <= 36
+        assert axes.get_window_extent().width > 150
+    assert max(map(len, str(change).splitlines())) < 100

@@ -49,7 +49,7 @@ from silva.rules import (
     node_tests,
     speaks_of_odds,
 )
-from silva.wording import Wording, check_wording, leaves_text
+from silva.wording import Wording, check_wording, leaves_text, tick_texts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -380,6 +380,20 @@ class _Pen:
         inset.annotate("missing", (place, mean), xytext=(0, 4 * self.scale), textcoords="offset points",
                        fontsize=TICK * self.scale, color="0.35", ha="center", annotation_clip=False)  # fmt: skip
 
+    def _ticks(self, axis: Any, width: float) -> None:
+        """Write the numbers at an axis of so many inches, without a factor or an offset that stands elsewhere."""
+        low, high = sorted(axis.get_view_interval())
+        places = [place for place in axis.get_majorticklocs() if low <= place <= high]
+        texts = tick_texts(places)
+        while len(places) > 2 and sum(self.picture.ruler.width(text, TICK) + 0.08 for text in texts) > width:
+            places, texts = places[::2], texts[::2]
+        if (
+            places
+            and (places[-1] - low) / (high - low) * width + self.picture.ruler.width(texts[-1], TICK) / 2 > width + 0.1
+        ):
+            places, texts = places[:-1], texts[:-1]
+        axis.set_ticks(places, texts)
+
     def _axes(
         self, inset: Any, node: Node, feature: int, names: list[str] | None, is_slanted: bool, width: float
     ) -> None:
@@ -389,6 +403,8 @@ class _Pen:
         inset.locator_params(axis="y", nbins=3)
         if picture.rows is not None and picture.rows.classes:
             inset.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f} %" if 0 <= value <= 1 else "")
+        else:
+            self._ticks(inset.yaxis, math.inf)
         for side in ("top", "right"):
             inset.spines[side].set_visible(False)
         threshold = float(picture.forest.threshold[node.at])
@@ -402,6 +418,8 @@ class _Pen:
             inset.set_xlim(-0.6, len(names) - 0.4)
         elif np.isfinite(threshold):
             inset.axvline(threshold, color=LIMIT, linewidth=1 * scale, zorder=1)
+        if names is None:
+            self._ticks(inset.xaxis, width)
         name = feature_name(picture.forest, feature)
         unit = picture.wording.units.get(name)
         label = self.picture.ruler.wrapped(f"{name} ({unit})" if unit else name, NAME - 0.1, SMALL - 0.5, 3)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from silva.escapes import PICTURE, shown
+from silva.escapes import PICTURE, short
 from silva.extras import import_extra
 from silva.inspection.rows import Bunch
 
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 MOST_LINES, MOST_NAMES, MOST_FEATURES, COLUMNS = 50, 12, 20, 4
 """Lines of single rows, names of categories side by side, features of a picture, and pictures side by side."""
+
+MOST_LETTERS = 16
+"""Characters of a category's name at an axis."""
 
 
 class Dependence(Bunch):
@@ -70,7 +73,7 @@ class Importance(Bunch):
         order = np.argsort(self["importances_mean"], kind="stable")[-MOST_FEATURES:]
         with plain():
             ax.barh(range(len(order)), self["importances_mean"][order], xerr=self["importances_std"][order])
-            ax.set_yticks(range(len(order)), [shown(self.names[place]) for place in order])
+            ax.set_yticks(range(len(order)), [short(self.names[place]) for place in order])
             ax.set_xlabel("decrease of the score")
         return ax
 
@@ -100,11 +103,11 @@ def _one(result: Dependence, ax: Axes, output: int) -> None:
         else:
             ax.fill_between(x, low, high, color="tab:blue", alpha=0.15, linewidth=0, label="middle 80 % of the rows")
             ax.plot(x, each[output][some].T, color="0.6", alpha=0.3, linewidth=0.7)
-    ax.plot(x, mean, "o" if is_text else "-", color="tab:blue", linewidth=2, label="mean")
+    ax.plot(x, mean, "o" if is_text or len(grid) == 1 else "-", color="tab:blue", linewidth=2, label="mean")
     if is_text:
         step = max(1, len(grid) // MOST_NAMES)
-        ax.set_xticks(x[::step], [shown(str(name)) for name in grid[::step]], rotation=30, ha="right")
-    ax.set_xlabel(shown(str(result["feature_names"][0])))
+        ax.set_xticks(x[::step], [short(str(name), MOST_LETTERS) for name in grid[::step]], rotation=30, ha="right")
+    ax.set_xlabel(short(str(result["feature_names"][0])))
     ax.set_ylabel(result.label)
 
 
@@ -116,9 +119,9 @@ def _two(result: Dependence, ax: Axes, output: int) -> None:
     ax.figure.colorbar(mesh, ax=ax, label=result.label)
     for grid, place, set_ticks in ((first, places[0], ax.set_xticks), (second, places[1], ax.set_yticks)):
         if place is not grid:
-            set_ticks(place, [shown(str(name)) for name in grid])
-    ax.set_xlabel(shown(str(result["feature_names"][0])))
-    ax.set_ylabel(shown(str(result["feature_names"][1])))
+            set_ticks(place, [short(str(name), MOST_LETTERS) for name in grid])
+    ax.set_xlabel(short(str(result["feature_names"][0])))
+    ax.set_ylabel(short(str(result["feature_names"][1])))
 
 
 def plot_effects(curves: Sequence[Dependence], surfaces: Sequence[Dependence], output: int) -> Figure:

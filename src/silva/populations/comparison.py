@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from silva.escapes import PICTURE, shown
+from silva.escapes import PICTURE, short, shown
 from silva.explain import Explainer, Summary
 from silva.explain.players import make_players
 from silva.extras import import_extra
@@ -108,16 +108,16 @@ class Comparison:
         return {field.name: _plain(getattr(self, field.name)) for field in fields(self)}
 
     def __str__(self) -> str:
-        lines = []
+        lines, width = [], min(40, max(24, *map(len, map(shown, self.names))))
         for output, name in enumerate(self.output_names):
             prefix = f"{shown(name)}: " if len(self.output_names) > 1 else ""
             lines.append(f"{prefix}mean prediction {self.before[output]:.6g} → {self.after[output]:.6g}")
             if self.offset[output]:
-                lines.append(f"  {'(expected value)':24} {self.offset[output]:+.4g}")
+                lines.append(f"  {'(expected value)':{width}} {self.offset[output]:+.4g}")
             for row in self.rows(output):
                 moved = f"   moved {row['shift']:.3f} ± {row['shift_error']:.3f}" if "shift" in row else ""
                 value = f"{row['change']:+.4g} ± {row['standard_error']:.2g}"
-                lines.append(f"  {shown(row['feature']):24} {value:22}{moved}")
+                lines.append(f"  {short(row['feature'], width):{width}} {value:22}{moved}")
         return "\n".join(lines)
 
     def plot(self, axes: Any = None, output: int = 0) -> Any:
@@ -159,7 +159,7 @@ def _plain(value: Any) -> Any:
 def _bars(ax: Axes, rows: list[dict[str, Any]], value: str, error: str, label: str) -> None:
     errors = np.nan_to_num([2 * row[error] for row in rows])
     ax.barh(range(len(rows)), [row[value] for row in rows], xerr=errors)
-    ax.set_yticks(range(len(rows)), [shown(row["feature"]) for row in rows])
+    ax.set_yticks(range(len(rows)), [short(row["feature"]) for row in rows])
     ax.axvline(0, color="0.4", linewidth=0.8)
     ax.set_xlabel(label)
 
