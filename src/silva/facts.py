@@ -1,4 +1,4 @@
-"""What a forest is, in words: for `silva info`, notebooks and reports."""
+"""Facts about a forest in words, for `silva info`, notebooks and reports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an ONNX model that silva wrote says of itself beside its graph, so that silva reads it back."""
+"""A note beside the graph of an ONNX model that silva wrote, by which silva reads it back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many threads a call may use, tasks on several, and what several of them may ask for first."""
+"""Threads: how many a call may use, tasks on several, and properties that several may ask for first."""
 
 from __future__ import annotations
 

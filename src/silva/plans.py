@@ -1,4 +1,4 @@
-"""What forests and explainers have laid out: for tests and benchmarks, which look at nothing else that is private."""
+"""Plans of forests and explainers, for tests and benchmarks, which use nothing else that is private."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What users are told while they wait: bars of tqdm where it is installed, and lines about work that is done once."""
+"""Messages while users wait: bars of tqdm if it is installed, and lines about work that is done once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What annotations name: the choices that arguments have, arrays by what they hold, and records that many share."""
+"""Types for annotations: choices of arguments, arrays by what they hold, and records that many modules share."""
 
 from __future__ import annotations
 

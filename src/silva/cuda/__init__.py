@@ -1,1 +1,1 @@
-"""What every job on NVIDIA GPUs shares: compiling, launching, rank codes, rows in chunks."""
+"""Code that every job on NVIDIA GPUs shares: compiling, launching, rank codes, rows in chunks."""

@@ -1,4 +1,4 @@
-"""What a GPU has."""
+"""Limits of a GPU."""
 
 from __future__ import annotations
 

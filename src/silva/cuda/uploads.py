@@ -1,4 +1,4 @@
-"""What is made once on each GPU that uses it."""
+"""Objects that are made once on each GPU that uses them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a leaf's regression needs of some rows: triangles, which add up whatever the rows are divided into.
+"""Sums for a leaf's regression over parts of the rows: triangles, which add up for any division of the rows.
 
 The triangle R of rows A is that of the QR decomposition of A: R'R = A'A holds their sums of squares and products, and
 that of two sets of rows is the triangle of both triangles, one above the other.

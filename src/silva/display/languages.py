@@ -1,4 +1,4 @@
-"""How languages write what a tree is made of: tests, sums and choices, all as expressions."""
+"""Languages, and how they write a tree's tests, sums and choices as expressions."""
 
 from __future__ import annotations
 

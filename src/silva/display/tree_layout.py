@@ -1,4 +1,4 @@
-"""Where everything of a picture of a tree lies: texts are measured, nodes stand below each other."""
+"""The layout of a picture of a tree: texts are measured, nodes stand below each other."""
 
 from __future__ import annotations
 

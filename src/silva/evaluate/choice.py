@@ -1,4 +1,4 @@
-"""Which algorithm evaluates a batch of rows: what each can run, and the fastest of those measured."""
+"""The choice of an algorithm for a batch of rows: what each can run, and the fastest of those measured."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What explainers compute of rows: values, interactions, indices of sets."""
+"""Calls of explainers that take rows: values, interactions, indices of sets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an Explainer is asked for, checked before anything is laid out."""
+"""Checks of an Explainer's arguments, before anything is laid out."""
 
 from __future__ import annotations
 

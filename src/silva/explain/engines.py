@@ -1,4 +1,4 @@
-"""Where an explainer's calls run: on the CPU, or on GPUs."""
+"""The places where an explainer's calls run: the CPU, or GPUs."""
 
 from __future__ import annotations
 

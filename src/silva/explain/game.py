@@ -1,4 +1,4 @@
-"""What an explainer explains, and what it was asked for."""
+"""The game that an explainer explains, and its settings."""
 
 from __future__ import annotations
 

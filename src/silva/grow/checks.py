@@ -1,4 +1,4 @@
-"""What the parameters of estimators may be: one table for all of them, checked before the search."""
+"""Allowed values of the estimators' parameters: one table for all, checked before the search."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ensembles of model trees of both kinds do: draw rows, grow on each draw, join the forests."""
+"""The steps of both kinds of ensembles of model trees: draw rows, grow on each draw, join the forests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the evolutionary search goes about it: what hardly anybody has to set."""
+"""Settings of the evolutionary search that hardly anybody has to change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which column of a frame belongs to which feature of a forest."""
+"""The match of a frame's columns to a forest's features."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a model makes of features on average: effects, partial dependence and permutation importance."""
+"""Average effects of features on a model's predictions: effects, partial dependence and permutation importance."""
 
 from silva.inspection.dependence import partial_dependence
 from silva.inspection.effects import effects

@@ -1,4 +1,4 @@
-"""What a forest's leaves know of rows: similar rows, distributions, intervals, influence, leaves as features."""
+"""Training rows by leaf: similar rows, distributions, intervals, influence, leaves as features."""
 
 from silva.neighbors.neighbors import Neighbors
 

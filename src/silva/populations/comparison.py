@@ -1,4 +1,4 @@
-"""What changed: between two populations, or between two models."""
+"""Changes between two populations, or between two models."""
 
 from __future__ import annotations
 

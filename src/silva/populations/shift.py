@@ -1,4 +1,4 @@
-"""How far the distribution of each feature has moved between two populations."""
+"""The shift of each feature's distribution between two populations."""
 
 from __future__ import annotations
 

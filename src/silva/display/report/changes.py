@@ -1,4 +1,4 @@
-"""What changed between two populations, for a report."""
+"""The changes between two populations, for a report."""
 
 from __future__ import annotations
 

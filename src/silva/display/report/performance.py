@@ -1,4 +1,4 @@
-"""How well a model predicts: curves and tables of classifiers, residuals of regressions, for rows that have targets."""
+"""The quality of predictions for rows with targets: curves and tables of classifiers, residuals of regressions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How rows and trees are divided among the blocks of a GPU (evaluate/cuda/walk_tiles.cu): a model of the costs."""
+"""The division of rows and trees among the blocks of a GPU (evaluate/cuda/walk_tiles.cu): a model of the costs."""
 
 from __future__ import annotations
 

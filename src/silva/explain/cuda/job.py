@@ -1,4 +1,4 @@
-"""What both algorithms of explanations on GPUs share: rows in batches that fit, and the diagonal of interactions."""
+"""Code of both algorithms of explanations on GPUs: rows in batches that fit, and the diagonal of interactions."""
 
 from __future__ import annotations
 

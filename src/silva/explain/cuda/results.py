@@ -1,4 +1,4 @@
-"""Which accumulators of the CUDA walk make which numbers of a result. No GPU is needed here."""
+"""The map from accumulators of the CUDA walk to numbers of a result. No GPU is needed here."""
 
 from __future__ import annotations
 

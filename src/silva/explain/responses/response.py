@@ -1,4 +1,4 @@
-"""What exact responses explain: functions of the margins of hybrids of two rows."""
+"""Responses that are explained exactly: functions of the margins of hybrids of two rows."""
 
 from __future__ import annotations
 

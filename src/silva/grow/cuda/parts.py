@@ -1,4 +1,4 @@
-"""How the rows of a search are divided among GPUs, and what that takes: numbers only, no GPU needed."""
+"""The division of a search's rows among GPUs, and the memory that it needs: numbers only, no GPU needed."""
 
 from __future__ import annotations
 

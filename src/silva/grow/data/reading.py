@@ -1,4 +1,4 @@
-"""What users pass to an estimator, as scikit-learn checks it: rows to grow on, and rows to predict."""
+"""Arguments that users pass to an estimator, checked as scikit-learn does: rows to grow on, and rows to predict."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the choice of splits and terms does to intervals, by trees that are grown on parts of the rows.
+"""The effect of choosing splits and terms on intervals, measured by trees that are grown on parts of the rows.
 
 Residuals of rows left out of their leaf's regression do not know that its splits and terms were chosen by these rows
 too. So trees are grown on four fifths of the rows in turn, and the residuals of the fifth that none of its splits has

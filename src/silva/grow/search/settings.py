@@ -1,4 +1,4 @@
-"""What the engine is told of an estimator's parameters."""
+"""The engine's settings, from an estimator's parameters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How often a tree's splits and terms come back when it is grown on other samples of the rows.
+"""The frequency with which splits and terms come back if a tree is grown on other samples of the rows.
 
 A split that other samples do not have tells of this sample. So trees are grown on bootstrap samples (Efron 1979), and
 each split and term of the tree is looked for in them, as stability selection does for the terms of one equation

@@ -1,1 +1,1 @@
-"""What becomes of the tree that a search has found: pruned, its leaves refitted, a Forest, with intervals."""
+"""The steps after a search: prune the tree, refit its leaves, make a Forest of it, compute intervals."""
