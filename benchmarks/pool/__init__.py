@@ -13,4 +13,7 @@ left. A method is one of
 (`"silva.grow.data.derived.MOST_LEVELS"`); `"of"` is the method that they belong to, by default `tree`. Results are
 all files FOLDER/*.json; `--store` is the one that is written, and `--shard 1/3` a third of the fits, so that several
 machines can share them. `--quick` is a subset for trials.
+
+Fits of other libraries stay in `benchmarks/results/pool-fits.json`, with their versions, and are not made again; so do
+those of a method whose name ends with " at " and the commit of silva that it was made by. Record where they were made.
 """

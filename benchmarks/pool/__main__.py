@@ -110,6 +110,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="a few sets of the tuning half")
     parser.add_argument("--small", action="store_true", help=f"sets of up to {QUICK_ROWS} rows")
     parser.add_argument("--machine", default="", help="what to record of where it was measured")
+    parser.add_argument("--keep", nargs="+", default=[], help="methods whose rows stay as an earlier record has them")
     parser.add_argument("--all", action="store_true", help="print a line for every set")
     options = parser.parse_args()
     if options.quick:
@@ -125,7 +126,8 @@ def main() -> None:
     results.show(parts, options.all)
     if options.task == "record":
         about = {"splits": options.splits, "rows": options.rows, "machine": options.machine}
-        results.record(parts, {**about, "commit": os.environ.get("COMMIT", ""), "methods": options.methods})
+        about |= {"commit": os.environ.get("COMMIT", ""), "methods": options.methods}
+        results.record(parts, found, about, options.keep)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import time
+from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -252,6 +253,28 @@ METHODS: dict[str, Callable[[Split, dict[str, Any]], dict[str, Any]]] = {
     "linear": _linear,
 }
 """By the name of the command line; all have their defaults."""
+
+OURS = ("tree", "sum", "mean", "boosted")
+"""Methods of silva."""
+
+PACKAGES = {
+    "LightGBM": "lightgbm",
+    "tuned": "lightgbm",
+    "CatBoost": "catboost",
+    "chimeraboost": "chimeraboost",
+    "EBM": "interpret-core",
+    "Cubist": "cubist",
+    "PILOT": "fast-model-trees",
+    "linear": "scikit-learn",
+}
+"""What the other methods are of."""
+
+
+def version(method: str) -> str:
+    """Name what a method is of: package and version, or silva and the commit in the method's name."""
+    package = PACKAGES.get(method)
+    return f"silva {method.rpartition(' ')[2]}" if package is None else f"{package} {metadata.version(package)}"
+
 
 REGRESSIONS = ("sum", "Cubist", "PILOT")
 """Methods that have no classes."""

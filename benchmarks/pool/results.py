@@ -9,15 +9,24 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from benchmarks.pool.methods import REGRESSIONS
+from benchmarks.pool.methods import METHODS, OURS, REGRESSIONS, version
 from benchmarks.pool.sets import has_classes, is_tuning
 from benchmarks.tables import between
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+RECORD = Path(__file__).parents[1] / "results" / "pool.json"
+"""The tables of the page, as rows."""
+
+FITS = RECORD.with_name("pool-fits.json")
+"""Fits of methods that do not change with silva."""
+
 FEW = 300
 """Training rows below which a set is small."""
+
+NAMES = ("case", "kind", "method", "most_rows")
+"""What all fits of a set and method have in common."""
 
 MEANS = ("error", "leaves", "terms", "most", "held", "auc", "calibration", "seconds")
 """What is averaged over splits."""
@@ -49,10 +58,30 @@ class Part:
 
 
 def read(folder: Path, store: Path | None = None) -> list[dict[str, Any]]:
-    """Results of all files of a folder, and of one more."""
+    """Results of all files of a folder, of one more, and of the record."""
     files = {*folder.glob("*.json"), *([store] if store and store.exists() else [])}
-    found = [one for file in sorted(files) for one in json.loads(file.read_text())]
+    found = recorded() + [one for file in sorted(files) for one in json.loads(file.read_text())]
     return list({key(one): one for one in found}.values())
+
+
+def recorded() -> list[dict[str, Any]]:
+    """Fits of the record: errors depend on a method's version and the split, not on the machine."""
+    record = json.loads(FITS.read_text()) if FITS.exists() else {"rows": 0, "methods": {}}
+    return [
+        {
+            **dict(zip(NAMES, (case, kind, method, record["rows"]), strict=True)),
+            **dict(zip(columns, values, strict=True)),
+        }
+        for method, about in record["methods"].items()
+        for case, columns in about["sets"].items()
+        for kind in ("classes" if has_classes(case) else "regression",)
+        for values in zip(*columns.values(), strict=True)
+    ]
+
+
+def is_lasting(method: str) -> bool:
+    """Whether fits stay what they are as silva changes: those of others, and of silva "at" a commit."""
+    return (method in METHODS and method not in OURS) or " at " in method
 
 
 def key(one: dict[str, Any]) -> tuple[Any, ...]:
@@ -129,12 +158,12 @@ def _summary(of_sets: list[dict[str, float]]) -> dict[str, Any]:
     }
 
 
-def lines(part: Part) -> list[str]:
-    """A part as a table."""
-    columns = REGRESSION if part.kind == "regression" else CLASSES
+def lines(kind: str, rows: list[dict[str, Any]]) -> list[str]:
+    """Summaries of a half as a table."""
+    columns = REGRESSION if kind == "regression" else CLASSES
     heads = ("sets", "method", *columns, "s")
     found = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
-    for one in summaries(part):
+    for one in rows:
         sets = f"{one['n_sets']}" + f" of {one['sets']}" * (one["sets"] != "all")
         cells = [_cell(text, one) for text in (*columns.values(), "{seconds:.1f}")]
         found.append(f"| {sets} | {one['method']} | {' | '.join(cells)} |")
@@ -154,18 +183,42 @@ def _cell(text: str, one: dict[str, Any]) -> str:
 def show(found: list[Part], every: bool) -> None:
     """Print the tables, and every set on request."""
     for part in found:
-        print(f"\n{part.half}, {part.kind}\n" + "\n".join(lines(part)))
+        print(f"\n{part.half}, {part.kind}\n" + "\n".join(lines(part.kind, summaries(part))))
         for name in next(iter(part.methods.values())) if every else ():
             ones = {method: table[name] for method, table in part.methods.items() if name in table}
             cells = [f"{m} {one['ratio']:.3f} ({one['leaves']:.1f}, {one['terms']:.1f})" for m, one in ones.items()]
             print(f"{name[:16]:16} {int(next(iter(ones.values()))['rows']):6} {'; '.join(cells)}")
 
 
-def record(found: list[Part], conditions: dict[str, Any]) -> None:
-    """Write benchmarks/results/pool.json, and the tables to the page."""
-    path = Path(__file__).parents[1] / "results" / "pool.json"
-    of_parts = [one for part in found for one in summaries(part)]
-    path.write_text(json.dumps({"conditions": conditions, "parts": of_parts}, indent=1) + "\n")
-    text = "\n\n".join(f"{part.half.capitalize()} half, {part.kind}:\n\n" + "\n".join(lines(part)) for part in found)
-    page = path.parents[2] / "docs" / "benchmarks" / "grow.md"
-    page.write_text(between(page.read_text(), "pool", text))
+def record(parts: list[Part], found: list[dict[str, Any]], conditions: dict[str, Any], kept: list[str]) -> None:
+    """Write rows, lasting fits and the page's tables; rows of methods in `kept` stay as an earlier record has them."""
+    before = json.loads(RECORD.read_text()) if kept else {"conditions": {}, "parts": []}
+    stays = [{"commit": before["conditions"]["commit"], **row} for row in before["parts"] if row["method"] in kept]
+    rows, texts = list[dict[str, Any]](), list[str]()
+    for part in parts:
+        own = summaries(part) + [row for row in stays if (row["half"], row["kind"]) == (part.half, part.kind)]
+        own.sort(key=lambda row: row["sets"] != "all")
+        rows += own
+        texts.append(f"{part.half.capitalize()} half, {part.kind}:\n\n" + "\n".join(lines(part.kind, own)))
+    RECORD.write_text(json.dumps({"conditions": conditions, "parts": rows}, indent=1) + "\n")
+    write_fits(found, conditions["rows"])
+    page = RECORD.parents[2] / "docs" / "benchmarks" / "grow.md"
+    page.write_text(between(page.read_text(), "pool", "\n\n".join(texts)))
+
+
+def write_fits(found: list[dict[str, Any]], most_rows: int) -> None:
+    """Write lasting fits by method and set, each measure as a list; to be called where they were made."""
+    about: dict[str, Any] = {}
+    for one in sorted(found, key=lambda one: (one["method"], one["case"], one["split"])):
+        if "error" in one and one["most_rows"] == most_rows and is_lasting(one["method"]):
+            method = about.setdefault(one["method"], {"version": version(one["method"]), "sets": {}})
+            columns = method["sets"].setdefault(one["case"], {name: [] for name in one if name not in NAMES})
+            for name, values in columns.items():
+                values.append(float(f"{one[name]:.6g}") if isinstance(one[name], float) else one[name])
+    lines = [
+        f'{json.dumps(method)}: {{"version": {json.dumps(of["version"])}, "sets": {{\n'
+        + ",\n".join(f"{json.dumps(case)}: {json.dumps(columns)}" for case, columns in of["sets"].items())
+        + "\n}}"
+        for method, of in about.items()
+    ]
+    FITS.write_text(f'{{"rows": {most_rows}, "methods": {{\n' + ",\n".join(lines) + "\n}}\n")
