@@ -10,6 +10,7 @@ import sys
 import numpy as np
 import pytest
 
+from silva import _core
 from silva.evaluate.cpu import CpuEvaluator
 from silva.typing import Choice
 from tests.instruction_sets import SETS, skip_unless_runs
@@ -17,8 +18,8 @@ from tests.oracles import evaluate
 from tests.strategies import full_forest
 
 ALGORITHMS = ("serial", "by_sample", "by_node", "windowed")
-COUNTS = (1, 30, 33, 200, 3000)
-"""Categories: a word of classes, two, more than a group of 16 bytes, more than 16 groups."""
+COUNTS = (1, 30, 33, 200, 700, 1800, 3000)
+"""Categories: a word of classes, two, more than a group of 16 bytes, of 64 and 128 bytes, more than 16 groups."""
 
 
 def forest_of_sets(n_categories, row_type="float32", depth=5, n_trees=12, n_features=5):
@@ -66,6 +67,40 @@ def test_leaves_are_the_oracles(n_categories, row_type, n_rows):
         np.testing.assert_array_equal(found, expected, algorithm)
     predictor = forest.predictor("leaf")
     np.testing.assert_array_equal([predictor(row) for row in X[:20]], expected[:20])
+
+
+@pytest.mark.parametrize("n_categories", [200, 900, 3000, 20_000, 70_000])
+def test_categories_beside_more_thresholds_than_a_byte_numbers(n_categories):
+    forest = forest_of_sets(n_categories, depth=6, n_trees=16, n_features=3)
+    X = rows_of_sets(forest, n_categories, 300)
+    plan = _core.NodePlan(forest, window_levels=0, reductions=0, ranks=True, lanes=True)
+    found = np.empty((len(X), forest.n_trees), np.int32)
+    plan.leaves(X, found, 2)
+    assert plan.code_bits == 16
+    np.testing.assert_array_equal(found, evaluate.leaf_ids(forest, X))
+
+
+@pytest.mark.parametrize("n_categories", [100, 700, 3000, 70_000])
+def test_sets_of_runs(n_categories):
+    """All categories, none, one run, all but a run, every second one."""
+    forest = forest_of_sets(n_categories)
+    n_words = -(-n_categories // 32)
+    n_sets = len(forest.set_others_left)
+    rng = np.random.default_rng(n_categories)
+    bits = np.zeros((n_sets, 32 * n_words), bool)
+    for kind, own in enumerate(np.array_split(bits, 5)):
+        for row in own:
+            first, last = np.sort(rng.integers(0, n_categories, 2))
+            row[:] = kind in {0, 3}
+            row[first:last] = kind == 2
+            if kind == 4:
+                row[first::2] = True
+    words = np.packbits(bits, axis=1, bitorder="little").view("<u4").ravel()
+    forest = dataclasses.replace(forest, set_offsets=np.arange(n_sets + 1) * n_words, set_words=words)
+    X = rows_of_sets(forest, n_categories, 300)
+    expected = evaluate.leaf_ids(forest, X)
+    for algorithm in ALGORITHMS:
+        np.testing.assert_array_equal(forest.predict(X, output="leaf", algorithm=algorithm), expected, algorithm)
 
 
 def test_few_trees_and_trees_without_numbers():

@@ -44,8 +44,11 @@ inline EvaluateTask task_of(const EvaluatePlan& plan, const RowSource& rows, int
 }
 
 inline NodeTask task_of(const NodePlan& plan, const RowSource& rows, int n_threads) {
-  // More rows a leaf are faster for linear leaves (evaluate/cpu/linear.cpp).
-  const int64_t kFewestRows = plan.lane_splits.empty() ? 8 : 64, kMostRows = plan.linear.empty() ? 256 : 512;
+  // More rows a leaf are faster for linear leaves (evaluate/cpu/linear.cpp), more rows a tree for its sets of
+  // categories.
+  const int64_t kFewestRows = plan.lane_splits.empty() ? 8 : 64, kMostRows = !plan.classes.empty() ? 1024
+                                                                             : plan.linear.empty() ? 256
+                                                                                                   : 512;
   NodeTask task = begin_task<NodeTask>(plan, rows, n_threads, 4, 2, plan.view().n_columns);
   task.in_place = plan.columns.as_they_lie && !rows.is_double && rows.feature_stride == 1;
   task.tile_rows = int32_t(

@@ -53,14 +53,17 @@ struct NodeColumns {
     }
   }
 
-  // The narrowest codes that hold every rank, every class's place and every column's number. A threshold may need one
-  // code beyond the ranks of its column, where every number goes left.
+  // The narrowest codes that hold every rank, every class's place (bytes have 32 pages of 256) and every column's
+  // number. A threshold may need one code beyond the ranks of its column, where every number goes left.
   CodeType code_type(bool ranks, bool has_bytes) const {
-    size_t n_codes = 2;
+    constexpr int32_t kMostPages = 32;
+    size_t n_codes = std::max<size_t>(columns.size(), 2);
     for (const auto& values : thresholds) n_codes = std::max(n_codes, values.size() + (has_infinite_ ? 2 : 1));
-    for (const NodeColumn& column : columns) n_codes = std::max(n_codes, size_t(column.n_classes + 7) / 8);
-    if (!ranks || std::max(n_codes, columns.size()) > kMostRanks) return CodeType::kFloat;
-    return has_bytes && std::max(n_codes, columns.size()) <= 256 ? CodeType::kByte : CodeType::kShort;
+    int32_t n_classes = 0;
+    for (const NodeColumn& column : columns) n_classes = std::max(n_classes, column.n_classes);
+    if (!ranks || n_codes > kMostRanks || size_t(n_classes + 7) / 8 > kMostRanks) return CodeType::kFloat;
+    const bool fits_bytes = n_codes <= 256 && n_classes <= kMostPages * kPageClasses;
+    return has_bytes && fits_bytes ? CodeType::kByte : CodeType::kShort;
   }
 
   int32_t rank_code(const ForestView& forest, int64_t node) const {

@@ -16,25 +16,6 @@ namespace {
 constexpr int kWordRows = 64;
 constexpr int64_t kRowsEncoded = 4096;  // of a column, in one task
 
-// The sign of each lane.
-template <class Code, class Vector>
-SILVA_INLINE uint64_t bits_of(Vector mask) {
-#if defined(__AVX512BW__)
-  return sizeof(Code) == 1 ? _mm512_movepi8_mask(__m512i(mask)) : _mm512_movepi16_mask(__m512i(mask));
-#elif defined(__AVX2__)
-  if constexpr (sizeof(Code) == 1) return uint32_t(_mm256_movemask_epi8(__m256i(mask)));
-  const __m256i bytes = _mm256_permute4x64_epi64(_mm256_packs_epi16(__m256i(mask), __m256i{}), 0xd8);
-  return uint32_t(_mm256_movemask_epi8(bytes));
-#elif defined(__SSE2__)
-  if constexpr (sizeof(Code) == 1) return uint32_t(_mm_movemask_epi8(__m128i(mask)));
-  return uint32_t(_mm_movemask_epi8(_mm_packs_epi16(__m128i(mask), __m128i{})));
-#else
-  uint64_t bits = 0;
-  for (size_t lane = 0; lane < sizeof(Vector) / sizeof(Code); ++lane) bits |= uint64_t(mask[lane] != 0) << lane;
-  return bits;
-#endif
-}
-
 // Calls visit(row) for each row of the word.
 template <class Visit>
 SILVA_INLINE void for_each_row(uint64_t rows, const Visit& visit) {
@@ -113,8 +94,11 @@ class MovedValues {
     const Lanes lanes{forest_, codes, flags, 0, nullptr};
     uint64_t word = 0;
     SILVA_UNROLL
-    for (int row = 0; row < kWordRows; row += Lanes::kLanes)
-      word |= bits_of<Code>(lanes.template right<true, true>(split, row)) << row;
+    for (int row = 0; row < kWordRows; row += Lanes::kLanes) {
+      typename Lanes::Mask right[1];
+      lanes.template decide<1, true, true>(split, row, right);
+      word |= bits_of<Code>(right[0]) << row;
+    }
     return word;
   }
 

@@ -63,6 +63,7 @@ struct NodePlan {
     }
     // Registers are loaded whole, also the last ones, and rows without a window look at the first.
     add_positions(kBlock);
+    classes.words.resize(classes.words.size() + 4 * kPageGroups);
     default_right.push_back(0);
     add_class_splits();
     if (!lanes && !lanes_pay(kernels)) lane_splits.clear(), lane_leaves.clear();
@@ -245,7 +246,8 @@ struct NodePlan {
 
  public:
   double lane_cost(const NodeKernels& kernels) const {
-    constexpr double kTree = 0.6, kSplit = 1.35, kClassSplit = 2.2, kGroup = 0.6;
+    constexpr double kTree = 0.6, kSplit = 1.35, kClassSplit = 2.2;
+    const double kGroup = kernels.vector_bytes == 64 ? 0.04 : 0.6;
     const double code_bytes = code_type == CodeType::kByte ? 1 : 2;
     double splits = 0;
     for (const LaneSplit& split : lane_splits)

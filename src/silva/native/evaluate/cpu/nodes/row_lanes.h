@@ -6,33 +6,33 @@
 // 8-bit ranks take some six instructions a split, and by categories four more. Where all splits of a level are the same
 // one (CatBoost's oblivious trees), each level adds a bit to the leaf's number.
 #pragma once
-#include "common/vectors.h"
-#include "evaluate/cpu/nodes/byte_table.h"
-#include "evaluate/cpu/nodes/tables.h"
+#include "evaluate/cpu/nodes/class_tests.h"
+#include "evaluate/cpu/nodes/lane_masks.h"
 
 namespace silva {
 namespace {
 
 constexpr int kVectorsTogether = 4;  // at most
-constexpr int kMostGroups = 16;      // of classes that are looked up group by group
+
+// Whole vectors, and whole blocks of the encoding (evaluate/cpu/nodes/rows.h).
+template <class Code>
+int64_t padded(int64_t n_rows) {
+  constexpr int kLanes = kVectorBytes / int(sizeof(Code)), kBlockRows = kLanes > kSearchWidth ? kLanes : kSearchWidth;
+  return (n_rows + kBlockRows - 1) / kBlockRows * kBlockRows;
+}
 
 template <class Code>
 struct RowLanes {
-  typedef Code Vector __attribute__((vector_size(kVectorBytes)));
+  using Masks = LaneMasks<Code>;
+  using Vector = typename Masks::Vector;
+  using Mask = typename Masks::Mask;
   static constexpr int kLanes = kVectorBytes / int(sizeof(Code));
   static constexpr int kFewestRows = kLanes;
 
   const NodeTables& forest;
   const Code *codes, *flags;  // [column][stride]
   int64_t stride;
-  Vector* reached;  // [node][kVectorsTogether]
-
-  // Whole vectors, and whole blocks of the encoding (evaluate/cpu/nodes/rows.h).
-  static int64_t padded(int64_t n_rows) {
-    constexpr int kBlockRows = kLanes > kSearchWidth ? kLanes : kSearchWidth;
-    return (n_rows + kBlockRows - 1) / kBlockRows * kBlockRows;
-  }
-  static SILVA_INLINE Vector splat(Code x) { return Vector{} + x; }
+  Mask* reached;  // [node][kVectorsTogether]
 
   // The leaves that the rows reach in one tree.
   template <bool Missing, bool Classes>
@@ -43,16 +43,23 @@ struct RowLanes {
     if (n_rows > first) reach_some<1, Missing, Classes>(tree, first, n_rows, leaf);
   }
 
-  // All bits of a lane are set where the row goes right.
-  template <bool Missing, bool Classes>
-  SILVA_INLINE Vector right(const LaneSplit& split, int64_t at) const {
-    const Vector code = *reinterpret_cast<const Vector*>(codes + split.column * stride + at);
+  // Which rows of V vectors go right.
+  template <int V, bool Missing, bool Classes>
+  SILVA_INLINE void decide(const LaneSplit& split, int64_t at, Mask (&right)[V]) const {
+    const int64_t place = split.column * stride + at;
+    const Vector *code = reinterpret_cast<const Vector*>(codes + place),
+                 *flag = reinterpret_cast<const Vector*>(flags + place);
     if constexpr (Classes)
-      if (split.n_groups) return class_right(split, code, at);
-    const Vector is_right = Vector(code >= splat(Code(split.threshold)));
-    if constexpr (!Missing) return is_right;
-    const Vector flag = *reinterpret_cast<const Vector*>(flags + split.column * stride + at);
-    return (is_right & ~flag) | (flag & splat(Code(-split.default_right)));
+      if (split.n_groups)
+        return ClassTests<Code>::decide(forest.words + int64_t(split.threshold) * 4, split.n_groups, code, flag, right);
+    SILVA_UNROLL
+    for (int v = 0; v < V; ++v) {
+      right[v] = Masks::at_least(code[v], Code(split.threshold));
+      if constexpr (Missing) {
+        const Mask missing = Masks::marked(flag[v]);
+        right[v] = (right[v] & ~missing) | (missing & Masks::all(split.default_right));
+      }
+    }
   }
 
  private:
@@ -68,61 +75,41 @@ struct RowLanes {
     for (int row = 0; row < n; ++row) leaf[first + row] = tree.first_leaf + numbers[row];
   }
 
-  // A class is a place among the split's bytes, and a bit there.
-  SILVA_INLINE Vector class_right(const LaneSplit& split, Vector place, int64_t at) const {
-    const uint32_t* words = forest.words + int64_t(split.threshold) * 4;
-    const Vector bit = *reinterpret_cast<const Vector*>(flags + split.column * stride + at);
-    Vector byte{};
-    if (split.n_groups == 1) {
-      byte = look_up(words, place);
-    } else if (split.n_groups <= kMostGroups) {
-      const Vector group = place >> 4, rest = place & 15;
-      for (int i = 0; i < split.n_groups; ++i) byte |= look_up(words + 4 * i, rest) & Vector(group == splat(Code(i)));
-    } else {
-      byte = look_up_each(words, place);
-    }
-    return Vector((byte & bit) != Vector{});
-  }
-
-  // Of many groups, lane by lane: a function of its own, or it would be compiled, unrolled, at every call of `right`.
-  [[gnu::noinline]] static Vector look_up_each(const uint32_t* words, Vector place) {
-    Code byte[kLanes];
-    for (int lane = 0; lane < kLanes; ++lane) byte[lane] = Code(words[place[lane] >> 2] >> 8 * (place[lane] & 3));
-    Vector result;
-    __builtin_memcpy(&result, byte, sizeof result);
-    return result;
-  }
-
   template <int V, bool Missing, bool Classes>
   void number_bits(const NodeTree& tree, int64_t first, Vector (&number)[V]) const {
     const LaneSplit* split = forest.lane_splits + tree.first_lane;
     for (int v = 0; v < V; ++v) number[v] = Vector{};
     for (int level = 0; level < tree.n_lane_splits; ++level) {
+      Mask right[V];
+      decide<V, Missing, Classes>(split[level], first, right);
       SILVA_UNROLL
-      for (int v = 0; v < V; ++v)
-        number[v] = number[v] + number[v] - right<Missing, Classes>(split[level], first + v * kLanes);
+      for (int v = 0; v < V; ++v) number[v] = Masks::add_one(number[v] + number[v], right[v]);
     }
   }
 
   template <int V, bool Missing, bool Classes>
   void divide(const NodeTree& tree, int64_t first, Vector (&number)[V]) const {
-    for (int v = 0; v < V; ++v) reached[v] = ~Vector{}, number[v] = Vector{};
-    const LaneSplit* split = forest.lane_splits + tree.first_lane;
-    for (int i = 0; i < tree.n_lane_splits; ++i, ++split) {
-      const Vector* here = reached + split->node * V;
-      Vector* below = reached + split->left * V;
+    const RowLanes own = *this;  // whose members no mask that is written may change
+    Mask* const masks = reached;
+    for (int v = 0; v < V; ++v) masks[v] = Masks::all(true), number[v] = Vector{};
+    const LaneSplit *split = forest.lane_splits + tree.first_lane, *end = split + tree.n_lane_splits;
+    const LaneLeaf *leaf = forest.lane_leaves + tree.first_lane_leaf, *last = leaf + tree.n_lane_splits;
+    for (; split < end; ++split) {
+      Mask right[V];
+      own.template decide<V, Missing, Classes>(*split, first, right);
+      const Mask* here = masks + split->node * V;
+      Mask* below = masks + split->left * V;
       SILVA_UNROLL
       for (int v = 0; v < V; ++v) {
-        const Vector is_right = right<Missing, Classes>(*split, first + v * kLanes), mask = here[v];
-        below[v] = mask & ~is_right;
-        below[V + v] = mask & is_right;
+        const Mask mask = here[v];
+        below[v] = mask & ~right[v];
+        below[V + v] = mask & right[v];
       }
     }
-    const LaneLeaf* leaf = forest.lane_leaves + tree.first_lane_leaf;
-    for (int i = 0; i <= tree.n_lane_splits; ++i, ++leaf) {
-      const Vector own = splat(Code(leaf->number));
+    for (; leaf <= last; ++leaf) {
+      const Mask* mask = masks + leaf->node * V;
       SILVA_UNROLL
-      for (int v = 0; v < V; ++v) number[v] |= reached[leaf->node * V + v] & own;
+      for (int v = 0; v < V; ++v) number[v] = Masks::put(number[v], mask[v], Code(leaf->number));
     }
   }
 };

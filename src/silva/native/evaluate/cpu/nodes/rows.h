@@ -47,6 +47,12 @@ SILVA_INLINE float float_code(const NodeTask& task, const NodeColumn& column, In
   return column.n_classes ? float(class_of(task.classes, task.classes.features[column.feature], code)) : code;
 }
 
+// Whether a column has more classes than a byte has places: its flags hold the page of 256 places and a bit's number.
+template <class Code>
+SILVA_INLINE bool has_pages(const NodeColumn& column) {
+  return sizeof(Code) == 1 && column.n_classes > kPageClasses;
+}
+
 // The code of one value, and its flag. A number's is its rank; a missing one has none, and all bits of its flag set. A
 // class's is its place among groups of 8, and the flag its bit there.
 template <class Code, class Input>
@@ -58,7 +64,7 @@ SILVA_INLINE Code code_of(const NodeTask& task, const NodeColumn& column, Input 
   } else {
     if (column.n_classes) {
       const uint32_t c = uint32_t(float_code(task, column, x));
-      flag = Code(1 << (c & 7));
+      flag = has_pages<Code>(column) ? Code(c / kPageClasses << 3 | (c & 7)) : Code(1 << (c & 7));
       return Code(c >> 3);
     }
     int rank;
@@ -78,9 +84,12 @@ SILVA_INLINE Code code_of(const NodeTask& task, const NodeColumn& column, Input 
 
 // The class that code and flag of a row's column stand for.
 template <class Code>
-SILVA_INLINE uint32_t class_at(const Code* codes, const Code* flags, int32_t column) {
-  if constexpr (sizeof(Code) == 4) return uint32_t(codes[column]);
-  return (uint32_t(codes[column]) << 3) | uint32_t(__builtin_ctz(uint32_t(flags[column])));
+SILVA_INLINE uint32_t class_at(const NodeColumn* columns, const Code* codes, const Code* flags, int32_t column) {
+  const uint32_t code = uint32_t(codes[column]);
+  if constexpr (sizeof(Code) == 4) return code;
+  const uint32_t flag = uint32_t(flags[column]);
+  if (has_pages<Code>(columns[column])) return flag / 8 * kPageClasses + 8 * code + flag % 8;
+  return 8 * code + uint32_t(__builtin_ctz(flag));
 }
 
 // How codes lie: [row][column], or [column][row].
@@ -164,7 +173,7 @@ SILVA_INLINE void class_together(const NodeTask& task, const NodeColumn& column,
   Ints c;
   for (int i = 0; i < kTogether; ++i) c[i] = class_of[place[i]];
   put_together(codes, c >> 3);
-  put_together(flags, (Ints{} + 1) << (c & 7));
+  put_together(flags, has_pages<Code>(column) ? c / kPageClasses << 3 | (c & 7) : (Ints{} + 1) << (c & 7));
 }
 
 // Vector of `encode` of each value. Values that are compared as they are stay in registers: what is stored one by one

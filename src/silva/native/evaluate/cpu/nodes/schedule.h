@@ -12,6 +12,7 @@ template <class Code>
 struct CodeRows {
   const Code *codes, *flags;
   int64_t stride;
+  const NodeColumn* columns;
   int n_columns, n_rows;
 
   template <int Registers, bool Missing>
@@ -19,7 +20,7 @@ struct CodeRows {
     return {codes + row * stride, flags + row * stride, n_columns};
   }
   SILVA_INLINE uint32_t class_of(int row, int32_t column) const {
-    return class_at(codes + row * stride, flags + row * stride, column);
+    return class_at(columns, codes + row * stride, flags + row * stride, column);
   }
 };
 
@@ -221,8 +222,10 @@ int64_t row_stride(const NodeTables& forest) {
 // Whether rows are taken in lanes: ranks, and rows enough to fill a vector.
 template <class Code>
 bool in_lanes(const NodeTask& task, int64_t n_rows) {
-  if constexpr (sizeof(Code) == 4) return false;
-  return task.forest.lane_splits && !task.in_place && n_rows >= RowLanes<Code>::kFewestRows;
+  if constexpr (sizeof(Code) == 4)
+    return false;
+  else
+    return task.forest.lane_splits && !task.in_place && n_rows >= RowLanes<Code>::kFewestRows;
 }
 
 template <class Code>
@@ -235,11 +238,11 @@ struct Buffers {
     const NodeTables& forest = task.forest;
     const bool lanes = in_lanes<Code>(task, task.tile_rows);
     const int64_t in_rows = task.tile_rows * row_stride<Code>(forest);
-    const int64_t in_columns = lanes ? RowLanes<Code>::padded(task.tile_rows) * forest.n_columns : 0;
+    const int64_t in_columns = lanes ? padded<Code>(task.tile_rows) * forest.n_columns : 0;
     const int64_t n_codes = in_rows > in_columns ? in_rows : in_columns;
     codes = arena.take<Code>(n_codes);
     flags = arena.take<Code>(n_codes);
-    reached = arena.take<char>(lanes ? int64_t(forest.most_nodes) * kVectorsTogether * kVectorBytes : 0);
+    reached = arena.take<char>(lanes ? int64_t(forest.most_nodes) * kVectorsTogether * kMaskBytes : 0);
     leaf = arena.take<int32_t>(task.tile_rows > task.forest.n_trees ? task.tile_rows : task.forest.n_trees);
     margin = arena.take<double>(int64_t(task.forest.n_outputs) * task.tile_rows);
   }
@@ -299,15 +302,15 @@ void evaluate_tile(const NodeTask& task, char* workspace, int64_t first_row, int
   Arena arena{workspace};
   const Buffers<Code> buffers(task, arena);
   const Sink sink{task, first_row, n_rows, buffers.margin, task.tile_rows};
-  CodeRows<Code> rows{buffers.codes, buffers.flags, row_stride<Code>(forest), forest.n_columns, n_rows};
+  CodeRows<Code> rows{buffers.codes, buffers.flags, row_stride<Code>(forest), forest.columns, forest.n_columns, n_rows};
   bool missing = true;
   if constexpr (sizeof(Code) < 4)
     if (in_lanes<Code>(task, n_rows)) {
       using Lanes = RowLanes<Code>;
-      const int64_t stride = Lanes::padded(n_rows);
+      const int64_t stride = padded<Code>(n_rows);
       missing = encode_codes(task, first_row, n_rows, CodeOrder<false>{stride}, buffers.codes, buffers.flags);
       const Lanes lanes{forest, buffers.codes, buffers.flags, stride,
-                        reinterpret_cast<typename Lanes::Vector*>(buffers.reached)};
+                        reinterpret_cast<typename Lanes::Mask*>(buffers.reached)};
       sink.open();
       if (forest.first_class_split)
         (missing ? evaluate_lanes<Code, true, true> : evaluate_lanes<Code, false, true>)(task, lanes, sink,

@@ -19,7 +19,9 @@ constexpr int kMostLevels = 8;       // of a complete tree of so many blocks
 constexpr int kLeafCode = kBlock;    // in paths of bytes, leaves are numbered from here
 constexpr int kSmallestWindow = 16;  // positions
 constexpr int kSearchWidth = 16;     // 15 pivots and a NaN
-constexpr int kSearchLevels = 4;     // enough for 65,535 thresholds
+constexpr int kPageGroups = 16;      // of 16 bytes: as many as a code of 8 bits has places
+constexpr int kPageClasses = 8 * 16 * kPageGroups;
+constexpr int kSearchLevels = 4;  // enough for 65,535 thresholds
 
 // Where a column's codes come from.
 struct NodeColumn {
