@@ -24,8 +24,14 @@ from benchmarks.machine import conditions
 from silva import ModelTreeRegressor, TreeSearch
 from silva.grow.data.columns import numeric_columns
 from silva.grow.data.rows import STORAGES, prepare
-from silva.grow.search.engine import Circumstances, find_sorter, make_engine, place_rows, search
-from silva.grow.search.settings import engine_numbers
+from silva.grow.search.engine import (
+    Circumstances,
+    engine_numbers,
+    find_sorter,
+    make_engine,
+    place_rows,
+    search,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

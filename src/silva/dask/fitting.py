@@ -12,8 +12,7 @@ from silva.dask.leaves import refitted, solved
 from silva.dask.triangles import leaf_terms, merge_all, sums_of
 from silva.forest import Forest
 from silva.grow import ModelTreeRegressor
-from silva.grow.importances import feature_importances
-from silva.grow.table import leaf_table
+from silva.grow.table import feature_importances, leaf_table
 from silva.inputs import as_rows
 from silva.inputs.matching import listed
 

@@ -17,14 +17,12 @@ from silva.forest import Forest
 from silva.grow.checks import check_parameters
 from silva.grow.data.reading import routed, training_data
 from silva.grow.estimator import ModelTreeRegressor, TreeEstimator
-from silva.grow.importances import feature_importances
 from silva.grow.likelihood import Shares, as_tree, best_tree, refitted
 from silva.grow.merging import merged
-from silva.grow.search.blas import one_blas_thread
 from silva.grow.search.engine import Circumstances
-from silva.grow.search.interrupts import keeping_interrupts
+from silva.grow.search.process import undisturbed
 from silva.grow.search.progress import watching
-from silva.grow.table import leaf_table
+from silva.grow.table import feature_importances, leaf_table
 from silva.rules import rule_table
 
 if TYPE_CHECKING:
@@ -243,7 +241,7 @@ class ModelTreeClassifier(ClassEstimator):
         self.classes_, codes = classes_of(self, y)
         data = training_data(self, X, codes, class_weights(self.class_weight, y, sample_weight))
         data, _, _ = data.in_order()
-        with keeping_interrupts() as interrupts, one_blas_thread(), watching((), self.verbose) as callbacks:
+        with undisturbed() as interrupts, watching((), self.verbose) as callbacks:
             given = Circumstances(0, started, home, callbacks=callbacks, interrupts=interrupts)
             self._grow(searching, data, given)
         return self

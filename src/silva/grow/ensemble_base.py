@@ -24,9 +24,8 @@ from silva.grow.data.repeats import repetitions
 from silva.grow.estimator import TreeEstimator
 from silva.grow.losses import LINKS
 from silva.grow.merging import merged
-from silva.grow.search.blas import one_blas_thread
 from silva.grow.search.engine import Circumstances, find_sorter
-from silva.grow.search.interrupts import Interrupts, keeping_interrupts
+from silva.grow.search.process import Interrupts, undisturbed
 from silva.grow.search.selection import BRIEF, FOLDS, MOST_ROWS
 from silva.parallel import n_threads
 
@@ -164,7 +163,7 @@ class TreeEnsembleEstimator(TreeEstimator):
         data = data._replace(columns=data.columns.ranked(n_threads(self.n_jobs), sorter))
         draws = self._samples(rows, group[order].astype(np.int64))
         self.samples_ = [order[draw.seen] for draw in draws]
-        with keeping_interrupts() as interrupts, one_blas_thread():
+        with undisturbed() as interrupts:
             sequences = self._grown(member, data, draws, home, interrupts)
             self._join(sequences, **meaning, objective=f"{objective}{self._constraints}")
             if self.method == "sum":

@@ -14,16 +14,14 @@ from silva.device import array_gpu, on_host
 from silva.forest import Forest
 from silva.grow.checks import check_parameters
 from silva.grow.data.reading import routed, training_data
-from silva.grow.importances import feature_importances
 from silva.grow.losses import LINKS, check_range, objective_of, refuse_intervals
-from silva.grow.search.blas import one_blas_thread
 from silva.grow.search.consensus import settled
 from silva.grow.search.engine import Circumstances
 from silva.grow.search.fitting import fit_tree
-from silva.grow.search.interrupts import keeping_interrupts
+from silva.grow.search.process import undisturbed
 from silva.grow.search.progress import watching
 from silva.grow.search.stability import stability
-from silva.grow.table import history_table, leaf_table
+from silva.grow.table import feature_importances, history_table, leaf_table
 from silva.grow.tree.intervals import around, usable_errors
 from silva.outline import estimator_html
 from silva.rules import rule_table
@@ -346,7 +344,7 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
         data = training_data(self, X, y, sample_weight)
         check_range(self.loss, data.target)
         population = self._population if self.warm_start and hasattr(self, "_population") else []
-        with keeping_interrupts() as interrupts, one_blas_thread():
+        with undisturbed() as interrupts:
             with watching(self.callbacks or (), self.verbose) as callbacks:
                 seed = check_random_state(self.random_state).randint(2**31 - 1)
                 given = Circumstances(seed, started, home, population, callbacks, interrupts)

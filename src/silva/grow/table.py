@@ -1,4 +1,4 @@
-"""Results of a search as tables of arrays, which pandas and polars turn into frames."""
+"""What a search tells of its tree: tables of arrays, which pandas and polars turn into frames, and importances."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from silva.ensemble import TreeEnsemble
     from silva.grow.search.engine import Progress
     from silva.grow.tree.assembly import GrownTree
-    from silva.typing import Array
+    from silva.typing import Array, Doubles
 
 Table = dict[str, "Array"]
 
@@ -52,3 +52,25 @@ def history_table(history: list[Progress]) -> Table:
     """One entry a generation."""
     names = ("generation", "fitness", "rmse", "n_leaves", "mean_leaves", "seconds")
     return {name: np.array([getattr(progress, name) for progress in history]) for name in names}
+
+
+def feature_importances(grown: GrownTree, unit: float) -> tuple[Doubles, float]:
+    """Variance between the sides of each split, and that of each term of a leaf, in shares of their sum, and its root.
+
+    float64, (n_features,). What a leaf's equation explains is divided among its terms by coefficient² times variance of
+    the feature; correlations between them are left out of the division. `unit` is that of the leaves' squares. The root
+    is in units of y.
+    """
+    forest = grown.forest
+    gains = np.zeros(forest.n_features)
+    weight, mean = forest.cover.astype(np.float64), np.zeros(len(forest.cover))
+    mean[forest.feature < 0] = [model.value / unit for model in grown.models]
+    for node in np.flatnonzero(forest.feature >= 0)[::-1]:
+        left = int(forest.left[node])
+        sides, means = weight[left : left + 2], mean[left : left + 2]
+        mean[node] = sides @ means / sides.sum()
+        gains[forest.feature[node]] += sides @ (means - mean[node]) ** 2
+    for model in grown.models:
+        np.add.at(gains, model.features, model.explained)
+    total = gains.sum()
+    return (gains / total if total > 0 else gains), float(np.sqrt(total)) * unit

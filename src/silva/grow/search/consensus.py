@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from silva.grow.data.repeats import in_order
 from silva.grow.losses import LINKS
 from silva.grow.search.fitting import fit_tree
+from silva.grow.search.growing import is_pruned
 from silva.grow.search.selection import MOST_ROWS, price, trees_on_parts
-from silva.grow.search.settings import is_pruned
 
 if TYPE_CHECKING:
     from silva.grow.data.columns import TrainingData

@@ -13,14 +13,15 @@ import numpy as np
 
 from silva import _core
 from silva.device import DeviceError, find_gpus, is_cuda_usable, parse_device
-from silva.grow.search.interrupts import Interrupts
-from silva.grow.search.warm import to_ranks
+from silva.grow.search.process import Interrupts
 from silva.grow.tree_search import search_of
+from silva.parallel import n_threads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from silva.grow.cuda.rows import RowsOnGpus
+    from silva.grow.data.columns import TrainingColumns
     from silva.grow.data.rows import TrainingRows
     from silva.grow.data.sorting import Sorter
 
@@ -36,6 +37,8 @@ PATIENCE = 100
 
 LEAST_WORK = 2.0
 """Seconds of counted work before which it does not: small data take a hundred generations in a tenth of a second."""
+
+CACHE_BYTES = 2**28
 
 SORTED_ROWS = 1 << 20
 """Fewer rows are sorted on the cores, in a tenth of a second a column."""
@@ -56,6 +59,10 @@ OPERATORS: dict[str, float] = {
 
 POLISH = ("models", "variants", "thresholds", "splits", "pull_ups", "rotations")
 """Moves of the local search."""
+
+
+Trees = list[dict[str, Any]]
+"""Trees as arrays by node: tests by rank in the engine, by value (`to_values`) between two searches."""
 
 
 @dataclass(frozen=True)
@@ -213,6 +220,51 @@ def place_rows(
         return None
 
 
+def engine_numbers(
+    model: Any, rows: TrainingRows, columns: TrainingColumns, copies: float, seed: int
+) -> dict[str, Any]:
+    """Numbers that the engine needs, by name.
+
+    Parameters
+    ----------
+    model : ModelTreeRegressor
+    rows : TrainingRows
+    columns : TrainingColumns
+    copies : float
+        Mean number of copies of each row: BIC counts rows without copies, and a leaf needs as many times as many rows.
+    seed : int
+    """
+    search = search_of(model)
+    moves = POLISH if search.polish is True else tuple(search.polish or ())
+    bic, any_sets = model.fitness == "bic", bool(columns.is_categorical.any())
+    return {
+        **OPERATORS,
+        **(search.operator_rates or {}),
+        **{f"polish_{move}": move in moves for move in POLISH},
+        "bic": bic,
+        "n": len(rows.y) / copies if bic else len(rows.y),
+        "alpha": search.alpha,
+        "penalty": model.penalty,
+        "split_weight": search.test_weight if bic else 1,
+        "levels": [0 if table is None else len(table) for table in columns.categories] if any_sets else [],
+        "min_samples_leaf": -(-model.min_samples_leaf * copies // 1),
+        "rows_per_parameter": model.rows_per_parameter * copies,
+        "max_terms": -1 if model.max_terms_per_leaf is None else model.max_terms_per_leaf,
+        "term": columns.sources.tolist(),
+        "max_leaves": model.max_leaves,
+        "max_depth": model.max_depth,
+        "seed": seed,
+        "population": model.population_size,
+        "crossover": search.crossover_probability,
+        "mutation": search.mutation_probability,
+        "polish_interval": search.polish_interval if moves and model.algorithm == "gram" else 0,
+        "polish_random": search.polish_trees,
+        "n_threads": n_threads(model.n_jobs),
+        "cache_bytes": CACHE_BYTES,
+        "qr": model.algorithm == "qr",
+    }
+
+
 def engine_settings(values: dict[str, Any]) -> _core.GrowSettings:
     """Set what the engine knows by these names, each in its type."""
     settings = _core.GrowSettings()
@@ -303,3 +355,34 @@ def _seconds_left(engine: _core.GrowEngine, model: Any, now: Progress) -> tuple[
     if (work := engine.work) > 0:
         rest = max(rest, now.seconds * (least_work / work - 1))
     return min(rest, most), most
+
+
+def to_values(population: Trees, rows: TrainingRows) -> Trees:
+    """Trees whose cuts are the values at which they cut; +inf where every value goes left."""
+    return [{**_structure(tree), "value": _values(tree, rows)} for tree in population]
+
+
+def to_ranks(population: Trees, rows: TrainingRows) -> Trees:
+    """Put the trees over other training rows; those that test what is no longer there are dropped."""
+    n_features = len(rows.column)
+    fitting = [tree for tree in population if len(tree["model"]) == n_features * len(tree["feature"])]
+    return [{**_structure(tree), "threshold": _ranks(tree, rows)} for tree in fitting]
+
+
+def _structure(tree: dict[str, Any]) -> dict[str, Any]:
+    return {name: tree[name] for name in ("feature", "missing_left", "left", "right", "model")}
+
+
+def _values(tree: dict[str, Any], rows: TrainingRows) -> Any:
+    values = np.zeros(len(tree["threshold"]))
+    for node in np.flatnonzero(tree["feature"] >= 0):
+        distinct, cut = rows.distinct(tree["feature"][node]), tree["threshold"][node]
+        values[node] = distinct[cut] if cut < len(distinct) else np.inf
+    return values
+
+
+def _ranks(tree: dict[str, Any], rows: TrainingRows) -> Any:
+    cuts = np.zeros(len(tree["value"]), np.int32)
+    for node in np.flatnonzero(tree["feature"] >= 0):
+        cuts[node] = np.searchsorted(rows.distinct(tree["feature"][node]), tree["value"][node])
+    return cuts

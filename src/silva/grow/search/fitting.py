@@ -13,10 +13,10 @@ from silva.grow.data.derived import like
 from silva.grow.data.groups import most_promising
 from silva.grow.data.rows import prepare
 from silva.grow.losses import LINKS, loss_of
+from silva.grow.search.engine import to_ranks, to_values
 from silva.grow.search.growing import Growth, grow, with_share_of_time
 from silva.grow.search.reweighted import grow_reweighted
 from silva.grow.search.robust import grow_robustly
-from silva.grow.search.warm import to_ranks, to_values
 from silva.grow.tree.pruning import without_small_leaves
 from silva.parallel import n_threads
 

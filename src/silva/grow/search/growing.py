@@ -9,9 +9,15 @@ import numpy as np
 
 from silva.grow.data.derived import with_derived
 from silva.grow.data.rows import gathered, prepare
-from silva.grow.search.engine import Circumstances, find_sorter, make_engine, place_rows, search
-from silva.grow.search.settings import engine_numbers, is_pruned
-from silva.grow.search.warm import to_values
+from silva.grow.search.engine import (
+    Circumstances,
+    engine_numbers,
+    find_sorter,
+    make_engine,
+    place_rows,
+    search,
+    to_values,
+)
 from silva.grow.tree.assembly import grown_tree, target_range
 from silva.grow.tree.pruning import Prices, pruned
 from silva.grow.tree_search import search_of
@@ -55,6 +61,11 @@ class Growth:
     def population(self) -> list[dict[str, Any]]:
         """Return the last population, by value."""
         return to_values(self.result.population, self.rows)
+
+
+def is_pruned(model: Any) -> bool:
+    """Whether the best tree of the search is pruned by the noise about its splits and terms."""
+    return bool(model.noise == "any" and model.fitness == "bic")
 
 
 def with_share_of_time(model: Any, n_searches: int) -> Any:

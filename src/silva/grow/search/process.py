@@ -1,4 +1,4 @@
-"""Ctrl-C while a tree grows: it ends the search, and what was found is kept."""
+"""What trees that grow change in their process: Ctrl-C ends the search and keeps its result; BLAS has one thread."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import contextlib
 import signal
 import threading
 from typing import TYPE_CHECKING
+
+from threadpoolctl import threadpool_limits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,7 +44,19 @@ class Interrupts:
 
 
 @contextlib.contextmanager
-def keeping_interrupts() -> Iterator[Interrupts]:
+def undisturbed() -> Iterator[Interrupts]:
+    """Note interrupts, and leave BLAS one thread, for the whole process.
+
+    Results of several threads differ in their last bits from those of another machine. Nor do they pay: matrices of
+    refits are narrow, and where processors are busy threads of BLAS spend five times the processor time waiting for
+    each other.
+    """
+    with _keeping_interrupts() as interrupts, threadpool_limits(1, "blas"):
+        yield interrupts
+
+
+@contextlib.contextmanager
+def _keeping_interrupts() -> Iterator[Interrupts]:
     """Note interrupts instead of raising them where Python's own handler would raise: in the main thread."""
     interrupts = Interrupts()
     is_main = threading.current_thread() is threading.main_thread()
