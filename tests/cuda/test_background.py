@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-import silva.cuda.limits
+import silva.cuda.per_gpu
 import silva.explain.cuda.leaf_games
 import silva.explain.cuda.tables
 from silva import Explainer
@@ -71,7 +71,7 @@ def test_tables_beyond_the_budget_are_built_for_each_call():
 
 
 def test_workspaces_too_large_for_shared_memory_lie_in_global_memory(monkeypatch):
-    limits = silva.cuda.limits.Limits(4, 16 * 1024, 16 * 1024, 2**34)
+    limits = silva.cuda.per_gpu.Limits(4, 16 * 1024, 16 * 1024, 2**34)
     monkeypatch.setattr(silva.explain.cuda.tables, "gpu_limits", lambda: limits)
     check(full_forest(6, n_trees=3, depth=7, n_features=6), rows(9, 6), rows(50, 6, 2))
 

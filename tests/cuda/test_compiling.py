@@ -11,11 +11,10 @@ from silva.evaluate.cuda.few_rows import few_variant
 from silva.evaluate.cuda.paper import evaluate_variant, nodes_variant, sets_variant, windows_variant
 from silva.evaluate.cuda.tiles import tiles_variant
 from silva.explain.cuda.coalitions import differing_variant, masks_variant, pairs_variant, sum_variant
-from silva.explain.cuda.kernels import leaves_variant, walk_variant
 from silva.explain.cuda.leaf_games import background_variant, count_variant, groups_variant
 from silva.explain.cuda.leaf_tapes import LeafTape
 from silva.explain.cuda.paths import paths_variant
-from silva.explain.cuda.quadrature import small_variant
+from silva.explain.cuda.quadrature import leaves_variant, small_variant, walk_variant
 from silva.explain.cuda.responses import weigh_variant
 from silva.explain.cuda.table_launches import (
     FEW_QUADS,

@@ -10,7 +10,7 @@ import pytest
 
 import silva
 import silva.cuda.launches
-import silva.cuda.limits
+import silva.cuda.per_gpu
 import silva.explain.cuda.leaf_games
 import silva.explain.cuda.table_launches
 import silva.explain.cuda.tables
@@ -118,7 +118,7 @@ def test_wide_forests_of_several_outputs_categories_and_missing_values(kind, dty
 def test_tables_of_eight_features_and_those_beyond_shared_memory(monkeypatch, kind):
     """Narrow and wide chunks, entries of two runs; workspaces in global memory, tables read where they lie."""
     explain(kind, full_forest(2, n_trees=2, depth=8, n_features=10), rows(10))
-    limits = silva.cuda.limits.Limits(4, 20 * 1024, 20 * 1024, 2**34)
+    limits = silva.cuda.per_gpu.Limits(4, 20 * 1024, 20 * 1024, 2**34)
     for module in (silva.explain.cuda.tables, silva.explain.cuda.table_launches):
         monkeypatch.setattr(module, "gpu_limits", lambda: limits)
     explain(kind, full_forest(2, n_trees=2, depth=7, n_features=7), rows(7))

@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-import silva.explain.cuda.kernels
+import silva.explain.cuda.quadrature
 import silva.explain.cuda.tapes
 from silva import Explainer
 from silva.plans import plan_of
@@ -48,7 +48,7 @@ def test_parts_of_several_numbers_of_points(monkeypatch, kind, shared_bytes):
         monkeypatch.setattr(silva.explain.cuda.tapes, name, value)
     monkeypatch.setattr(silva.explain.cuda.tapes, "FEWEST_PAIR_SPLITS", 5)
     for name in ("SHARED_BYTES", "PAIR_SHARED_BYTES"):
-        monkeypatch.setattr(silva.explain.cuda.kernels, name, shared_bytes)
+        monkeypatch.setattr(silva.explain.cuda.quadrature, name, shared_bytes)
     for forest in (full_forest(1, n_trees=3, depth=4, n_features=9), chain_forest(40, 1e-2)):
         linear = with_models(forest, 2, -1, 1)
         X = rows_of(linear, 3, 70)

@@ -78,7 +78,7 @@ def test_many_rows_take_a_kernel_of_more_rows_a_thread(monkeypatch):
     forest, X = full_forest(2, n_trees=6, depth=5, n_features=6), rows(300, 6)
     expected = check(forest, X[:9]).shap_interaction_values(X)
     plan = TablePlan(forest, "float32", 2**28, True, of_pairs=True)
-    few, many = (silva.cuda.limits.Limits(n, 200_000, 200_000, 2**34) for n in (132, 1))
+    few, many = (silva.cuda.per_gpu.Limits(n, 200_000, 200_000, 2**34) for n in (132, 1))
     of_few, of_many = (choose_block(plan, plan.batches[0], 384, limits).rows for limits in (few, many))
     assert 2 * of_few == of_many
     monkeypatch.setattr(silva.explain.cuda.table_launches, "gpu_limits", lambda: many)
@@ -88,7 +88,7 @@ def test_many_rows_take_a_kernel_of_more_rows_a_thread(monkeypatch):
 
 @pytest.mark.parametrize(("shared", "is_staged"), [(160 * 1024, True), (20 * 1024, False)])
 def test_small_shared_memory(monkeypatch, shared, is_staged):
-    limits = silva.cuda.limits.Limits(4, shared, shared, 2**34)
+    limits = silva.cuda.per_gpu.Limits(4, shared, shared, 2**34)
     for module in SMALL_LIMITS:
         monkeypatch.setattr(module, "gpu_limits", lambda: limits)
     monkeypatch.setattr(silva.explain.cuda.tables, "SCRATCH_BYTES", 100_000)

@@ -98,7 +98,7 @@ def test_subtrees_of_few_and_of_many_features_are_added_by_kernels_of_their_own(
 @pytest.mark.parametrize("n_features", [4, 40])
 @pytest.mark.parametrize(("shared", "is_staged"), [(160 * 1024, True), (50 * 1024, False)])
 def test_small_shared_memory(monkeypatch, shared, is_staged, n_features):
-    limits = silva.cuda.limits.Limits(4, shared, shared, 2**34)
+    limits = silva.cuda.per_gpu.Limits(4, shared, shared, 2**34)
     for module in (silva.explain.cuda.tables, silva.explain.cuda.table_launches):
         monkeypatch.setattr(module, "gpu_limits", lambda: limits)
     forest = full_forest(5, n_trees=9, depth=7, n_features=n_features)
@@ -110,7 +110,7 @@ def test_small_shared_memory(monkeypatch, shared, is_staged, n_features):
 
 
 def test_tables_too_large_for_shared_memory_are_built_in_global_memory(monkeypatch):
-    limits = silva.cuda.limits.Limits(4, 8 * 1024, 8 * 1024, 2**34)
+    limits = silva.cuda.per_gpu.Limits(4, 8 * 1024, 8 * 1024, 2**34)
     monkeypatch.setattr(silva.explain.cuda.tables, "gpu_limits", lambda: limits)
     monkeypatch.setattr(silva.explain.cuda.tables, "SCRATCH_BYTES", 100_000)
     forest = full_forest(6, n_trees=5, depth=8, n_features=6)

@@ -6,7 +6,8 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from silva.cli.strongest import strongest_of
+import numpy as np
+
 from silva.cli.tables.formats import STREAM, import_pyarrow
 from silva.cli.tables.reader import TableReader
 from silva.cli.tables.sources import find, inputs
@@ -75,7 +76,37 @@ def explain(options: argparse.Namespace) -> None:
         transform(options, forest.ensemble, mapper, mapper.n_results, mapper.metadata)
         return
     players = [name for name in player_names(explainer) if options.features is None or name in options.features]
-    transform(options, forest.ensemble, strongest_of(mapper, players, options.top), mapper.n_results)
+    transform(options, forest.ensemble, _strongest_of(mapper, players, options.top), mapper.n_results)
+
+
+def _strongest_of(mapper: Callable[[Any], RecordBatch], players: Sequence[str], top: int) -> Callable[[Any], Any]:
+    """Make a mapper whose results have feature_1, phi_1, feature_2, ... instead of one column a feature.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer features.
+    """
+    if top > len(players):
+        raise ValueError(f"--top is {top}, the model has {len(players)} features")
+    labels = np.array([*players], object)
+    columns = [f"phi_{name}" for name in players]
+
+    def mapped(batch: Any) -> Any:
+        found, pyarrow = mapper(batch), import_pyarrow()
+        values = np.column_stack([found.column(name).to_numpy(zero_copy_only=False) for name in columns])
+        order = np.argsort(-np.abs(values), axis=1, kind="stable")[:, :top]
+        arrays: dict[str, Any] = {}
+        for name, column in zip(found.schema.names, found.columns, strict=True):
+            if name == columns[0]:
+                for place in range(top):
+                    arrays[f"feature_{place + 1}"] = pyarrow.array(labels[order[:, place]], pyarrow.string())
+                    arrays[f"phi_{place + 1}"] = pyarrow.array(values[np.arange(len(values)), order[:, place]])
+            if name not in columns:
+                arrays[name] = column
+        return pyarrow.RecordBatch.from_pydict(arrays)
+
+    return mapped
 
 
 def _check_top(options: argparse.Namespace, n_outputs: int) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from silva.cuda.limits import gpu_limits
+from silva.cuda.per_gpu import gpu_limits
 from silva.device import import_cupy
 
 if TYPE_CHECKING:

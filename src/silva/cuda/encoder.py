@@ -9,8 +9,7 @@ import numpy as np
 
 from silva.cuda.compiler import variant
 from silva.cuda.launches import NOWHERE, Plan, PreparedLaunch
-from silva.cuda.limits import gpu_limits
-from silva.cuda.uploads import PerGpu
+from silva.cuda.per_gpu import PerGpu, gpu_limits
 from silva.device import import_cupy
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import numpy as np
 
 from silva import _core
 from silva.cuda.compiler import compile_kernel, compiler_architecture, parameters
-from silva.cuda.limits import gpu_limits
+from silva.cuda.per_gpu import gpu_limits
 from silva.device import capability, import_cupy
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ class PreparedLaunch:
         Bytes of dynamic shared memory.
     overlaps : bool
         Whether it may begin before the launch ahead of it in its stream has ended, as its kernel waits for that itself
-        (common/cuda/overlap.cuh); `bound` launches do so, on GPUs that can.
+        (common/cuda/async.cuh); `bound` launches do so, on GPUs that can.
     """
 
     def __init__(

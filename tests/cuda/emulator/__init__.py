@@ -13,7 +13,7 @@ import functools
 import sys
 
 import silva.cuda.launches
-import silva.cuda.limits
+import silva.cuda.per_gpu
 import silva.cuda.rows
 import silva.cuda.streams
 import silva.device
@@ -30,7 +30,7 @@ CACHES = (
     silva.device.count_gpus,
     silva.device.is_cuda_usable,
     silva.device._check_capability,
-    silva.cuda.limits._limits,
+    silva.cuda.per_gpu._limits,
     silva.cuda.launches.load,
     silva.cuda.streams._side_streams,
     silva.cuda.rows._idle_buffers,

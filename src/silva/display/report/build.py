@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from silva.display.report.card import figures, history, model_card
-from silva.display.report.changes import changes
 from silva.display.report.dependence import dependence, joint_effects
 from silva.display.report.explained import explained
 from silva.display.report.page import packed, write_page
@@ -22,6 +21,7 @@ from silva.files import check_output
 from silva.forest import Forest
 from silva.inputs import without_extra
 from silva.loading import load
+from silva.populations import compare
 from silva.wording import Wording, check_wording, leaves_text
 
 if TYPE_CHECKING:
@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     from silva.display.report.rows import ReportRows
     from silva.ensemble import TreeEnsemble
     from silva.typing import Int64s, Rows
+
+CHANGED_FEATURES = 30
+"""Features of a table."""
 
 
 def report(
@@ -146,7 +149,7 @@ def report(
         "order": order,
         "dependence": dependence(rows, order, at, redact),
         "joint": joint_effects(rows, order, at, redact),
-        "change": None if before is None else changes(forest, before, X, random_state, n_jobs),
+        "change": None if before is None else _changes(forest, before, X, random_state, n_jobs),
         "model": embedded(forest) if is_small(rows) else None,
         "trees": drawn(rows, model, redact, wording) if is_small(rows) and are_shown(forest) else None,
         "history": history(model),
@@ -238,3 +241,15 @@ def start_row(rows: ReportRows) -> list[float]:
         else:
             result.append(float(np.median(column)))
     return result
+
+
+def _changes(forest: TreeEnsemble, before: Rows, X: Rows, random_state: int, n_jobs: int | None) -> dict[str, Any]:
+    """Compare the populations: for each output, the strongest features."""
+    found = compare(before, X, model=Forest(forest), random_state=random_state, n_jobs=n_jobs)
+    return {
+        "before": found.before,
+        "after": found.after,
+        "rows": found.n_rows,
+        "features": [found.rows(output)[:CHANGED_FEATURES] for output in range(len(found.before))],
+        "left": len(found.names) - CHANGED_FEATURES,
+    }

@@ -12,8 +12,8 @@ from silva.cuda.codes import encode_forest
 from silva.cuda.compiler import variant
 from silva.cuda.encoder import CodeTables, row_strides
 from silva.cuda.launches import NOWHERE, KeptByRows, Plan, launch
+from silva.cuda.per_gpu import PerGpu
 from silva.cuda.rows import check_gpu_rows, map_rows
-from silva.cuda.uploads import PerGpu
 from silva.device import array_gpu, explaining_memory, import_cupy
 from silva.evaluate.choice import runnable
 from silva.evaluate.cuda.few_rows import FewRows, predictor_of

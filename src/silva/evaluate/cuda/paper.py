@@ -10,7 +10,7 @@ from silva.cuda.codes import divide_sets
 from silva.cuda.compiler import variant
 from silva.cuda.encoder import CodeTables, row_strides
 from silva.cuda.launches import launch
-from silva.cuda.uploads import PerGpu
+from silva.cuda.per_gpu import PerGpu
 from silva.device import import_cupy
 from silva.evaluate.choice import most_splits
 from silva.evaluate.cuda.windows import cut_windows

@@ -12,8 +12,7 @@ from silva.cuda.buffers import Buffers, Place
 from silva.cuda.compiler import variant
 from silva.cuda.encoder import row_strides
 from silva.cuda.launches import NOWHERE, Plan, PreparedLaunch
-from silva.cuda.limits import gpu_limits
-from silva.cuda.uploads import PerGpu
+from silva.cuda.per_gpu import PerGpu, gpu_limits
 from silva.device import import_cupy
 from silva.evaluate.cuda.packing import CHUNK, Image, group_trees, order_by_output, pack_trees
 from silva.evaluate.cuda.tiling import Tiling, Work, choose_tiling, fits, trees_of_group

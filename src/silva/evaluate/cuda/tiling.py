@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from silva.cuda.limits import Limits
+    from silva.cuda.per_gpu import Limits
 
 THREADS = 768
 """Threads of a multiprocessor that the kernel's registers allow."""

@@ -11,8 +11,7 @@ from silva.cuda.codes import encode_forest
 from silva.cuda.compiler import variant
 from silva.cuda.encoder import CodeTables
 from silva.cuda.launches import NOWHERE, PreparedLaunch
-from silva.cuda.limits import gpu_limits
-from silva.cuda.uploads import PerGpu
+from silva.cuda.per_gpu import PerGpu, gpu_limits
 from silva.device import import_cupy, on_host
 from silva.explain.cuda.job import Job, diagonal_launch, padded_rows
 from silva.explain.responses.response import LOG_LOSS, SOFTMAX_LOSS

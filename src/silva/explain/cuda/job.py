@@ -9,7 +9,7 @@ import numpy as np
 
 from silva.cuda.compiler import variant
 from silva.cuda.launches import KeptByRows, Plan, PreparedLaunch
-from silva.cuda.uploads import PerGpu
+from silva.cuda.per_gpu import PerGpu
 from silva.device import import_cupy
 from silva.explain.cuda.results import MOST_COMPLETE
 

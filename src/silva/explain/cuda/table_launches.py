@@ -13,7 +13,7 @@ from silva.cuda.codes import encode_forest
 from silva.cuda.compiler import variant
 from silva.cuda.encoder import CodeTables, row_strides
 from silva.cuda.launches import NOWHERE, Plan, PreparedLaunch
-from silva.cuda.limits import gpu_limits
+from silva.cuda.per_gpu import gpu_limits
 from silva.device import import_cupy
 from silva.explain.cuda.job import PlannedJob, diagonal_launch, fitting_rows, padded_rows
 from silva.explain.cuda.quadrature import QuadratureJob, Walk, lay_out_sum
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from silva._core import TableBatch
     from silva.cuda.compiler import Variant
-    from silva.cuda.limits import Limits
+    from silva.cuda.per_gpu import Limits
     from silva.ensemble import TreeEnsemble
     from silva.typing import GpuArray
 

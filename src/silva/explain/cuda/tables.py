@@ -11,8 +11,7 @@ from silva.cuda.codes import Codes
 from silva.cuda.compiler import variant
 from silva.cuda.encoder import CodeTables
 from silva.cuda.launches import NOWHERE, PreparedLaunch
-from silva.cuda.limits import gpu_limits
-from silva.cuda.uploads import PerGpu
+from silva.cuda.per_gpu import PerGpu, gpu_limits
 from silva.device import import_cupy
 from silva.explain.cuda.tapes import quadrature
 from silva.explain.players import make_players
