@@ -1,14 +1,113 @@
 // From a forest to the plan of its subtree tables.
 #pragma once
+#include <array>
 #include <optional>
+#include <tuple>
+#include <unordered_map>
 
 #include "common/threads/team.h"
 #include "explain/tables/layout.h"
-#include "explain/tables/merge.h"
-#include "explain/tables/plan_totals.h"
+#include "explain/tables/pairs.h"
 #include "explain/tables/slot_set.h"
 
 namespace silva {
+
+// What a plan has of each tree, in the order of TreeArray.
+inline auto tree_arrays(TablePlan& plan) {
+  return std::tie(plan.subtrees, plan.splits, plan.cells, plan.bits, plan.factors, plan.steps, plan.lane_player,
+                  plan.leaves, plan.leaf_lanes, plan.leaf_shares, plan.unmet);
+}
+enum TreeArray {
+  kSubtreeArray,
+  kSplitArray,
+  kCellArray,
+  kBitArray,
+  kFactorArray,
+  kStepArray,
+  kLaneArray,
+  kLeafArray,
+  kLeafLaneArray,
+  kLeafShareArray,
+  kUnmetArray,
+  kTreeArrays
+};
+
+// Where a tree's elements begin in each array of the whole plan.
+using TreePlace = std::array<int64_t, kTreeArrays>;
+
+inline void move_to_place(TablePlan& tree, const TreePlace& place) {
+  for (SubtreeSplit& split : tree.splits) split.first_cell += place[kCellArray];
+  for (SubtreeLeaf& leaf : tree.leaves) {
+    leaf.first_lane += place[kLeafLaneArray];
+    leaf.first_unmet += place[kUnmetArray];
+  }
+  for (Subtree& subtree : tree.subtrees) {
+    subtree.first_split += place[kSplitArray];
+    subtree.first_factor += place[kFactorArray];
+    subtree.first_bits += place[kBitArray];
+    subtree.first_step += place[kStepArray];
+    subtree.first_lane += place[kLaneArray];
+    subtree.first_leaf += place[kLeafArray];
+  }
+}
+
+// Puts the trees into an empty plan and forgets them. Copies of large forests' plans take gigabytes, most of the time
+// for pages that are new: all threads take their share, whoever ends the call, for what follows reads all of it.
+inline void merge_plans(std::span<TablePlan* const> trees, TablePlan& to, const Team& team) {
+  constexpr auto kEach = std::make_index_sequence<kTreeArrays>();
+  std::vector<TreePlace> places;
+  TreePlace place{};
+  for (TablePlan* tree : trees) {
+    places.push_back(place);
+    [&]<size_t... i>(std::index_sequence<i...>) {
+      ((place[i] += int64_t(std::get<i>(tree_arrays(*tree)).size())), ...);
+    }(kEach);
+    to.most_x = std::max(to.most_x, tree->most_x);
+    to.most_shared = std::max(to.most_shared, tree->most_shared);
+    to.most_above = std::max(to.most_above, tree->most_above);
+    to.most_patterns = std::max(to.most_patterns, tree->most_patterns);
+    to.most_leaves = std::max(to.most_leaves, tree->most_leaves);
+    to.most_states = std::max(to.most_states, tree->most_states);
+  }
+  const auto arrays = tree_arrays(to);
+  [&]<size_t... i>(std::index_sequence<i...>) { (std::get<i>(arrays).resize(place[i]), ...); }(kEach);
+  const Team unwatched{team.pool, team.run, nullptr, nullptr};
+  share_out(unwatched, int64_t(trees.size()), [&](int32_t t, int32_t) {
+    move_to_place(*trees[t], places[t]);
+    [&]<size_t... i>(std::index_sequence<i...>) {
+      const auto from = tree_arrays(*trees[t]);
+      (std::ranges::copy(std::get<i>(from), std::get<i>(arrays).begin() + places[t][i]), ...);
+    }(kEach);
+    *trees[t] = {};
+  });
+}
+
+// The totals that an output's chunks share: those players, or pairs of players, that any of them has.
+class OutputTotalsPlanner {
+ public:
+  explicit OutputTotalsPlanner(TablePlan& plan) : plan_(plan) {}
+
+  // Where the sums of chunks of these players start in sum_total.
+  int64_t add(const std::vector<int32_t>& players) {
+    const int64_t first = int64_t(plan_.sum_total.size());
+    const bool of_pairs = plan_.content == TableContent::kPairs;
+    for (size_t i = 0; i < players.size(); ++i)
+      for (size_t j = i; j < (of_pairs ? players.size() : i + 1); ++j)
+        plan_.sum_total.push_back(total_of(players[i], players[j]));
+    return first;
+  }
+
+ private:
+  TablePlan& plan_;
+  std::unordered_map<int64_t, int32_t> known_;
+
+  int32_t total_of(int32_t a, int32_t b) {
+    if (a > b) std::swap(a, b);
+    const auto [found, is_new] = known_.try_emplace(int64_t(a) << 32 | b, int32_t(known_.size()));
+    if (is_new) plan_.totals.push_back({a, b});
+    return found->second;
+  }
+};
 
 struct PlanOptions {
   int64_t table_bytes;  // most for all tables
@@ -67,6 +166,7 @@ class TablePlanner {
   // A chunk is to stay in the second-level cache beside a block of rows; few trees keep float32 sums exact enough.
   static constexpr int64_t kChunkBytes = 512 << 10;
   static constexpr int32_t kChunkSubtrees = 64, kChunkTrees = 32;
+  static constexpr size_t kOpenSets = 64;
   static constexpr double kMostSqueezed = 2;  // budgets of tables that are made smaller to fit into one
   static constexpr int kSqueezes = 3;
 
@@ -285,7 +385,8 @@ class TablePlanner {
                                              size_t(subtrees[s].n_lanes)};
       const size_t capacity = capacity_of(subtrees[s].n_lanes);
       const bool fits_all = !plan_.is_wide && capacity == sets[0].capacity;
-      SlotSet* set = fits_all ? &sets[0] : find_set(sets, players, capacity);
+      const auto has_capacity = [&](const SlotSet& one) { return one.capacity == capacity; };
+      SlotSet* set = fits_all ? &sets[0] : find_set(last_of(sets, kOpenSets), players, has_capacity);
       if (!set) set = &sets.emplace_back(capacity, n_players);
       for (const int32_t player : players) set->take_in(player);
       set->subtrees.push_back(s);

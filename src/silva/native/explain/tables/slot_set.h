@@ -1,4 +1,4 @@
-// Players of chunks that can share slots.
+// Players of subtrees that can share slots: how chunks of tables are planned, on cores and on GPUs.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -8,7 +8,7 @@
 namespace silva {
 
 struct SlotSet {
-  size_t capacity;
+  size_t capacity;  // at most 127
   std::vector<int32_t> players;
   std::vector<int8_t> slot_of;  // [player]; -1: none
   std::vector<int32_t> subtrees;
@@ -20,19 +20,26 @@ struct SlotSet {
     slot_of[player] = int8_t(players.size());
     players.push_back(player);
   }
+
+  size_t n_without_slot(std::span<const int32_t> some) const {
+    return size_t(std::count_if(some.begin(), some.end(), [&](int32_t player) { return slot_of[player] < 0; }));
+  }
 };
 
-// The one of the last sets that gains fewest; null: none has room.
-inline SlotSet* find_set(std::vector<SlotSet>& sets, std::span<const int32_t> players, size_t capacity) {
-  constexpr size_t kOpenSets = 64;
-  SlotSet* best = nullptr;
-  int64_t fewest = int64_t(capacity) + 1;
-  for (size_t i = sets.size() > kOpenSets ? sets.size() - kOpenSets : 0; i < sets.size(); ++i) {
-    if (sets[i].capacity != capacity) continue;
-    const int64_t gained =
-        std::count_if(players.begin(), players.end(), [&](int32_t player) { return sets[i].slot_of[player] < 0; });
-    if (gained >= fewest || sets[i].players.size() + size_t(gained) > capacity) continue;
-    best = &sets[i], fewest = gained;
+template <class Set>
+std::span<Set> last_of(std::vector<Set>& sets, size_t n) {
+  return std::span<Set>(sets).last(std::min(n, sets.size()));
+}
+
+// The set that the players enlarge least, of equals the first; null: none that they may join has room.
+template <class Sets, class MayJoin>
+auto* find_set(Sets&& sets, std::span<const int32_t> players, const MayJoin& may_join) {
+  decltype(&*sets.begin()) best = nullptr;
+  size_t fewest = players.size() + 1;
+  for (auto& set : sets) {
+    if (!may_join(set)) continue;
+    const size_t gained = set.n_without_slot(players);
+    if (gained < fewest && set.players.size() + gained <= set.capacity) best = &set, fewest = gained;
   }
   return best;
 }

@@ -1,13 +1,11 @@
 // Which subtrees make a chunk: those of one output and kind whose features share slots, so that sums of chunks are few.
 #pragma once
-#include <algorithm>
-#include <cstdint>
 #include <numeric>
-#include <span>
-#include <vector>
+#include <ranges>
 
 #include "explain/tables/pairs.h"
 #include "explain/tables/plan.h"
+#include "explain/tables/slot_set.h"
 
 namespace silva {
 
@@ -48,7 +46,7 @@ class ChunkOrder {
     for (size_t i = 0; i < all.size(); ++i) {
       if (i > 0 && (output(i) != output(i - 1) || kind_of(all[i]) != kind_of(all[i - 1]))) close_all();
       Chunk* chunk = find(all[i]);
-      add(chunk ? *chunk : open(), all[i]);
+      add(chunk ? *chunk : open(all[i]), all[i]);
     }
     close_all();
   }
@@ -60,10 +58,7 @@ class ChunkOrder {
   }
 
  private:
-  struct Chunk {
-    std::vector<char> has;  // [player]
-    std::vector<int32_t> subtrees;
-    int32_t n_slots = 0;
+  struct Chunk : SlotSet {
     double cost = 0;
   };
   static constexpr double kPairCost = 12, kPointCost = 6;
@@ -79,34 +74,21 @@ class ChunkOrder {
 
   int32_t kind_of(int32_t s) const { return limits_.kind_of(plan_.subtrees[s]); }
 
-  Chunk& open() {
-    if (int32_t(chunks_.size()) >= limits_.open) chunks_[chunks_.size() - limits_.open].has = {};
-    return chunks_.emplace_back(Chunk{std::vector<char>(n_players_, 0), {}, 0, 0});
+  Chunk& open(int32_t s) {
+    if (int32_t(chunks_.size()) >= limits_.open) chunks_[chunks_.size() - limits_.open].slot_of = {};
+    return chunks_.emplace_back(Chunk{{size_t(limits_.most_slots(plan_.subtrees[s])), n_players_}});
   }
 
   Chunk* find(int32_t s) {
-    const auto players = players_of_subtree(s);
     const double cost = cost_of(plan_.subtrees[s], limits_);
-    const int32_t most = limits_.most_slots(plan_.subtrees[s]);
-    Chunk* best = nullptr;
-    int64_t fewest = most + 1;
-    const size_t window = std::min(size_t(limits_.open), chunks_.size());
-    for (auto chunk = chunks_.end(); chunk != chunks_.end() - window;) {
-      --chunk;
-      if (int32_t(chunk->subtrees.size()) == limits_.subtrees || chunk->cost + cost / 2 > limits_.cost) continue;
-      const int64_t gained =
-          std::count_if(players.begin(), players.end(), [&](int32_t player) { return !chunk->has[player]; });
-      if (gained >= fewest || chunk->n_slots + gained > most) continue;
-      best = &*chunk, fewest = gained;
-    }
-    return best;
+    const auto may_join = [&](const Chunk& chunk) {
+      return int32_t(chunk.subtrees.size()) < limits_.subtrees && chunk.cost + cost / 2 <= limits_.cost;
+    };
+    return find_set(std::views::reverse(last_of(chunks_, limits_.open)), players_of_subtree(s), may_join);
   }
 
   void add(Chunk& chunk, int32_t s) {
-    for (const int32_t player : players_of_subtree(s)) {
-      chunk.n_slots += !chunk.has[player];
-      chunk.has[player] = 1;
-    }
+    for (const int32_t player : players_of_subtree(s)) chunk.take_in(player);
     chunk.cost += cost_of(plan_.subtrees[s], limits_);
     chunk.subtrees.push_back(s);
   }
@@ -115,7 +97,7 @@ class ChunkOrder {
     for (const Chunk& chunk : chunks_) {
       order.insert(order.end(), chunk.subtrees.begin(), chunk.subtrees.end());
       ends.push_back(int32_t(order.size()));
-      n_slots += chunk.n_slots;
+      n_slots += int64_t(chunk.players.size());
     }
     chunks_.clear();
   }

@@ -4,7 +4,7 @@
 // Needs Real, THREADS, ROWS (neighbouring rows of a thread), TILE (of a block) and STAGED (0: tables of any size, read
 // where they lie).
 #pragma once
-#include "common/cuda/async_copy.cuh"
+#include "common/cuda/async.cuh"
 #include "explain/cuda/tables/format.h"
 
 namespace silva {
