@@ -6,9 +6,8 @@
 // Macros: INPUT (type of X), ROW (type of the thresholds), CODE (of the codes), COLUMNS (of a block at most: 32 are
 // whole lines of memory; 8 are sectors, whose few thresholds are copied soon), AT_ONCE (chunks of 128 rows of a column
 // that a warp takes at once: 1 or 2).
-#include "common/cuda/async_copy.cuh"
+#include "common/cuda/async.cuh"
 #include "common/cuda/encode.cuh"
-#include "common/cuda/overlap.cuh"
 
 using Input = INPUT;
 using Value = ROW;

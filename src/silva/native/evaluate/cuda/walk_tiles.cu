@@ -10,8 +10,7 @@
 //               SUMS adds all trees to float64 margins in their order and writes them as RESULT, by one team;
 //               PARTIAL does so for forests of one output by teams, and blocks that share a tile: each adds some trees,
 //               and the last one to finish joins the sums, or adds all trees once more where their order matters.
-#include "common/cuda/async_copy.cuh"
-#include "common/cuda/overlap.cuh"
+#include "common/cuda/async.cuh"
 #include "evaluate/cuda/exact_sum.cuh"
 #include "evaluate/cuda/last_block.cuh"
 #include "evaluate/cuda/packed.cuh"
