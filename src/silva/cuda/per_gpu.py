@@ -1,4 +1,4 @@
-"""What each GPU has, and what is made once on each that uses it."""
+"""Limits of each GPU, and what is made once on each that uses it."""
 
 from __future__ import annotations
 
