@@ -60,7 +60,7 @@ class AddBlock(NamedTuple):
     rows: int
     is_staged: bool
     sum_bytes: int
-    table_bytes: int
+    number_bytes: int
     key_bytes: int
     buffer_bytes: int
 
@@ -116,10 +116,10 @@ def _with_buffers(block: AddBlock, plan: TablePlan, batch: TableBatch) -> AddBlo
     """Give a block that stages tables the room for a stage."""
     if not block.is_staged:
         return block
-    table_bytes = -(-batch.most_stage_numbers * plan.dtype.itemsize // 16) * 16
+    number_bytes = -(-batch.most_stage_numbers * plan.dtype.itemsize // 16) * 16
     key_bytes = batch.most_stage_subtrees * block.rows * 2
-    buffer_bytes = table_bytes + key_bytes + batch.most_stage_subtrees * plan.arrays["records"].shape[1]
-    return block._replace(table_bytes=table_bytes, key_bytes=key_bytes, buffer_bytes=buffer_bytes)
+    buffer_bytes = number_bytes + key_bytes + batch.most_stage_subtrees * plan.arrays["records"].shape[1]
+    return block._replace(number_bytes=number_bytes, key_bytes=key_bytes, buffer_bytes=buffer_bytes)
 
 
 def add_variant(dtype: DTypeLike, is_narrow: bool, is_staged: bool, threads: int) -> Variant:
@@ -322,7 +322,7 @@ class TableLaunches:
             "records": tables["records"],
             "tables": numbers,
             "component_size": self._plan.arrays[size],
-            **{name: getattr(block, name) for name in ("sum_bytes", "table_bytes", "key_bytes", "buffer_bytes")},
+            **{name: getattr(block, name) for name in ("sum_bytes", "number_bytes", "key_bytes", "buffer_bytes")},
             "partial": NOWHERE,
         }
         grid = -(-self._stride // block.rows) * batch.n_chunks, 1

@@ -69,11 +69,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, THREADS <= 256 ? 2 : 1)
     add_pairs_kernel(const unsigned short* __restrict__ keys, long long stride,
                      const silva::StageChunk* __restrict__ chunks, const silva::TableStage* __restrict__ stages,
                      const silva::TableRecord* __restrict__ records, const REAL* __restrict__ tables,
-                     long long component_size, int sum_bytes, unsigned table_bytes, unsigned key_bytes,
+                     long long component_size, int sum_bytes, unsigned number_bytes, unsigned key_bytes,
                      unsigned buffer_bytes, REAL* __restrict__ partial) {
   using namespace silva;
   extern __shared__ uint4 shared[];
-  pass_chunk<PairSums>({keys, stride, chunks, stages, records, tables, component_size, sum_bytes, table_bytes,
+  pass_chunk<PairSums>({keys, stride, chunks, stages, records, tables, component_size, sum_bytes, number_bytes,
                         key_bytes, buffer_bytes, partial},
                        reinterpret_cast<char*>(shared));
 }

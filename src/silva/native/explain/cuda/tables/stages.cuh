@@ -21,13 +21,13 @@ struct alignas(2 * ROWS < 16 ? 2 * ROWS : 16) Keys {
 // The buffer of a stage in shared memory: tables, keys, records.
 struct StageBuffer {
   char* base;
-  unsigned table_bytes, key_bytes;  // room
+  unsigned number_bytes, key_bytes;  // room
   __device__ __forceinline__ Real* table() const { return reinterpret_cast<Real*>(base); }
   __device__ __forceinline__ unsigned short* keys() const {
-    return reinterpret_cast<unsigned short*>(base + table_bytes);
+    return reinterpret_cast<unsigned short*>(base + number_bytes);
   }
   __device__ __forceinline__ TableRecord* records() const {
-    return reinterpret_cast<TableRecord*>(base + table_bytes + key_bytes);
+    return reinterpret_cast<TableRecord*>(base + number_bytes + key_bytes);
   }
 };
 
@@ -75,7 +75,7 @@ struct ChunkPass {
   const Real* __restrict__ tables;
   long long component_size;
   int sum_bytes;
-  unsigned table_bytes, key_bytes, buffer_bytes;
+  unsigned number_bytes, key_bytes, buffer_bytes;
   Real* __restrict__ partial;
 };
 
@@ -93,7 +93,7 @@ __device__ __forceinline__ void pass_chunk(const ChunkPass& pass, char* memory) 
   Sums sums(memory, chunk.n_slots);
 #if STAGED
   const auto buffer_of = [&](int s) {
-    return StageBuffer{memory + pass.sum_bytes + ((s - chunk.first_stage) & 1) * pass.buffer_bytes, pass.table_bytes,
+    return StageBuffer{memory + pass.sum_bytes + ((s - chunk.first_stage) & 1) * pass.buffer_bytes, pass.number_bytes,
                        pass.key_bytes};
   };
   TableStage stage = pass.stages[chunk.first_stage], next = pass.stages[min(chunk.first_stage + 1, last - 1)];
