@@ -101,14 +101,18 @@ class Engines:
         work = n_blocks * forest.n_nodes * (forest.n_features if kind == "pairs" else 1)
         if isinstance(self.cpu, CoalitionExplainer):
             gpus = gpus_worthwhile(device, X, work * len(self.cpu.background.rows), WORTHWHILE)
-            is_free = device == "auto" and array_gpu(X) is None
-            return () if is_free and self.cpu.layout.n_used > self.cpu.most else gpus  # GPUs estimate nothing
+            estimates = self.cpu.layout.n_used > self.cpu.most  # which GPUs do not
+            return () if gpus and estimates and self._is_free(X) else gpus
         if self.settings.algorithm == "paths":
             return self._gpus_of_paths(X, work)
         gpus = gpus_worthwhile(device, X, work, WORTHWHILE)
-        is_free = device == "auto" and array_gpu(X) is None
         needs_tables = self.game.has_background or self.game.players.groups
-        return () if gpus and is_free and needs_tables and not self.cuda.serves_by_tables(kind) else gpus
+        is_served = not (gpus and needs_tables and self._is_free(X)) or self.cuda.serves_by_tables(kind)
+        return gpus if is_served else ()
+
+    def _is_free(self, X: Rows) -> bool:
+        """Whether neither the device nor the rows say where they are explained."""
+        return self.settings.device == "auto" and array_gpu(X) is None
 
     @property
     def _cpu_only(self) -> str:

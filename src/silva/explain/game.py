@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from silva.ensemble import TreeEnsemble
     from silva.explain.background import Background
     from silva.explain.players import Players
+    from silva.typing import Array, Int64s
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +42,12 @@ class Game:
     def has_background(self) -> bool:
         """Whether background rows stand for what is not known."""
         return self.background is not None
+
+    @property
+    def weighted_rows(self) -> tuple[Array, Int64s, int]:
+        """Rows of the background, their weights and what these are shares of, as kernels take them."""
+        assert self.background is not None
+        return self.background.rows, self.background.weight, self.background.total
 
 
 def game_of_features(forest: TreeEnsemble) -> Game:

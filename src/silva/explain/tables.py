@@ -174,15 +174,15 @@ class TableRunner:
 
     def _fill(self, n_jobs: int | None) -> TreeEnsemble | None:
         """Fill the tables; return the trees that have none."""
-        tables, choice, background = self.compiled, self._choice, self._game.background
+        tables, choice = self.compiled, self._choice
         if tables is None:
             return self._game.forest
         what = "interactions" if choice.of_pairs else "values"
         with announcing(f"building tables of {what}, {tables.n_bytes / 1e6:,.0f} MB: once per explainer"):
-            if background is None:
-                tables.build(n_threads(n_jobs))
+            if self._game.has_background:
+                tables.build_background(*self._game.weighted_rows, n_threads(n_jobs))
             else:
-                tables.build_background(background.rows, background.weight, background.total, n_threads(n_jobs))
+                tables.build(n_threads(n_jobs))
         cut = tables.walked_trees, tables.cut_nodes
         return walked_part(self._game.forest, *cut, choice.dtype, choice.has_background)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
     from silva.ensemble import TreeEnsemble
-    from silva.explain.background import Background
     from silva.explain.game import Game
     from silva.typing import Array, Bools, Doubles, Int32s, Int64s
 
@@ -33,14 +32,14 @@ class Walk(Protocol):
 
 def walk_of(game: Game, trees: TreeEnsemble, dtype: str, n_jobs: int | None) -> Any:
     """Walk of a game's trees, or of some of them."""
-    if game.background is None:
+    if not game.has_background:
         return QuadratureWalk(trees, dtype, game.players.of_feature)
     return (LinearPatternWalk if trees.has_linear_leaves else PatternWalk)(game, trees, n_jobs)
 
 
 def index_walk_of(game: Game, n_jobs: int | None) -> Any:
     """Walk of a game's trees for indices of sets."""
-    if game.background is None:
+    if not game.has_background:
         return CoverIndexWalk(game.forest, game.players.of_feature)
     return walk_of(game, game.forest, "float64", n_jobs)
 
@@ -86,9 +85,7 @@ class PatternWalk:
     """The game against a background by its patterns at each leaf: any trees of constant leaves."""
 
     def __init__(self, game: Game, trees: TreeEnsemble, n_jobs: int | None) -> None:
-        player_of, background = game.players.of_feature, cast("Background", game.background)
-        of_rows = background.rows, background.weight, background.total
-        self._walk = _core.PatternWalk(trees, player_of, *of_rows, n_threads(n_jobs))
+        self._walk = _core.PatternWalk(trees, game.players.of_feature, *game.weighted_rows, n_threads(n_jobs))
 
     def values(self, rows: Array, out: Array, n_jobs: int | None) -> None:
         """Fill out, (n, P) or (n, P, k)."""
@@ -107,9 +104,7 @@ class LinearPatternWalk:
     """Values against a background where leaves hold linear models: by patterns, and pair by pair where leaves clip."""
 
     def __init__(self, game: Game, trees: TreeEnsemble, n_jobs: int | None) -> None:
-        player_of, background = game.players.of_feature, cast("Background", game.background)
-        of_rows = background.rows, background.weight, background.total
-        self._walk = _core.LinearPatternWalk(trees, player_of, *of_rows, n_threads(n_jobs))
+        self._walk = _core.LinearPatternWalk(trees, game.players.of_feature, *game.weighted_rows, n_threads(n_jobs))
         self._instead = "explain without a background" + " or grow with clip='none'" * (trees.source == "silva")
 
     def values(self, rows: Array, out: Array, n_jobs: int | None) -> None:
