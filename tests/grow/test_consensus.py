@@ -7,7 +7,7 @@ import pytest
 import silva
 from silva.grow.search import consensus, selection
 from silva.grow.tree import smoothing
-from silva.grow.tree.intervals import Parts
+from silva.grow.tree.intervals import LeftOutRows
 
 
 def noisy(n_rows, seed=0):
@@ -26,7 +26,7 @@ def grown(X, y, sample_weight=None, **parameters):
 
 def told(monkeypatch, mean, error=0.1):
     """Trees on parts of the rows that predict this; they are off by so much."""
-    parts = Parts(np.ones(9), np.ones(9), mean, np.full(len(mean), error), error)
+    parts = LeftOutRows(np.ones(9), np.ones(9), mean, np.full(len(mean), error), error)
     monkeypatch.setattr(consensus, "trees_on_parts", lambda *_: parts)
 
 

@@ -121,7 +121,7 @@ def test_intervals_know_that_splits_were_chosen(monkeypatch, coverage):
 def test_unseen_rows_of_other_trees_count_half():
     ones, scores = np.ones(50), np.linspace(1, 2, 99)
     for factor in (1, 3):  # of what the choice costs trees on parts
-        parts = intervals.Parts(ones, factor * ones, ones, ones, 1.0)
+        parts = intervals.LeftOutRows(ones, factor * ones, ones, ones, 1.0)
         for unseen, expected in ((4 * factor * scores, 2 * factor), (0 * scores, factor)):
             np.testing.assert_allclose(parts.widened(scores, unseen), expected * scores, rtol=0.02)
 

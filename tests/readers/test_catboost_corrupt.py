@@ -12,7 +12,7 @@ import pytest
 
 import silva
 from silva.readers.catboost.cbm import Core, Trees, check_shared
-from silva.readers.flatbuffer import Table
+from silva.readers.flatbuffer import FlatTable
 
 DATA = Path(__file__).parent / "data"
 STEPS = DATA / "catboost-1.2.10-depthwise.json"
@@ -216,7 +216,7 @@ def test_random_edits_never_crash(source, tmp_path):
 def overwrite(data, find, dtype, values):
     """Overwrite the first values of a vector of the trees."""
     core = data[8:]
-    trees = Table.root(core).table(Core.TREES)
+    trees = FlatTable.root(core).table(Core.TREES)
     first, length = trees._vector(find, np.dtype(dtype).itemsize)
     assert length
     values = np.array(values, dtype).tobytes()

@@ -21,7 +21,7 @@ MOST_NUMBERS = 1 << 28
 """Numbers of one result: 2 GB."""
 
 
-class Parts(NamedTuple):
+class AdditiveParts(NamedTuple):
     """The mean prediction, and what features and pairs add to it.
 
     The partial dependence on a feature is the mean plus the feature's main part; on a pair it is the mean plus two main
@@ -46,7 +46,7 @@ def additive_parts(
     weights: Doubles | None,
     points: Array | None,
     n_jobs: int | None,
-) -> Parts:
+) -> AdditiveParts:
     """Find the parts of the margin for the points of grids, or at `points`, rows of the forest's own values.
 
     Features of `grids` rise, and so do those of a pair.
@@ -91,7 +91,7 @@ def additive_parts(
         both = np.split(joint / n, first_joint[1:]) if pairs else []
     else:
         each, both = [*row_main.reshape(len(features), -1) / n], [*row_joint.reshape(len(pairs), len(points) * k) / n]
-    return Parts(
+    return AdditiveParts(
         forest.base_score + total / n,
         {j: part.reshape(k, -1) for j, part in zip(features, each, strict=True)},
         {pair: _shaped(part, k, pair, grids, points) for pair, part in zip(pairs, both, strict=True)},

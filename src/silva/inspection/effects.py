@@ -13,7 +13,7 @@ from silva.facts import feature_names as all_names
 from silva.inputs import refuse_transform, without_extra
 from silva.inputs.matching import index_of_feature
 from silva.inspection.accumulated import accumulated, accumulated_categories, accumulated_pair, edges_of
-from silva.inspection.additive import Parts, additive_parts
+from silva.inspection.additive import AdditiveParts, additive_parts
 from silva.inspection.dependence import custom_grid, grid_of, responses_of
 from silva.inspection.interactions import Interactions, interactions_at, rows_among
 from silva.inspection.plots import Dependence, LocalEffect, plot_effects
@@ -352,7 +352,7 @@ class Effects:
         names = [feature_name(self._rows.forest, feature) for feature in found]
         return kind(grid_values=grids, average=average, feature_names=names)
 
-    def _find(self, grids: dict[int, Array], pairs: list[Pair], points: Array | None) -> Parts:
+    def _find(self, grids: dict[int, Array], pairs: list[Pair], points: Array | None) -> AdditiveParts:
         if self._is_sum:
             parts = additive_parts(self._rows, grids, pairs, self._weights, points, self._n_jobs)
             return _second_class(parts) if self._output == "probability" and len(parts.mean) == 2 else parts
@@ -368,7 +368,7 @@ class Effects:
                 both[a, b] = found + mean[:, None, None]
             else:
                 both[a, b] = self._means([a, b], points[:, [a, b]]).T - each[a] - each[b] + mean[:, None]
-        return Parts(mean, {feature: curve - mean[:, None] for feature, curve in each.items()}, both)
+        return AdditiveParts(mean, {feature: curve - mean[:, None] for feature, curve in each.items()}, both)
 
     def _means(self, features: list[int], points: Array) -> Doubles:
         """Mean predictions by point, (points, k)."""
@@ -379,8 +379,8 @@ class Effects:
         return responses_of(self._rows, features, points, self._output, self._weights, "average")[0]
 
 
-def _second_class(parts: Parts) -> Parts:
-    return Parts(
+def _second_class(parts: AdditiveParts) -> AdditiveParts:
+    return AdditiveParts(
         parts.mean[1:],
         {key: part[1:] for key, part in parts.main.items()},
         {key: part[1:] for key, part in parts.joint.items()},

@@ -14,7 +14,7 @@ from silva.inspection.rows import Bunch, ChangingRows, numbers_only
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from silva.inspection.additive import Parts
+    from silva.inspection.additive import AdditiveParts
     from silva.typing import Array, Doubles, Int64s
 
 MOST_BARS = 20
@@ -60,7 +60,7 @@ def rows_among(n_rows: int, n_points: int) -> Int64s:
 def interactions_at(
     rows: ChangingRows,
     chosen: Int64s,
-    parts: Parts,
+    parts: AdditiveParts,
     weights: Doubles,
     row_weights: Doubles | None,
     output: str,

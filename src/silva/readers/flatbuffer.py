@@ -17,7 +17,7 @@ UINT16, INT32, UINT32 = struct.Struct("<H"), struct.Struct("<i"), struct.Struct(
 
 
 @dataclass(frozen=True)
-class Table:
+class FlatTable:
     """A table; its fields are numbered in the order of the schema.
 
     Attributes
@@ -32,7 +32,7 @@ class Table:
     position: int
 
     @classmethod
-    def root(cls, data: bytes) -> Table:
+    def root(cls, data: bytes) -> FlatTable:
         """Return the table that the buffer starts with."""
         return cls(data, _unpack(UINT32, data, 0))
 
@@ -56,15 +56,15 @@ class Table:
         first, length = self._vector(field, 1)
         return self.data[first : first + length].decode()
 
-    def table(self, field: int) -> Table | None:
+    def table(self, field: int) -> FlatTable | None:
         """Return a table inside this one."""
         at = self._place(field)
-        return None if at is None else Table(self.data, self._follow(at))
+        return None if at is None else FlatTable(self.data, self._follow(at))
 
-    def tables(self, field: int) -> list[Table]:
+    def tables(self, field: int) -> list[FlatTable]:
         """Return a vector of tables, empty if the field is absent."""
         first, length = self._vector(field, UINT32.size)
-        return [Table(self.data, self._follow(first + UINT32.size * i)) for i in range(length)]
+        return [FlatTable(self.data, self._follow(first + UINT32.size * i)) for i in range(length)]
 
     def _place(self, field: int) -> int | None:
         """Where a field's content or offset stands; None if the field is absent."""

@@ -166,7 +166,7 @@ class LinearJob(QuadratureJob):
         return None
 
 
-class Walk:
+class WalkLaunches:
     """Launches that write the partial sums of rows of one type, layout and number, (n_slots, padded rows).
 
     Parameters
@@ -225,7 +225,7 @@ class Walk:
 def lay_out_values(job: QuadratureJob, x: GpuArray, row_shape: tuple[int, ...], tables: OnGpu) -> Plan:
     """Lay out the launches from rows to values or interactions: codes, partial sums, sums, the diagonal."""
     rows = np.zeros(1, np.uint64)
-    walk = Walk(job, x, tables, rows)
+    walk = WalkLaunches(job, x, tables, rows)
     add_up = lay_out_sum(tables, job.dtype, len(x), row_shape, job.n_slots)
     buffers = Buffers([walk.code_bytes, walk.sum_bytes], [*walk.places(0, 1), Place(add_up.cell("partial"), 1)])
     launches = [*walk.launches, add_up]

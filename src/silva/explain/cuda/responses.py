@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from silva.cuda.compiler import Variant
     from silva.explain.cuda.table_launches import TableJob
     from silva.explain.game import Game, Settings
-    from silva.explain.responses.rescaling import Parts
+    from silva.explain.responses.rescaling import WeightedParts
     from silva.typing import Array, Explained, GpuArray, Int32s
 
 THREADS, MOST_PARTS = 128, 49
@@ -41,12 +41,12 @@ class ResponseJob(Job):
         Values of the margin, float64.
     jobs : list of TableJob
         One a node, float64, and for the log-loss that of the margin.
-    parts : Parts
+    parts : WeightedParts
     dtype : dtype
         Type of the results.
     """
 
-    def __init__(self, values: TableJob, jobs: list[TableJob], parts: Parts, dtype: DTypeLike) -> None:
+    def __init__(self, values: TableJob, jobs: list[TableJob], parts: WeightedParts, dtype: DTypeLike) -> None:
         first = jobs[0]
         chosen = first.chosen if first.pairs else None
         super().__init__(first.forest, first.codes, dtype, first.pairs, chosen, first.n_players)
@@ -101,10 +101,10 @@ class ResponseJobs:
     game : Game
         Of the margin, against background rows.
     settings : Settings
-    parts : Parts
+    parts : WeightedParts
     """
 
-    def __init__(self, game: Game, settings: Settings, parts: Parts) -> None:
+    def __init__(self, game: Game, settings: Settings, parts: WeightedParts) -> None:
         self._settings, self._parts = settings, parts
         self._margin = MarginJobs(game, settings.of_part(len(parts.weighted) + 1, GPU_TABLE_BYTES))
         self._weighted: dict[Explained, list[SharedTables]] = {}

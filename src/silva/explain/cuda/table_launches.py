@@ -16,7 +16,7 @@ from silva.cuda.launches import NOWHERE, Plan, PreparedLaunch
 from silva.cuda.per_gpu import gpu_limits
 from silva.device import import_cupy
 from silva.explain.cuda.job import PlannedJob, diagonal_launch, fitting_rows, padded_rows
-from silva.explain.cuda.quadrature import QuadratureJob, Walk, lay_out_sum
+from silva.explain.cuda.quadrature import QuadratureJob, WalkLaunches, lay_out_sum
 from silva.explain.cuda.results import OnGpu, find_targets
 from silva.explain.cuda.tables import (
     KEY_BYTES,
@@ -256,7 +256,7 @@ class TableLaunches:
         # A subtree has a column and a slot.
         encode = plan.codes.prepare(x.dtype, row_strides(x), len(x), self._stride)
         self._encode = cast("PreparedLaunch", encode)
-        self._walk = Walk(walks, x, sums, self._encode.cell("X")) if walks else None
+        self._walk = WalkLaunches(walks, x, sums, self._encode.cell("X")) if walks else None
         n_slots = len(plan.arrays["slot_keys"]) + (walks.n_slots if walks else 0)
         self._add_up = lay_out_sum(sums, plan.dtype, len(x), row_shape, n_slots)
         self._result = self._add_up.cell("result")

@@ -73,7 +73,7 @@ def slope_of(forest: TreeEnsemble) -> float:
     return slope_of_link(forest)
 
 
-class Parts(NamedTuple):
+class WeightedParts(NamedTuple):
     """The parts of a response's values: values of the margin against differently weighted background rows.
 
     Attributes
@@ -107,7 +107,7 @@ class ResponseExplainer:
 
     Attributes
     ----------
-    parts : Parts
+    parts : WeightedParts
     weighted : list of Background
         One a node, and for the log-loss the background itself.
     kept : list of CpuExplainer
@@ -139,7 +139,7 @@ class ResponseExplainer:
         if self._is_loss:
             everything = Piece(np.arange(len(margins)), np.zeros(1), np.ones((1, len(margins))))
             self.weighted += weigh(background, everything)
-        self.parts = Parts(nodes, self._slope, self._is_loss, background, self.weighted[: len(nodes)])
+        self.parts = WeightedParts(nodes, self._slope, self._is_loss, background, self.weighted[: len(nodes)])
         n_kept = len(self.weighted) if len(self.weighted) <= KEPT else 0
         self.kept = [self._against(part, n_kept) for part in self.weighted[:n_kept]]
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from silva.grow.data.rows import TrainingRows
     from silva.grow.search.engine import SearchResult
     from silva.grow.tree.assembly import GrownTree
-    from silva.grow.tree.intervals import Parts
+    from silva.grow.tree.intervals import LeftOutRows
     from silva.typing import Doubles, Int32s
 
 
@@ -46,7 +46,7 @@ class Growth:
     target: Doubles
     order: Int32s
     middle: Doubles | None = None
-    parts: Parts | None = None
+    parts: LeftOutRows | None = None
 
     def tree(self, model: Any, **meaning: Any) -> GrownTree:
         """Refit the leaves of the best tree as `model` has it; `meaning` are further fields of the Forest."""

@@ -18,7 +18,7 @@ import numpy as np
 from silva.forest import Forest
 from silva.grow.data.repeats import repetitions
 from silva.grow.search.fitting import fit_tree
-from silva.grow.tree.intervals import Parts, quadratic_mean, usable_errors
+from silva.grow.tree.intervals import LeftOutRows, quadratic_mean, usable_errors
 from silva.parallel import n_threads, side_by_side
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def trees_on_parts(
     data: TrainingData,
     given: Circumstances,
     changes: dict[str, Any],
-) -> Parts | None:
+) -> LeftOutRows | None:
     """Grow trees on four fifths of the rows in turn; None where they would tell little or take long.
 
     Parameters
@@ -96,7 +96,7 @@ def trees_on_parts(
     off = np.zeros(len(given_rows))  # copies of a row are in its first place
     off[order] = np.abs(target - unseen)
     error = float(quadratic_mean(off[order], data.weight))
-    return Parts(np.concatenate(within), np.concatenate(outside), mean, off, error)
+    return LeftOutRows(np.concatenate(within), np.concatenate(outside), mean, off, error)
 
 
 def price(tree: dict[str, Any], n_rows: float) -> float:

@@ -23,7 +23,7 @@ MOST_LEFT_OUT = 20_000
 
 
 @dataclass(frozen=True, eq=False)
-class Parts:
+class LeftOutRows:
     """Trees on parts of the rows.
 
     Attributes

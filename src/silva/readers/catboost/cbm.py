@@ -15,7 +15,7 @@ from silva.readers.catboost.model import (
     StepTrees,
     refuse_estimated,
 )
-from silva.readers.flatbuffer import UINT32, Table
+from silva.readers.flatbuffer import UINT32, FlatTable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -69,7 +69,7 @@ def parse_cbm(data: bytes) -> Model:
     NotImplementedError
         If trees test computed features.
     """
-    core = Table.root(_core_bytes(data))
+    core = FlatTable.root(_core_bytes(data))
     if (found := core.text(Core.FORMAT)) != FORMAT:
         raise ValueError(f"its format is {found!r}, expected {FORMAT!r}")
     trees = core.table(Core.TREES)
@@ -117,7 +117,7 @@ def _behind_core(data: bytes) -> bytes:
     return data[len(MAGIC) + UINT32.size + UINT32.unpack_from(data, len(MAGIC))[0] :]
 
 
-def _numbers(trees: Table, n_bytes: int) -> list[NumberFeature]:
+def _numbers(trees: FlatTable, n_bytes: int) -> list[NumberFeature]:
     features = [
         NumberFeature(
             column=feature.integer(Feature.NUMBER_COLUMN, "i", -1),
@@ -132,7 +132,7 @@ def _numbers(trees: Table, n_bytes: int) -> list[NumberFeature]:
     return features
 
 
-def _categories(trees: Table, n_bytes: int) -> list[CategoryFeature]:
+def _categories(trees: FlatTable, n_bytes: int) -> list[CategoryFeature]:
     tested = [(table.integer(Feature.TESTED, "i", -1), table) for table in trees.tables(Trees.ONE_HOT)]
     hashes = {index: table.array(Feature.HASHES, "<i4") for index, table in tested}
     check_shared(list(hashes.values()), n_bytes)
@@ -157,14 +157,14 @@ def check_shared(arrays: Sequence[Array], n_bytes: int) -> None:
         raise ValueError("its features share their borders or categories")
 
 
-def _steps(trees: Table) -> StepTrees | None:
+def _steps(trees: FlatTable) -> StepTrees | None:
     step = trees.array(Trees.STEP, np.dtype(("<u2", (2,))))
     if not len(step):
         return None
     return StepTrees(step.reshape(-1, 2).astype(np.int64), trees.array(Trees.LEAF, "<u4").astype(np.int64))
 
 
-def _bias(trees: Table, n_outputs: int) -> Doubles:
+def _bias(trees: FlatTable, n_outputs: int) -> Doubles:
     """Read the bias of each output; documents before 0.25 have one number."""
     biases = trees.array(Trees.BIASES, "<f8")
     if not len(biases):

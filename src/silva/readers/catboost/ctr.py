@@ -9,7 +9,7 @@ import numpy as np
 
 from silva.readers.catboost.model import CtrFeature
 from silva.readers.documents import as_array, get, get_int, to_float32
-from silva.readers.flatbuffer import UINT32, Table
+from silva.readers.flatbuffer import UINT32, FlatTable
 from silva.target_statistics import (
     BORDERS,
     BUCKETS,
@@ -166,7 +166,7 @@ def make_table(projection: Projection, kind: str, keys: Any, counts: Any, denomi
 
 
 def read_cbm(
-    trees: Sequence[Table], rest: bytes, numbers: list[NumberFeature], categories: list[CategoryFeature]
+    trees: Sequence[FlatTable], rest: bytes, numbers: list[NumberFeature], categories: list[CategoryFeature]
 ) -> tuple[list[CtrFeature], list[StatisticTable]]:
     """Read the statistics of the FlatBuffer, and the tables behind it."""
     tables: list[StatisticTable] = []
@@ -195,19 +195,19 @@ def read_cbm(
     return features, tables
 
 
-def _required(table: Table | None) -> Table:
+def _required(table: FlatTable | None) -> FlatTable:
     if table is None:
         raise ValueError("a target statistic lacks its description")
     return table
 
 
-def _single(table: Table, field: int, default: float = 0.0) -> float:
+def _single(table: FlatTable, field: int, default: float = 0.0) -> float:
     """Read a float32 by the bits of an integer."""
     bits = table.integer(field, "I", int(struct.unpack("<I", struct.pack("<f", default))[0]))
     return float(struct.unpack("<f", struct.pack("<I", bits))[0])
 
 
-def _base(base: Table, numbers: list[NumberFeature], categories: list[CategoryFeature]) -> tuple[Projection, str]:
+def _base(base: FlatTable, numbers: list[NumberFeature], categories: list[CategoryFeature]) -> tuple[Projection, str]:
     kind = base.integer(Fields.KIND, "b", 0)
     name = _kind(KIND_NUMBERS[kind] if 0 <= kind < len(KIND_NUMBERS) else str(kind))
     combination = _required(base.table(Fields.COMBINATION))
@@ -221,12 +221,12 @@ def _base(base: Table, numbers: list[NumberFeature], categories: list[CategoryFe
     return projection, name
 
 
-def _parts(rest: bytes) -> list[Table]:
+def _parts(rest: bytes) -> list[FlatTable]:
     """Divide what follows the core: a count, then tables, each behind its size."""
     if len(rest) < UINT32.size:
         raise ValueError("it ends before its tables of target statistics")
     (count,), at = UINT32.unpack_from(rest), UINT32.size
-    parts: list[Table] = []
+    parts: list[FlatTable] = []
     for _ in range(count):
         if len(rest) < at + UINT32.size:
             raise ValueError(f"it announces {count} tables of target statistics and holds {len(parts)}")
@@ -234,12 +234,12 @@ def _parts(rest: bytes) -> list[Table]:
         at += UINT32.size
         if len(rest) < at + size:
             raise ValueError(f"a table of target statistics announces {size} bytes, {len(rest) - at} follow")
-        parts.append(Table.root(rest[at : at + size]))
+        parts.append(FlatTable.root(rest[at : at + size]))
         at += size
     return parts
 
 
-def _cbm_table(buffer: Table, projection: Projection, kind: str) -> StatisticTable:
+def _cbm_table(buffer: FlatTable, projection: Projection, kind: str) -> StatisticTable:
     index, blob = buffer.array(Fields.INDEX, "u1"), buffer.array(Fields.BLOB, "u1")
     if len(index) % BUCKET.itemsize:
         raise ValueError(f"an index of target statistics has {len(index)} bytes, not a whole number of entries")

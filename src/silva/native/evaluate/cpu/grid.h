@@ -16,11 +16,11 @@ namespace silva {
 // Points of a grid that share their walks, a bit each.
 constexpr int kPointWords = 2, kMostPoints = 64 * kPointWords;
 
-struct Points {
+struct PointSet {
   std::array<uint64_t, kPointWords> word{};
 
-  static Points first(int n) {
-    Points all;
+  static PointSet first(int n) {
+    PointSet all;
     for (int i = 0; i < n; ++i) all.set(i);
     return all;
   }
@@ -30,13 +30,13 @@ struct Points {
     for (const uint64_t bits : word) together |= bits;
     return together != 0;
   }
-  Points among(const Points& others) const {
-    Points result;
+  PointSet among(const PointSet& others) const {
+    PointSet result;
     for (int i = 0; i < kPointWords; ++i) result.word[i] = word[i] & others.word[i];
     return result;
   }
-  Points without(const Points& others) const {
-    Points result;
+  PointSet without(const PointSet& others) const {
+    PointSet result;
     for (int i = 0; i < kPointWords; ++i) result.word[i] = word[i] & ~others.word[i];
     return result;
   }
@@ -72,15 +72,15 @@ class GridWalk {
     for (int tree = 0; tree < forest_.n_trees; ++tree) {
       const EvaluateTree nodes = tree_at(forest_, tree);
       const int64_t first = forest_.tree_first[tree];
-      points_[first] = Points::first(n_points);
+      points_[first] = PointSet::first(n_points);
       for (uint32_t at = 0; first + at < forest_.tree_first[tree + 1]; ++at) {
         const uint32_t left = left_of(nodes, at);
         if (left == at) continue;
-        Points* children = points_.data() + first + left;
-        const Points here = points_[first + at];
+        PointSet* children = points_.data() + first + left;
+        const PointSet here = points_[first + at];
         children[0] = children[1] = here;
         if (!is_changed[uint32_t(nodes.node[at].word) & uint32_t(NodeWord<Packed>::kFeature)]) continue;
-        Points right;
+        PointSet right;
         for (int point = 0; point < n_points; ++point) {
           const auto value = [&](uint32_t feature) { return codes[int64_t(feature) * n_points + point]; };
           if (step<Packed, true, true>(forest_, nodes, at, value) != left) right.set(point);
@@ -99,7 +99,7 @@ class GridWalk {
     for (int row = 0; row < n_rows; ++row)
       for (int output = 0; output < forest_.n_outputs; ++output)
         std::fill_n(out + row * row_size + output * stride, n_points_, forest_.base_score[output]);
-    std::vector<Walk> here(kTogether * n_points_ + 1), next(here.size());  // one behind the last is overwritten
+    std::vector<RowAtNode> here(kTogether * n_points_ + 1), next(here.size());  // one behind the last is overwritten
     for (int tree = 0; tree < forest_.n_trees; ++tree)
       for (int row = 0; row < n_rows; row += kTogether)
         add_tree(tree, tile.data(), n_rows, row, std::min(row + kTogether, n_rows), out, stride, here, next);
@@ -154,7 +154,7 @@ class GridWalk {
   static constexpr int kTogether = 32;  // rows whose walks go on side by side, so that they wait for memory together
   enum Turn : uint8_t { kOwnValue, kLeft, kRight, kBoth };
 
-  struct Walk {
+  struct RowAtNode {
     uint32_t at;
     int32_t row;
   };
@@ -162,8 +162,8 @@ class GridWalk {
   EvaluateTables forest_;
   RowCoding coding_;
   ClassCoding classes_;
-  std::vector<Turn> turn_;      // [node]: what decides
-  std::vector<Points> points_;  // [node]
+  std::vector<Turn> turn_;        // [node]: what decides
+  std::vector<PointSet> points_;  // [node]
   int n_points_;
 
   static uint32_t left_of(const EvaluateTree& nodes, uint32_t at) {
@@ -175,15 +175,15 @@ class GridWalk {
 
   // Level by level. A second child is always written, and overwritten where nobody goes: no branch depends on a split.
   void add_tree(int tree, const float* tile, int n_rows, int first_row, int last_row, double* out, int64_t stride,
-                std::vector<Walk>& here, std::vector<Walk>& next) const {
+                std::vector<RowAtNode>& here, std::vector<RowAtNode>& next) const {
     const EvaluateTree nodes = tree_at(forest_, tree);
     const int64_t first = forest_.tree_first[tree], row_size = forest_.n_outputs * stride;
     const Turn* turns = turn_.data() + first;
     int64_t n_here = 0;
     for (int row = first_row; row < last_row; ++row) here[n_here++] = {0, row};
     while (n_here) {
-      Walk* written = next.data();
-      for (const Walk* walk = here.data(); walk < here.data() + n_here; ++walk) {
+      RowAtNode* written = next.data();
+      for (const RowAtNode* walk = here.data(); walk < here.data() + n_here; ++walk) {
         const uint32_t at = walk->at, left = left_of(nodes, at);
         const int32_t row = walk->row;
         if (left == at) {

@@ -69,7 +69,7 @@ __device__ __forceinline__ void load_tile(const Code* codes, long long stride, i
 }
 
 // Where the rows of a thread stand in a tree.
-struct Walk {
+struct RowsInTree {
   const unsigned* mine;  // this thread's codes of the column that column_of calls 0
   unsigned at[N_ROWS];
 
@@ -110,7 +110,8 @@ struct Walk {
   }
 };
 
-__device__ __forceinline__ void walk_tree(Walk& walk, const char* tree, const char* whole_tree, int staged_levels) {
+__device__ __forceinline__ void walk_tree(RowsInTree& walk, const char* tree, const char* whole_tree,
+                                          int staged_levels) {
   const int depth = reinterpret_cast<const TreeHeader*>(tree)->depth;
   const Node* nodes = reinterpret_cast<const Node*>(tree + HEADER_BYTES);
   walk.top(nodes[0], nodes[1], nodes[2]);
@@ -124,8 +125,8 @@ struct alignas(sizeof(Type) * CODES_PER_WORD <= 16 ? sizeof(Type) * CODES_PER_WO
 };
 
 // Values of the leaves that the rows of a thread have come to.
-__device__ __forceinline__ void read_leaves(const Walk& walk, const char* tree, const char* whole_tree, bool is_staged,
-                                            Leaf (&values)[N_ROWS]) {
+__device__ __forceinline__ void read_leaves(const RowsInTree& walk, const char* tree, const char* whole_tree,
+                                            bool is_staged, Leaf (&values)[N_ROWS]) {
   const int first_value = reinterpret_cast<const TreeHeader*>(tree)->first_value;
   const Leaf* const near = reinterpret_cast<const Leaf*>(tree + first_value);
   const Leaf* const far = reinterpret_cast<const Leaf*>(whole_tree + first_value);
@@ -136,8 +137,8 @@ __device__ __forceinline__ void read_leaves(const Walk& walk, const char* tree, 
 // Passes groups begin ... end - 1, the first of which is on its way, and calls take(group, tree, values) for trees
 // `first`, first + step ... of each, and finish(group).
 template <class Take, class Finish>
-__device__ __forceinline__ void pass_trees(const Block& block, Walk& walk, int begin, int end, int first, int step,
-                                           Take take, Finish finish) {
+__device__ __forceinline__ void pass_trees(const Block& block, RowsInTree& walk, int begin, int end, int first,
+                                           int step, Take take, Finish finish) {
   end_copies();
   for (int g = begin; g < end; ++g) {
     const Group group = block.groups[g];
@@ -174,8 +175,8 @@ __device__ __forceinline__ void write_values(const Leaf (&values)[N_ROWS], Leaf*
 }
 
 // Adds trees in their order; `margins` are those of the tile's `n_rows` rows. All teams do the same.
-__device__ __forceinline__ void sum_trees(const Block& block, Walk& walk, int begin, int end, const double* base_score,
-                                          int n_outputs, long long n_rows, Result* margins) {
+__device__ __forceinline__ void sum_trees(const Block& block, RowsInTree& walk, int begin, int end,
+                                          const double* base_score, int n_outputs, long long n_rows, Result* margins) {
   double sums[N_ROWS];
   bool begins_output = true;
   pass_trees(
@@ -211,7 +212,8 @@ __device__ __forceinline__ void join_sums(const ExactSum* sums, int n, long long
 }
 
 // Sums of the team's trees for the rows of a thread.
-__device__ __forceinline__ void sum_team(const Block& block, Walk& walk, int begin, int end, ExactSum (&sums)[N_ROWS]) {
+__device__ __forceinline__ void sum_team(const Block& block, RowsInTree& walk, int begin, int end,
+                                         ExactSum (&sums)[N_ROWS]) {
 #pragma unroll
   for (int i = 0; i < N_ROWS; ++i) sums[i] = {0, 0, 255, 0};
   pass_trees(
@@ -266,7 +268,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 768 / THREADS)
   const Block block{image, tree_chunks, groups, memory + n_columns * (LANES / 4), stage_chunks};
   const int begin = blockIdx.y * groups_per_block, end = min(n_groups, begin + groups_per_block);
   const long long first_row = static_cast<long long>(blockIdx.x) * TILE_ROWS, n_mine = n_rows - first_row;
-  Walk walk;
+  RowsInTree walk;
   walk.mine = reinterpret_cast<const unsigned*>(memory) + int(threadIdx.x) % LANES - FIRST_COLUMN * LANES;
   // Trees do not depend on the launch that makes the codes.
   block.stage(begin, 0);

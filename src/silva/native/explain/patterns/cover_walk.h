@@ -60,12 +60,12 @@ class CoverWalk {
     shares_.push_back(std::move(result));
   }
 
-  struct Points {
+  struct Quadrature {
     std::vector<double> t, weight;
   };
 
   // Exact for any leaf and any set.
-  Points points_of(IndexKind kind) const {
+  Quadrature points_of(IndexKind kind) const {
     if (kind == IndexKind::kBanzhaf) return {{0.5}, {1.0}};
     const int n = (most_ + 1) / 2;
     const std::vector<double> both = gauss_legendre(n);
@@ -75,7 +75,7 @@ class CoverWalk {
   struct SetGame {
     const CoverWalk& all;
     const PlayerSets& sets;
-    Points points;
+    Quadrature points;
     std::vector<int32_t> position_of;
     std::vector<PlacedSet> wanted = {};
     std::vector<double> inverse = {}, product = {};  // [position][point], [point]

@@ -44,7 +44,7 @@ class GpuPaperEvaluation : public PaperEvaluation {
 
   std::vector<double> errors(const LeafColumns& columns) override {
     packet_.clear();
-    const Plan plan = make_plan(columns);
+    const Addresses plan = make_addresses(columns);
     begin();
     separate(plan);
     mark(kSeparate);
@@ -70,7 +70,7 @@ class GpuPaperEvaluation : public PaperEvaluation {
   static constexpr int kChunksOfBlock = kBlockThreads / kSumLanes;
 
   // Addresses on the GPU of what the packet brings there.
-  struct Plan {
+  struct Addresses {
     const QrLeaf* leaves;
     const QrColumn* columns;
     std::vector<const int64_t*> key_starts;  // by pass
@@ -118,8 +118,8 @@ class GpuPaperEvaluation : public PaperEvaluation {
     n_leaves_ = int(leaf_of_slot_.size());
   }
 
-  Plan make_plan(const LeafColumns& columns) {
-    Plan plan{};
+  Addresses make_addresses(const LeafColumns& columns) {
+    Addresses plan{};
     std::vector<QrLeaf> leaves;
     std::vector<QrColumn> all;
     int64_t first = 0, matrix = 0;
@@ -144,7 +144,7 @@ class GpuPaperEvaluation : public PaperEvaluation {
   }
 
   // Where the rows of each key begin, pass by pass, the low bits first.
-  void plan_passes(const std::vector<QrLeaf>& leaves, Plan& plan) {
+  void plan_passes(const std::vector<QrLeaf>& leaves, Addresses& plan) {
     for (int shift = 0; shift == 0 || n_leaves_ - 1 >> shift; shift += kKeyBits) {
       std::vector<int64_t> starts(kKeys + 1, 0);
       for (int leaf = 0; leaf < n_leaves_; ++leaf) starts[(leaf >> shift & (kKeys - 1)) + 1] += leaves[leaf].count;
@@ -155,7 +155,7 @@ class GpuPaperEvaluation : public PaperEvaluation {
   }
 
   // Triangles of all parts of all leaves, level by level until one is left of each leaf, and then room to solve it.
-  void plan_levels(const std::vector<QrLeaf>& leaves, Plan& plan) {
+  void plan_levels(const std::vector<QrLeaf>& leaves, Addresses& plan) {
     std::vector<QrLevel> open;
     for (const QrLeaf& leaf : leaves)
       open.push_back(
@@ -197,7 +197,7 @@ class GpuPaperEvaluation : public PaperEvaluation {
   }
 
   // Sorts (leaf, row) pairs by leaf.
-  void separate(const Plan& plan) {
+  void separate(const Addresses& plan) {
     uint64_t from = h_.leaves, to = h_.sorted_leaves, list = 0, rows = h_.sorted_rows, other = h_.spare_rows;
     auto* counts = address<int32_t>(h_.tile_counts);
     for (size_t pass = 0; pass < plan.n_keys.size(); ++pass) {
@@ -215,7 +215,7 @@ class GpuPaperEvaluation : public PaperEvaluation {
     }
   }
 
-  void reorganise(const Plan& plan) {
+  void reorganise(const Addresses& plan) {
     const auto* means = address<const double>(h_.means);
     const auto* sorted_rows = address<const int32_t>(sorted_.rows);
     if (plan.has_missing)
@@ -226,8 +226,8 @@ class GpuPaperEvaluation : public PaperEvaluation {
                    plan.leaves, plan.columns, means, address<double>(h_.matrices));
   }
 
-  void calc_models(const Plan& plan) {
-    for (const Plan::Level& level : plan.levels)
+  void calc_models(const Addresses& plan) {
+    for (const Addresses::Level& level : plan.levels)
       stream_.launch(h_.factorise, level.n_blocks, kBlockThreads, level.records, level.n_records);
     stream_.launch(h_.calc_models, n_leaves_, kBlockThreads, plan.triangles);
   }

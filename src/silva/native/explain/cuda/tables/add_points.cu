@@ -18,18 +18,18 @@ struct alignas(ROWS * sizeof(Real)) RowSums {
   Real value[ROWS];
 };
 // Filled up to 16 bytes, which no loop reads.
-struct alignas(16) Points {
+struct alignas(16) AtPoints {
   Real k[(POINTS + 3) / 4 * 4];
 };
 
-__device__ __forceinline__ Real dot(const Points& a, const Points& b) {
+__device__ __forceinline__ Real dot(const AtPoints& a, const AtPoints& b) {
   Real sum = 0;
 #pragma unroll
   for (int k = 0; k < POINTS; ++k) sum += a.k[k] * b.k[k];
   return sum;
 }
 
-__device__ __forceinline__ void multiply(Points& product, const Points& factor) {
+__device__ __forceinline__ void multiply(AtPoints& product, const AtPoints& factor) {
 #pragma unroll
   for (int k = 0; k < POINTS; ++k) product.k[k] *= factor.k[k];
 }
@@ -48,19 +48,19 @@ struct PointSums {
   // above (o - z) / g T P, which is the same for all that the row is outside of.
   __device__ __forceinline__ void add(const Real* table, const TableRecord& record, const Keys& keys) {
     const int n_below = record.n_built, n_above = record.n_lanes - n_below;
-    const Points* const gains = reinterpret_cast<const Points*>(table) + 2;
+    const AtPoints* const gains = reinterpret_cast<const AtPoints*>(table) + 2;
     const Real* const z = reinterpret_cast<const Real*>(gains + n_above);
     const Real* const entries = z + (n_above + 3) / 4 * 4;
-    const Points t = gains[-2];
-    const Points* entry[ROWS];
+    const AtPoints t = gains[-2];
+    const AtPoints* entry[ROWS];
     unsigned inside[ROWS];
-    Points product[ROWS];
+    AtPoints product[ROWS];
 #pragma unroll
     for (int r = 0; r < ROWS; ++r) {
       const unsigned key = keys.key[r];
       inside[r] = record.n_cells == 1 ? key : unsigned(static_cast<unsigned long long>(key) * record.per_cell >> 32);
       const unsigned cell = key - inside[r] * record.n_cells;
-      entry[r] = reinterpret_cast<const Points*>(entries + cell * record.width + cell / 8 * 4);
+      entry[r] = reinterpret_cast<const AtPoints*>(entries + cell * record.width + cell / 8 * 4);
 #pragma unroll
       for (int k = 0; k < POINTS; ++k) product[r].k[k] = 1;
     }
@@ -86,7 +86,7 @@ struct PointSums {
       outside.value[r] = dot(gains[-1], product[r]);
     }
     for (int f = 0; f < n_above; ++f) {
-      const Points gain = gains[f];
+      const AtPoints gain = gains[f];
       RowSums sum = outside;
 #pragma unroll
       for (int r = 0; r < ROWS; ++r)

@@ -28,20 +28,20 @@ __device__ __forceinline__ void add_split(const SubtreeSplit* __restrict__ split
   const int row = names.n + 1;
   const Edge* edges = space.edges + index * 6;
   const Children of(splits, split, leaves, n_components, row, space);
-  Points* to = space.x + split.first_x * row;
+  AtPoints* to = space.x + split.first_x * row;
   for (int i = threadIdx.x; i < split.n_cells * row; i += THREADS) {
     const int c = i / row, pair = i - c * row;
     const Cell cell = cells[split.first_cell + c];
     const unsigned lanes = names.lanes(pair);
     const bool own = lanes >> split.lane & 1;
-    Points sum = splat(0);
+    AtPoints sum = splat(0);
 #pragma unroll
     for (int side = 0; side < 2; ++side) {
       if (split.absent[side] & lanes) continue;
       const Edge& edge = edges[side * 3 + cell.side];
-      const Points* const child = of.x[side] + cell.child[side] * row;
+      const AtPoints* const child = of.x[side] + cell.child[side] * row;
       const bool again = split.again >> side & 1;
-      const Points value = of.x[side] ? child[pair] : splat(of.leaf[side]);
+      const AtPoints value = of.x[side] ? child[pair] : splat(of.leaf[side]);
       add_product(sum, own && !again ? edge.slope : edge.factor, value);
       if (own && again) add_product(sum, edge.slope, child[without(names, pair, split.lane)]);
     }
@@ -52,7 +52,7 @@ __device__ __forceinline__ void add_split(const SubtreeSplit* __restrict__ split
 // Products over the features that are above the root and below it, in a cell: of g, and with o - z instead in the first
 // lane, in the second, in both; 0 in lanes of other features.
 struct SharedFactors {
-  Points all = splat(1), first = splat(1), second = splat(1), both = splat(1);
+  AtPoints all = splat(1), first = splat(1), second = splat(1), both = splat(1);
 
   __device__ __forceinline__ SharedFactors(const TableSubtree& subtree, const PathFactor* __restrict__ factors,
                                            unsigned bits, const Quadrature& points, int i, int j) {
@@ -60,7 +60,7 @@ struct SharedFactors {
     for (int f = 0; f < subtree.n_shared; ++f) {
       const PathFactor factor = factors[f];
       const bool inside = bits >> f & 1, is_first = factor.lane == i, is_second = factor.lane == j;
-      const Points g = factor_of(factor.z, inside, points), d = derived_factor(factor.z, inside);
+      const AtPoints g = factor_of(factor.z, inside, points), d = derived_factor(factor.z, inside);
       multiply(all, g);
       multiply(first, is_first ? d : g);
       multiply(second, is_second ? d : g);
@@ -76,13 +76,13 @@ struct SharedFactors {
 // Pairs of two features before those of one, which they read.
 __device__ __forceinline__ void close_shared(const TableSubtree& subtree, const PathFactor* __restrict__ factors,
                                              const unsigned short* __restrict__ bits, const Quadrature& points,
-                                             const PairNames& names, Points* x) {
+                                             const PairNames& names, AtPoints* x) {
   for (int is_value = 0; is_value < 2; ++is_value) {
     for (int item = threadIdx.x; item < subtree.n_cells * names.n; item += THREADS) {
       const int c = item / names.n, pair = item - c * names.n, i = names.first[pair], j = names.second[pair];
       if ((i == j) != is_value) continue;
       const SharedFactors of(subtree, factors, bits[c], points, i, j);
-      Points* const cell = x + c * (names.n + 1);
+      AtPoints* const cell = x + c * (names.n + 1);
       multiply(cell[pair], of.all);
       if (is_value) {
         add_product(cell[pair], of.first, cell[names.n]);
@@ -98,9 +98,9 @@ __device__ __forceinline__ void close_shared(const TableSubtree& subtree, const 
 
 // Weights of the points and the factors of the features above alone, in a state of these; half of them for two
 // features.
-__device__ __forceinline__ Points weigh(const TableSubtree& subtree, const PathFactor* __restrict__ factors, int above,
-                                        const Quadrature& points, int i, int j) {
-  Points q;
+__device__ __forceinline__ AtPoints weigh(const TableSubtree& subtree, const PathFactor* __restrict__ factors,
+                                          int above, const Quadrature& points, int i, int j) {
+  AtPoints q;
 #pragma unroll
   for (int k = 0; k < POINTS; ++k) q.k[k] = Real(i == j ? points.weight[k] : points.weight[k] / 2);
   for (int f = 0; f < subtree.n_above; ++f) {
@@ -113,18 +113,18 @@ __device__ __forceinline__ Points weigh(const TableSubtree& subtree, const PathF
 
 // The entries of all states: a thread has a state of the features above alone and a number, and goes over the cells.
 __device__ __forceinline__ void write_table(const TableSubtree& subtree, const PathFactor* __restrict__ factors,
-                                            const Quadrature& points, const PairNames& names, const Points* x,
+                                            const Quadrature& points, const PairNames& names, const AtPoints* x,
                                             Real* __restrict__ table) {
   const int n_items = subtree.width << subtree.n_above, together = max(1, THREADS / n_items);
   for (int i = threadIdx.x; i < n_items * together; i += THREADS) {
     const int item = i % n_items, above = item / subtree.width, position = item - above * subtree.width;
     const int pair = names.of_position[position];
-    const Points q =
+    const AtPoints q =
         pair < 0 ? splat(0) : weigh(subtree, factors, above, points, names.first[pair], names.second[pair]);
     for (int c = i / n_items; c < subtree.n_cells; c += together) {
       Real sum = 0;
       if (pair >= 0) {
-        const Points value = x[c * (names.n + 1) + pair];
+        const AtPoints value = x[c * (names.n + 1) + pair];
 #pragma unroll
         for (int k = 0; k < POINTS; ++k) sum += value.k[k] * q.k[k];
       }
@@ -156,7 +156,7 @@ extern "C" __global__ void __launch_bounds__(silva::THREADS)
     add_split(own, s, cells, leaves + component, n_components, names, space);
     __syncthreads();
   }
-  Points* x = space.x + (subtree.n_splits ? own[subtree.n_splits - 1].first_x * (names.n + 1) : 0);
+  AtPoints* x = space.x + (subtree.n_splits ? own[subtree.n_splits - 1].first_x * (names.n + 1) : 0);
   const PathFactor* around = factors + subtree.first_factor;
   if (subtree.n_shared) close_shared(subtree, around, bits + subtree.first_bits, points, names, x);
   write_table(subtree, around, points, names, x, tables + component * component_size + subtree.table);

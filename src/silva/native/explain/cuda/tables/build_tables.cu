@@ -21,17 +21,17 @@ __device__ __forceinline__ void add_split(const SubtreeSplit* __restrict__ split
   const int row = n_lanes + 1;
   const Edge* edges = space.edges + index * 6;
   const Children of(splits, split, leaves, n_components, row, space);
-  Points* to = space.x + split.first_x * row;
+  AtPoints* to = space.x + split.first_x * row;
   for (int i = threadIdx.x; i < split.n_cells * row; i += THREADS) {
     const int c = i / row, lane = i - c * row;
     const Cell cell = cells[split.first_cell + c];
-    Points sum = splat(0);
+    AtPoints sum = splat(0);
 #pragma unroll
     for (int side = 0; side < 2; ++side) {
       const Edge& edge = edges[side * 3 + cell.side];
-      const Points* const child = of.x[side] + cell.child[side] * row;
+      const AtPoints* const child = of.x[side] + cell.child[side] * row;
       const bool again = split.again >> side & 1;
-      const Points value = of.x[side] ? child[lane] : splat(of.leaf[side]);
+      const AtPoints value = of.x[side] ? child[lane] : splat(of.leaf[side]);
       if (lane < n_lanes && split.absent[side] >> lane & 1) continue;
       add_product(sum, lane == split.lane && !again ? edge.slope : edge.factor, value);
       if (lane == split.lane && again) add_product(sum, edge.slope, child[n_lanes]);
@@ -43,21 +43,21 @@ __device__ __forceinline__ void add_split(const SubtreeSplit* __restrict__ split
 // Features that are above the root and below it.
 __device__ __forceinline__ void close_shared(const TableSubtree& subtree, const PathFactor* __restrict__ factors,
                                              const unsigned short* __restrict__ bits, const Quadrature& points,
-                                             Points* x) {
+                                             AtPoints* x) {
   const int row = subtree.n_built + 1;
   for (int i = threadIdx.x; i < subtree.n_cells * subtree.n_built; i += THREADS) {
     const int c = i / subtree.n_built, lane = i - c * subtree.n_built;
-    Points all = splat(1), derived = splat(1);
+    AtPoints all = splat(1), derived = splat(1);
     bool is_shared = false;
     for (int f = 0; f < subtree.n_shared; ++f) {
       const PathFactor factor = factors[f];
       const bool inside = bits[c] >> f & 1, own = factor.lane == lane;
-      const Points g = factor_of(factor.z, inside, points);
+      const AtPoints g = factor_of(factor.z, inside, points);
       multiply(all, g);
       multiply(derived, own ? derived_factor(factor.z, inside) : g);
       is_shared |= own;
     }
-    Points& value = x[c * row + lane];
+    AtPoints& value = x[c * row + lane];
     multiply(value, all);
     if (is_shared) add_product(value, derived, x[c * row + subtree.n_built]);
   }
@@ -72,7 +72,7 @@ struct alignas(16) PointVector {
 // factors of features that are above and below.
 __device__ __forceinline__ void write_points(const TableSubtree& subtree, const PathFactor* __restrict__ factors,
                                              const unsigned short* __restrict__ bits, const Quadrature& points,
-                                             const Points* x, Real* __restrict__ table) {
+                                             const AtPoints* x, Real* __restrict__ table) {
   const PathFactor* const above = factors + subtree.n_shared;
   Real* const z = table + (2 + subtree.n_above) * VECTOR;
   for (int i = threadIdx.x; i < (2 + subtree.n_above) * POINTS; i += THREADS) {
@@ -87,7 +87,7 @@ __device__ __forceinline__ void write_points(const TableSubtree& subtree, const 
   const int row = subtree.n_built + 1;
   for (int i = threadIdx.x; i < subtree.n_cells * row; i += THREADS) {
     const int c = i / row, lane = i - c * row;
-    Points value = x[i];
+    AtPoints value = x[i];
     for (int f = 0; f < (lane < subtree.n_built ? 0 : subtree.n_shared); ++f)
       multiply(value, factor_of(factors[f].z, bits[c] >> f & 1, points));
     PointVector to{};
@@ -99,13 +99,13 @@ __device__ __forceinline__ void write_points(const TableSubtree& subtree, const 
 
 // The vectors of all states: a thread has a state of the features above alone and a position, and goes over the cells.
 __device__ __forceinline__ void write_table(const TableSubtree& subtree, const PathFactor* __restrict__ factors,
-                                            const Quadrature& points, const Points* x, Real* __restrict__ table) {
+                                            const Quadrature& points, const AtPoints* x, Real* __restrict__ table) {
   const int row = subtree.n_lanes + 1, n_items = subtree.width << subtree.n_above;
   const int together = max(1, THREADS / n_items);
   for (int i = threadIdx.x; i < n_items * together; i += THREADS) {
     const int item = i % n_items, above = item / subtree.width, position = item - above * subtree.width;
     const int lane = subtree.lane_of[position];
-    Points q;
+    AtPoints q;
 #pragma unroll
     for (int k = 0; k < POINTS; ++k) q.k[k] = Real(points.weight[k]);
     for (int f = 0; f < subtree.n_above; ++f) {
@@ -116,7 +116,7 @@ __device__ __forceinline__ void write_table(const TableSubtree& subtree, const P
     for (int c = i / n_items; c < subtree.n_cells; c += together) {
       Real sum = 0;
       if (lane >= 0) {
-        const Points value = x[c * row + lane];
+        const AtPoints value = x[c * row + lane];
 #pragma unroll
         for (int k = 0; k < POINTS; ++k) sum += value.k[k] * q.k[k];
       }
@@ -145,7 +145,7 @@ extern "C" __global__ void __launch_bounds__(silva::THREADS)
     add_split(own, s, cells, leaves + component, n_components, subtree.n_built, space);
     __syncthreads();
   }
-  Points* x = space.x + (subtree.n_splits ? own[subtree.n_splits - 1].first_x * (subtree.n_built + 1) : 0);
+  AtPoints* x = space.x + (subtree.n_splits ? own[subtree.n_splits - 1].first_x * (subtree.n_built + 1) : 0);
   const PathFactor* around = factors + subtree.first_factor;
   if (subtree.n_shared) {
     close_shared(subtree, around, bits + subtree.first_bits, points, x);

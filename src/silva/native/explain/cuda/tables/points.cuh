@@ -13,19 +13,19 @@ struct Quadrature {
   double t[POINTS], weight[POINTS];
 };
 
-struct alignas(POINTS * sizeof(Real) < 16 ? POINTS * sizeof(Real) : 16) Points {
+struct alignas(POINTS * sizeof(Real) < 16 ? POINTS * sizeof(Real) : 16) AtPoints {
   Real k[POINTS];
 };
 
 // Of one side of a split and one of the sides that a state takes: what it multiplies its child's sums with, and in the
 // lane of the split's feature.
 struct Edge {
-  Points factor, slope;
+  AtPoints factor, slope;
 };
 
 struct Workspace {
   Edge* edges;  // [split][side][taken]
-  Points* x;    // [cell][number]
+  AtPoints* x;  // [cell][number]
 };
 
 __device__ __forceinline__ void set_edge(const SubtreeSplit& split, const Quadrature& points, int side, int taken,
@@ -37,26 +37,26 @@ __device__ __forceinline__ void set_edge(const SubtreeSplit& split, const Quadra
   }
 }
 
-__device__ __forceinline__ Points splat(Real value) {
-  Points result;
+__device__ __forceinline__ AtPoints splat(Real value) {
+  AtPoints result;
 #pragma unroll
   for (int k = 0; k < POINTS; ++k) result.k[k] = value;
   return result;
 }
 
-__device__ __forceinline__ void add_product(Points& sum, const Points& a, const Points& b) {
+__device__ __forceinline__ void add_product(AtPoints& sum, const AtPoints& a, const AtPoints& b) {
 #pragma unroll
   for (int k = 0; k < POINTS; ++k) sum.k[k] += a.k[k] * b.k[k];
 }
 
-__device__ __forceinline__ void multiply(Points& product, const Points& factor) {
+__device__ __forceinline__ void multiply(AtPoints& product, const AtPoints& factor) {
 #pragma unroll
   for (int k = 0; k < POINTS; ++k) product.k[k] *= factor.k[k];
 }
 
 // g of a feature of the path in a state inside of it or outside.
-__device__ __forceinline__ Points factor_of(double z, bool inside, const Quadrature& points) {
-  Points result;
+__device__ __forceinline__ AtPoints factor_of(double z, bool inside, const Quadrature& points) {
+  AtPoints result;
 #pragma unroll
   for (int k = 0; k < POINTS; ++k) result.k[k] = Real(path_factor(z, inside, points.t[k]));
   return result;
@@ -67,7 +67,7 @@ __device__ __forceinline__ Workspace workspace_of(const TableSubtree& subtree, u
                                                   long long scratch_size) {
   const long long block = static_cast<long long>(blockIdx.y) * gridDim.x + blockIdx.x;
   char* const memory = scratch ? scratch + block * scratch_size : reinterpret_cast<char*>(shared);
-  return {reinterpret_cast<Edge*>(memory), reinterpret_cast<Points*>(memory + subtree.n_splits * 6 * sizeof(Edge))};
+  return {reinterpret_cast<Edge*>(memory), reinterpret_cast<AtPoints*>(memory + subtree.n_splits * 6 * sizeof(Edge))};
 }
 
 // The edges of all splits; where the subtree is a leaf, its value in all n numbers.
@@ -84,7 +84,7 @@ __device__ __forceinline__ void begin_build(const TableSubtree& subtree, const S
 
 // X of a split's children, n numbers a cell, or the value of one that is a leaf.
 struct Children {
-  const Points* x[2];
+  const AtPoints* x[2];
   Real leaf[2];
 
   __device__ __forceinline__ Children(const SubtreeSplit* __restrict__ splits, const SubtreeSplit& split,
@@ -100,6 +100,6 @@ struct Children {
 };
 
 // o - z of a feature of the path.
-__device__ __forceinline__ Points derived_factor(double z, bool inside) { return splat(Real(path_slope(z, inside))); }
+__device__ __forceinline__ AtPoints derived_factor(double z, bool inside) { return splat(Real(path_slope(z, inside))); }
 
 }  // namespace silva
