@@ -1,5 +1,5 @@
 // What the bindings of subtree tables hand to the kernels, and the table through which they reach those of the
-// machine's instruction set. Plain data (common/tasks.h says why).
+// machine's instruction set. Plain data (common/threads/team.h says why).
 #pragma once
 #include "common/rows.h"
 #include "common/threads/team.h"
