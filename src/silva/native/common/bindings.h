@@ -48,13 +48,27 @@ nb::ndarray<nb::numpy, uint8_t, nb::ndim<2>> to_bytes(std::vector<Record, Alloca
   return {reinterpret_cast<uint8_t*>(kept->data()), {kept->size(), sizeof(Record)}, owner};
 }
 
+// The field of a type that lies so many bytes into a struct. Fields of one type share their code, which takes as long
+// to compile as the rest of a file with dozens of them.
+template <class Value, class Struct>
+void bind_field_at(nb::class_<Struct>& bound, const char* name, ptrdiff_t bytes) {
+  bound.def_prop_rw(
+      name,
+      [bytes](const Struct& of) -> Value {
+        return *reinterpret_cast<const Value*>(reinterpret_cast<const char*>(&of) + bytes);
+      },
+      [bytes](Struct& of, const Value& value) {
+        *reinterpret_cast<Value*>(reinterpret_cast<char*>(&of) + bytes) = value;
+      });
+}
+
 // A field of a bound struct, or of a struct within it: bind_field<&Outer::inner, &Inner::field>(bound, name).
 template <auto... path, class Struct>
 void bind_field(nb::class_<Struct>& bound, const char* name) {
   using Value = std::remove_cvref_t<decltype((std::declval<Struct&>().*....*path))>;
-  bound.def_prop_rw(
-      name, [](const Struct& of) { return (of.*....*path); },
-      [](Struct& of, const Value& value) { (of.*....*path) = value; });
+  const Struct of{};
+  const auto* field = &(of.*....*path);
+  bind_field_at<Value>(bound, name, reinterpret_cast<const char*>(field) - reinterpret_cast<const char*>(&of));
 }
 
 // The arrays stay owned by the Forest, which outlives the view.
