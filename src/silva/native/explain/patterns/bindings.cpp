@@ -13,11 +13,10 @@ namespace silva {
 
 using Result = nb::ndarray<nb::device::cpu>;
 
-template <class Out>
-static ExplanationTarget<Out> target_of(const Result& out, bool of_pairs) {
+static PatternTarget target_of(const Result& out, bool of_pairs) {
   const size_t output_axis = of_pairs ? 3 : 2;
-  return {static_cast<Out*>(out.data()), out.stride(0), out.stride(1), of_pairs ? out.stride(2) : 0,
-          out.ndim() > output_axis ? out.stride(output_axis) : 0};
+  return {out.data(),    out.dtype() == nb::dtype<double>(), out.stride(0),
+          out.stride(1), of_pairs ? out.stride(2) : 0,       out.ndim() > output_axis ? out.stride(output_axis) : 0};
 }
 
 // Calls explain(target, team) after a check of the result's shape, [row] and the other axes, then outputs if several.
@@ -31,10 +30,7 @@ static void write_result(const LeafWalk& walk, const Result& out, std::vector<in
   if (!fits) throw nb::value_error("the result has the wrong shape");
   run_interruptibly([&] {
     const BorrowedTeam threads(n_threads);
-    if (out.dtype() == nb::dtype<double>())
-      explain(target_of<double>(out, of_pairs), threads.team());
-    else
-      explain(target_of<float>(out, of_pairs), threads.team());
+    explain(target_of(out, of_pairs), threads.team());
   });
 }
 
@@ -42,7 +38,7 @@ template <class Walk>
 static void write_values(const Walk& walk, const RowMatrix& rows, const Result& out, int n_threads) {
   const RowSource source = rows_of(rows, walk.walk().forest().n_features);
   write_result(walk.walk(), out, {source.n_rows, walk.walk().n_players()}, n_threads,
-               [&](const auto& target, const Team& team) { walk.values(source, target, team); });
+               [&](const PatternTarget& target, const Team& team) { walk.values(source, target, team); });
 }
 
 static void write_interactions(const PatternWalk& walk, const RowMatrix& rows, const Vector<int32_t>& places,
@@ -52,9 +48,10 @@ static void write_interactions(const PatternWalk& walk, const RowMatrix& rows, c
   if (int64_t(places.size()) != n_players) throw nb::value_error("places has the wrong length");
   int64_t n_places = 0;
   for (const int32_t place : view(places)) n_places = std::max<int64_t>(n_places, place + 1);
-  write_result(
-      walk.walk(), out, {source.n_rows, n_places, n_players}, n_threads,
-      [&](const auto& target, const Team& team) { walk.interactions(source, view(places), n_places, target, team); });
+  write_result(walk.walk(), out, {source.n_rows, n_places, n_players}, n_threads,
+               [&](const PatternTarget& target, const Team& team) {
+                 walk.interactions(source, view(places), n_places, target, team);
+               });
 }
 
 template <class Walk>
@@ -65,7 +62,7 @@ static void write_indices(const Walk& walk, const RowMatrix& rows, const Vector<
   const PlayerSets sets(view(players), walk.walk().n_players());
   const IndexKind kind = is_banzhaf ? IndexKind::kBanzhaf : IndexKind::kShapley;
   write_result(walk.walk(), out, {source.n_rows, sets.n_sets()}, n_threads,
-               [&](const auto& target, const Team& team) { walk.indices(source, sets, kind, target, team); });
+               [&](const PatternTarget& target, const Team& team) { walk.indices(source, sets, kind, target, team); });
 }
 
 constexpr const char* kIndices =

@@ -21,8 +21,7 @@ class CoverWalk {
   const LeafWalk& walk() const { return walk_; }
 
   // Writes the index of each set [row][set][output].
-  template <class Out>
-  void indices(const RowSource& rows, const PlayerSets& sets, IndexKind kind, const ExplanationTarget<Out>& out,
+  void indices(const RowSource& rows, const PlayerSets& sets, IndexKind kind, const PatternTarget& out,
                const Team& team) const {
     const int64_t k = walk_.n_outputs();
     const SetGame game{*this, sets, points_of(kind), std::vector<int32_t>(sets.n_players(), -1)};

@@ -6,7 +6,7 @@
 //   play(set, numbers)                        fills them; whether any is not 0
 //   add(numbers, at, totals)                  what the leaf adds to a row's totals
 #pragma once
-#include "explain/cpu/task.h"
+#include "common/threads/team.h"
 #include "explain/patterns/leaf_patterns.h"
 #include "explain/patterns/set_table.h"
 
@@ -26,12 +26,24 @@ struct RowAtLeaf {
   int64_t output;
 };
 
+// Where explanations go, as in explain/cpu/task.h, of either type: a walk is compiled once for both.
+struct PatternTarget {
+  void* data;
+  bool is_double;
+  int64_t row_stride, feature_stride, second_stride, output_stride;
+
+  void put(int64_t at, double value) const {
+    if (is_double)
+      static_cast<double*>(data)[at] = value;
+    else
+      static_cast<float*>(data)[at] = float(value);
+  }
+};
+
 // Takes totals [entry][output] of a row to a result without a second axis.
-template <class Out>
-auto vector_writer(const ExplanationTarget<Out>& out, int64_t n_outputs) {
+inline auto vector_writer(const PatternTarget& out, int64_t n_outputs) {
   return [out, n_outputs](int64_t row, int64_t at, double value) {
-    out.data[row * out.row_stride + at / n_outputs * out.feature_stride + at % n_outputs * out.output_stride] =
-        Out(value);
+    out.put(row * out.row_stride + at / n_outputs * out.feature_stride + at % n_outputs * out.output_stride, value);
   };
 }
 

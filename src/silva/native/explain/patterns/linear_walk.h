@@ -33,8 +33,7 @@ class LinearPatternWalk {
   }
 
   // Writes values [row][player][output].
-  template <class Out>
-  void values(const RowSource& rows, const ExplanationTarget<Out>& out, const Team& team) const {
+  void values(const RowSource& rows, const PatternTarget& out, const Team& team) const {
     const BetaTable beta(most_ + 1);
     const int64_t k = walk_.n_outputs();
     const ValueGame game{*this, rows, LinearGame(background_, weight_, beta)};

@@ -26,28 +26,26 @@ class PatternWalk {
   }
 
   // Writes values [row][player][output].
-  template <class Out>
-  void values(const RowSource& rows, const ExplanationTarget<Out>& out, const Team& team) const {
+  void values(const RowSource& rows, const PatternTarget& out, const Team& team) const {
     const int64_t k = walk_.n_outputs();
     walk_.explain(rows, walk_.n_players() * k, total_, team, ValueGame{{*this}, {}}, vector_writer(out, k));
   }
 
   // Writes interactions [row][place][player][output]; places[p] is player p's among those asked for, or -1.
-  template <class Out>
-  void interactions(const RowSource& rows, std::span<const int32_t> places, int64_t n_places,
-                    const ExplanationTarget<Out>& out, const Team& team) const {
+  void interactions(const RowSource& rows, std::span<const int32_t> places, int64_t n_places, const PatternTarget& out,
+                    const Team& team) const {
     const int64_t n = walk_.n_players(), k = walk_.n_outputs();
     walk_.explain(rows, n_places * n * k, total_, team, PairGame{{*this}, {}, places},
                   [&](int64_t row, int64_t at, double value) {
                     const int64_t pair = at / k;
-                    out.data[row * out.row_stride + pair / n * out.feature_stride + pair % n * out.second_stride +
-                             at % k * out.output_stride] = Out(value);
+                    out.put(row * out.row_stride + pair / n * out.feature_stride + pair % n * out.second_stride +
+                                at % k * out.output_stride,
+                            value);
                   });
   }
 
   // Writes the index of each set [row][set][output].
-  template <class Out>
-  void indices(const RowSource& rows, const PlayerSets& sets, IndexKind kind, const ExplanationTarget<Out>& out,
+  void indices(const RowSource& rows, const PlayerSets& sets, IndexKind kind, const PatternTarget& out,
                const Team& team) const {
     const int64_t k = walk_.n_outputs();
     const SetGame game{{*this}, {}, sets, kind, std::vector<int32_t>(sets.n_players(), -1), {}};
