@@ -9,7 +9,11 @@
 namespace silva {
 namespace {
 
-constexpr int kMaxPoints = 8;  // of one pass; more quadrature points take several walks
+#ifdef SILVA_FEW_INSTANCES
+constexpr int kMaxPoints = 2;  // of one pass; more quadrature points take several walks
+#else
+constexpr int kMaxPoints = 8;
+#endif
 
 #ifdef SILVA_SCALAR
 constexpr bool kScalar = true;

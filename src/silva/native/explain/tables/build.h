@@ -12,6 +12,7 @@
 #include "explain/tables/kernels.h"
 #include "explain/tables/pack.h"
 #include "explain/tables/plan.h"
+#include "explain/tables/points.h"
 #include "explain/tables/wanted.h"
 
 namespace silva {
@@ -227,21 +228,7 @@ class SubtreeBuilder {
 template <class Real, int L>
 void build_subtree(const BuildTask<Real>& task, const BuildSpace<Real>& space, const Subtree& subtree,
                    const uint16_t* keys, int output) {
-  switch (subtree.n_points) {
-    case 1:
-      return SubtreeBuilder<Real, L, 1>(task, space, subtree, keys, output).run();
-    case 2:
-      return SubtreeBuilder<Real, L, 2>(task, space, subtree, keys, output).run();
-    case 3:
-      return SubtreeBuilder<Real, L, 3>(task, space, subtree, keys, output).run();
-    case 4:
-      return SubtreeBuilder<Real, L, 4>(task, space, subtree, keys, output).run();
-    case 5:
-    case 6:
-      return SubtreeBuilder<Real, L, 6>(task, space, subtree, keys, output).run();
-    default:
-      return SubtreeBuilder<Real, L, 8>(task, space, subtree, keys, output).run();
-  }
+  with_points(subtree.n_points, [&]<int K>() { SubtreeBuilder<Real, L, K>(task, space, subtree, keys, output).run(); });
 }
 
 template <class Real>

@@ -18,6 +18,7 @@
 #include "explain/tables/pack.h"
 #include "explain/tables/pairs.h"
 #include "explain/tables/plan.h"
+#include "explain/tables/points.h"
 
 namespace silva {
 namespace {
@@ -318,21 +319,8 @@ class PairBuilder {
 template <class Real>
 void build_pair_subtree(const BuildTask<Real>& task, const PairSpace<Real>& space, const Subtree& subtree,
                         const PairLanes& lanes, int n_vectors, int output) {
-  switch (subtree.n_points) {
-    case 1:
-      return PairBuilder<Real, 1>(task, space, subtree, lanes, n_vectors, output).run();
-    case 2:
-      return PairBuilder<Real, 2>(task, space, subtree, lanes, n_vectors, output).run();
-    case 3:
-      return PairBuilder<Real, 3>(task, space, subtree, lanes, n_vectors, output).run();
-    case 4:
-      return PairBuilder<Real, 4>(task, space, subtree, lanes, n_vectors, output).run();
-    case 5:
-    case 6:
-      return PairBuilder<Real, 6>(task, space, subtree, lanes, n_vectors, output).run();
-    default:
-      return PairBuilder<Real, 8>(task, space, subtree, lanes, n_vectors, output).run();
-  }
+  with_points(subtree.n_points,
+              [&]<int K>() { PairBuilder<Real, K>(task, space, subtree, lanes, n_vectors, output).run(); });
 }
 
 template <class Real>

@@ -27,6 +27,11 @@ struct CodeRows {
 // What values of rows may be, besides numbers.
 enum class Values { kNumbers, kMissing, kClasses };
 
+// Of rows that are looked up one by one from memory: the walk by classes serves rows with missing values too, which pay
+// a branch that is always predicted. Each walk takes half a second to compile.
+template <int Registers>
+constexpr bool kOfAnyValues = Registers == 0;
+
 template <class Code, int Registers, Values Kind>
 struct NodeWalk {
   static constexpr bool Missing = Kind != Values::kNumbers;
@@ -49,6 +54,7 @@ struct NodeWalk {
   SILVA_INLINE uint64_t decide(int at, const Row& codes, const Splits<Positions>& splits, int64_t block) const {
     uint64_t word = codes.template right<Positions>(splits, forest.default_right[block]);
     if constexpr (Kind == Values::kClasses) {
+      if (kOfAnyValues<Registers> && !forest.first_class_split) return word;
       const ClassSplit* split = forest.class_splits + forest.first_class_split[block];
       const ClassSplit* end = forest.class_splits + forest.first_class_split[block + 1];
       for (; split < end; ++split) {
@@ -285,7 +291,12 @@ void choose_registers(const NodeTask& task, const CodeRows<Code>& rows, const Si
     if (rows.n_columns <= 2 * kLanes) return evaluate_trees<Code, 2, Kind>(task, rows, sink, leaf);
     if (rows.n_columns <= 4 * kLanes) return evaluate_trees<Code, 4, Kind>(task, rows, sink, leaf);
   }
-  evaluate_trees<Code, 0, Kind>(task, rows, sink, leaf);
+#ifdef SILVA_FEW_INSTANCES
+  constexpr bool is_any = true;
+#else
+  constexpr bool is_any = Kind == Values::kMissing;
+#endif
+  evaluate_trees<Code, 0, is_any ? Values::kClasses : Kind>(task, rows, sink, leaf);
 }
 
 template <class Code, bool Missing, bool Classes>
