@@ -97,7 +97,7 @@ class RowExplainer {
 };
 
 template <class Real>
-static void bind_type(nb::module_& module, const char* name) {
+static void bind_row(nb::module_& module, const char* name) {
   using Row = RowExplainer<Real>;
   nb::class_<Row>(module, name, "Explains one row a call.")
       .def(nb::init<nb::object, double, int32_t, nb::object>(), nb::arg("of"), nb::arg("missing"), nb::arg("top"),
@@ -107,8 +107,8 @@ static void bind_type(nb::module_& module, const char* name) {
 }
 
 void bind_row_explainer(nb::module_& module) {
-  bind_type<float>(module, "RowExplainer32");
-  bind_type<double>(module, "RowExplainer64");
+  bind_row<float>(module, "RowExplainer32");
+  bind_row<double>(module, "RowExplainer64");
 }
 
 }  // namespace silva
