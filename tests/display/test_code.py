@@ -224,12 +224,17 @@ def test_many_trees():
     assert silva.export_sql(forest, "postgresql")
 
 
-def test_as_many_trees_as_databases_take():
+def test_as_many_trees_as_sqlite_takes():
     forest = dataclasses.replace(stumps(980), link="logistic", missing=math.nan, link_scale=2.0)
     with sqlite3.connect(":memory:") as connection:
         connection.create_function("EXP", 1, math.exp)
         connection.execute("CREATE TABLE rows (x0, x1)")
         connection.execute(f"SELECT {silva.export_sql(forest, 'sqlite')} FROM rows")
+
+
+@pytest.mark.slow
+def test_as_many_trees_as_duckdb_takes():
+    forest = dataclasses.replace(stumps(980), link="logistic", missing=math.nan, link_scale=2.0)
     duckdb = pytest.importorskip("duckdb", reason="duckdb is not installed: pip install duckdb")
     with duckdb.connect() as connection:
         connection.execute("CREATE TABLE rows (x0 DOUBLE, x1 DOUBLE)")

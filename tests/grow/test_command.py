@@ -76,7 +76,7 @@ def test_classes_are_grown(table, target, capsys):
 def test_plots_a_tree(table, suffix, capsys):
     pytest.importorskip("matplotlib")
     data, out = str(table / "data.parquet"), str(table / "tree.silva")
-    assert main(["grow", data, "--target", "y", "-o", out, "--n-jobs", "1"]) == 0
+    assert main(["grow", data, "--target", "y", "-o", out, "--n-jobs", "1", "--generations", "10"]) == 0
     picture = table / f"tree{suffix}"
     frame = pd.read_parquet(data).dropna()
     frame.to_parquet(data)

@@ -19,8 +19,14 @@ BOOSTING = {"method": "boosting", "n_estimators": 2, "learning_rate": 0.5, "max_
         silva.ModelTreeEnsembleRegressor(TREE, **BOOSTING),
         CLASSES,
         silva.ModelTreeEnsembleClassifier(CLASSES, n_estimators=2, n_jobs=1),
-        silva.ModelTreeEnsembleClassifier(TREE, **BOOSTING),
     ]
 )
 def test_estimator(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow
+@parametrize_with_checks([silva.ModelTreeEnsembleClassifier(TREE, **BOOSTING)])
+def test_boosted_classes(estimator, check):
+    """As long as all others together, of a class and of a method that are among them."""
     check(estimator)
