@@ -17,12 +17,14 @@ inline void find_block_keys(const RowStep* step, const RowStep* end, const int16
 }
 
 #if defined(__AVX512BW__)
-// The codes of at most kRowLanes columns lie in one register.
-inline void find_block_keys(const RowStep* step, const RowStep* end, __m512i codes, uint16_t* keys) {
+// Where registers hold the codes, code_of(columns), no branch depends on a row.
+template <class CodeOf>
+SILVA_INLINE void find_keys_in_registers(const RowStep* step, const RowStep* end, const CodeOf& code_of,
+                                         uint16_t* keys) {
   __m512i key = _mm512_loadu_si512(keys);
   for (; step < end; ++step) {
-    const __m512i code = _mm512_permutexvar_epi16(_mm512_load_si512(step->column), codes);
-    const __mmask32 above = _mm512_cmpgt_epi16_mask(code, _mm512_load_si512(step->bound));
+    const __mmask32 above =
+        _mm512_cmpgt_epi16_mask(code_of(_mm512_load_si512(step->column)), _mm512_load_si512(step->bound));
     key = _mm512_mask_add_epi16(key, above, key, _mm512_load_si512(step->weight));
   }
   _mm512_storeu_si512(keys, key);
@@ -57,7 +59,15 @@ class RowKeys {
     const RowStep *first = task_.steps + task_.first_step[block], *end = task_.steps + task_.first_step[block + 1];
     uint16_t* keys = task_.keys + block * kRowLanes;
 #if defined(__AVX512BW__)
-    if (task_.n_columns <= kRowLanes) return find_block_keys(first, end, _mm512_loadu_si512(task_.codes), keys);
+    const __m512i codes = _mm512_loadu_si512(task_.codes);
+    if (task_.n_columns <= kRowLanes)
+      return find_keys_in_registers(
+          first, end, [&](__m512i column) { return _mm512_permutexvar_epi16(column, codes); }, keys);
+    if (task_.n_columns <= 2 * kRowLanes) {
+      const __m512i more = _mm512_loadu_si512(task_.codes + kRowLanes);
+      return find_keys_in_registers(
+          first, end, [&](__m512i column) { return _mm512_permutex2var_epi16(codes, column, more); }, keys);
+    }
 #endif
     find_block_keys(first, end, task_.codes, keys);
   }
