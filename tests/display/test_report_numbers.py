@@ -126,3 +126,62 @@ def test_large_numbers_have_separators(browser, crowded):
         "25M", "−1.703B", "12,345", "2e−9",
     ]  # fmt: skip
     shown.close()
+
+
+@pytest.fixture(scope="module")
+def exact(tmp_path_factory):
+    """Path of a page with long numbers and long names of features, all of which the model uses."""
+    rng = np.random.default_rng(2)
+    X = pandas.DataFrame(
+        {
+            "average_number_of_occupants_per_household_of_the_block": 1234567.891 + 1e5 * rng.normal(size=400),
+            "contract_start_expressed_as_fractional_year": 2017 + rng.integers(1, 10, 400) / 1e4,
+            "MedianIncomeOfTheBlockGroupInTensOfThousands": 1e-7 * rng.normal(size=400),
+            "composition": pandas.Categorical(rng.choice(["a flat that several people share", "house"], 400)),
+        }
+    )
+    y = np.where(X.iloc[:, 1] < 2017.0004, X.iloc[:, 0] / 1e5, 5) + 1e7 * X.iloc[:, 2] + (X.iloc[:, 3] == "house")
+    model = silva.ModelTreeRegressor(max_leaves=4, n_iter_no_change=10, n_jobs=1, random_state=0).fit(X, y)
+    return silva.report(model, X, y, tmp_path_factory.mktemp("exact") / "report.html")
+
+
+CUT_FIELDS = """() => [...document.querySelectorAll("#what-if input[type=number]")]
+    .filter((field) => field.scrollWidth > field.clientWidth).map((field) => field.value)"""
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_fields_show_all_digits(browser, exact, width):
+    shown = Page(browser, exact, width)
+    page = shown.page
+    values = page.eval_on_selector_all("#what-if input[type=number]", "all => all.map((one) => one.value)")
+    assert any(len(value) > 15 for value in values)
+    assert page.evaluate(CUT_FIELDS) == []
+    page.locator("#what-0 input[type=number]").fill("-1234567.89101112131415")
+    assert page.evaluate(CUT_FIELDS) == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    shown.close()
+
+
+def test_a_slider_stays_under_the_pointer(browser, exact):
+    shown = Page(browser, exact)
+    page = shown.page
+    for feature, longest in ((0, 10), (1, 12), (2, 12)):
+        slider = page.locator(f"#what-{feature} input[type=range]")
+        room, values = slider.bounding_box()["width"], []
+        for share in (0.13, 0.5, 0.77):
+            slider.click(position={"x": share * room, "y": 5})
+            values.append(page.input_value(f"#what-{feature} input[type=number]"))
+            assert slider.bounding_box()["width"] == room
+        assert len(set(values)) == 3
+        assert max(map(len, values)) <= longest
+        assert page.evaluate(f"silva.row[{feature}]") == float(values[-1])
+    shown.close()
+
+
+def test_rows_of_a_narrow_range_differ(browser, exact):
+    shown = Page(browser, exact)
+    values = [2017.0001, 2017.0009, 2017, 8.3252, 0]
+    texts = shown.page.evaluate("values => values.map((value) => valueText(1, value))", values)
+    assert texts == ["2017.0001", "2017.0009", "2017", "8.3252", "0"]
+    assert shown.page.evaluate("valueText(0, 1234567.891)") == "1,234,568"
+    shown.close()

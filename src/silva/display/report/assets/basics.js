@@ -80,10 +80,15 @@ const explainedName = () => (data.isClassifier ? `${data.isProbability ? "probab
 const predictedName = () => (data.target ? `predicted ${data.target}` : "prediction");
 const responseName = (column) => (data.isClassifier && data.classes.length ? `probability of ${data.classes[column]}` : predictedName());
 const SHADES = ["#4c78a8", "#f58518", "#54a24b", "#b279a2", "#e45756", "#72b7b2", "#9d755d", "#eeca3b"];
+// Decimals that tell a thousand values of the feature's range apart.
+function decimalsOf(feature) {
+  const span = num(data.features[feature].high) - num(data.features[feature].low);
+  return span > 0 && span < Infinity ? Math.min(100, Math.max(0, 3 - Math.floor(Math.log10(span)))) : 0;
+}
 function valueText(feature, value) {
   if (Number.isNaN(value)) return "missing";
-  const texts = data.features[feature].categories;
-  return texts ? (texts[String(value)] ?? `category ${value}`) : fmt(value, 6);
+  const texts = data.features[feature].categories, digits = Math.floor(Math.log10(Math.abs(value))) + 1 + decimalsOf(feature);
+  return texts ? (texts[String(value)] ?? `category ${value}`) : fmt(value, Math.min(15, Math.max(6, digits)));
 }
 const outputName = (k) => (data.outputs.length ? data.outputs[k] : "");
 

@@ -86,15 +86,19 @@ function whatIf() {
       fields.set(feature, (value) => { select.value = Number.isNaN(value) ? "" : String(value); });
       return box;
     }
-    const low = num(entry.low), high = num(entry.high);
-    const slider = el("input", { type: "range", min: low, max: high, step: entry.whole ? 1 : "any", "aria-label": nameOf(feature), oninput: () => { number.value = slider.value; put(feature, Number(slider.value)); } });
-    const number = el("input", { type: "number", step: "any", "aria-label": `${nameOf(feature)}, exact`, oninput: () => { if (number.value !== "") { slider.value = number.value; put(feature, Number(number.value)); } } });
+    const low = num(entry.low), high = num(entry.high), decimals = entry.whole ? 0 : decimalsOf(feature);
+    const slider = el("input", { type: "range", min: low, max: high, step: entry.whole ? 1 : "any", "aria-label": nameOf(feature), oninput: () => { write(Number(Number(slider.value).toFixed(decimals))); put(feature, read()); } });
+    const number = el("input", { type: "number", step: "any", "aria-label": `${nameOf(feature)}, exact`, oninput: () => { widen(); if (number.value !== "") { slider.value = number.value; put(feature, read()); } } });
     read = () => Number(number.value);
+    // As wide as its longest value so far: a field that shrank would move the slider under the pointer.
+    let letters = Math.max(low.toFixed(decimals).length, high.toFixed(decimals).length);
+    const widen = () => { letters = Math.max(letters, number.value.length); number.style.width = `max(8.5rem, ${letters}ch + 2.9rem)`; };
+    const write = (value) => { number.value = value; widen(); };
     disable = () => { slider.disabled = number.disabled = missing.checked; };
     set = (value) => {
       missing.checked = Number.isNaN(value);
-      if (!missing.checked) { slider.value = value; number.value = value; }
-      else if (number.value === "") number.value = low;
+      if (!missing.checked) { slider.value = value; write(value); }
+      else if (number.value === "") write(low);
       disable();
     };
     fields.set(feature, set);
