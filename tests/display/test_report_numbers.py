@@ -185,3 +185,21 @@ def test_rows_of_a_narrow_range_differ(browser, exact):
     assert texts == ["2017.0001", "2017.0009", "2017", "8.3252", "0"]
     assert shown.page.evaluate("valueText(0, 1234567.891)") == "1,234,568"
     shown.close()
+
+
+def test_long_names_leave_room_for_rows(browser, exact):
+    shown = Page(browser, exact)
+    page = shown.page
+    page.eval_on_selector_all("#rows details", "all => all.forEach((one) => { one.open = true; })")
+    rooms = page.eval_on_selector_all("#rows .table", "all => all.map((one) => [one.scrollWidth, one.clientWidth])")
+    assert len(rooms) == 3
+    assert all(own <= room for own, room in rooms)
+    name = "average_number_of_occupants_per_household_of_the_block"
+    for header in page.locator(f'#rows th[title="{name}"]').all():
+        assert header.inner_text() == name[:35] + "…"
+        box, text = header.bounding_box(), header.locator(".heading").bounding_box()
+        assert box["x"] <= text["x"]
+        assert text["x"] + text["width"] <= box["x"] + box["width"]
+    cut = "all => all.filter((one) => one.scrollWidth > one.clientWidth && !one.title).length"
+    assert page.eval_on_selector_all("#rows td, #rows .heading", cut) == 0
+    shown.close()

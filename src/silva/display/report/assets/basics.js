@@ -95,7 +95,7 @@ const outputName = (k) => (data.outputs.length ? data.outputs[k] : "");
 // A label that is shortened to its room in pixels has its whole text as a title; both parts of a pair stay visible.
 function label(text, room, attributes, between = " × ", whole = [text].flat().join(between)) {
   const parts = [text].flat(), size = attributes.class === "soft" ? SOFT : TEXT, left = room - widthOf(between, size) * (parts.length - 1);
-  const widths = parts.map((part) => widthOf(part, size)), least = between === " = " ? [0.4 * left, 0.6 * left] : [left / 2, left / 2];
+  const widths = parts.map((part) => widthOf(part, size)), least = between === " = " ? [0.3 * left, 0.7 * left] : [left / 2, left / 2];
   const shown = parts.map((part, i) => fitted(part, parts.length > 1 ? Math.max(least[i], left - widths[1 - i]) : left, size)).join(between);
   return svg("text", attributes, shown, shown !== whole && svg("title", {}, whole));
 }
@@ -168,9 +168,12 @@ function chart(text, draw, caption) {
   return figure;
 }
 
+// Names in headers break between their words first; those that are still too long have titles.
+const words = (name) => name.split(/(?<=[_\-./:])(?=[^\s_])|(?<=\p{Ll})(?=\p{Lu})/u).flatMap((part, i) => (i ? [el("wbr"), part] : [part]));
+const heading = (name) => el("div", { class: "heading", style: name.length > 12 ? "min-width:10ch" : "white-space:nowrap" }, words(short(name, 36)));
 function table(headers, rows, attributes) {
   return el("div", { class: "table", tabindex: 0, role: "region", "aria-label": "table" }, el("table", attributes,
-    el("thead", {}, el("tr", {}, headers.map((text) => el("th", { scope: "col", title: text }, text)))),
+    el("thead", {}, el("tr", {}, headers.map((text) => el("th", { scope: "col", title: text }, heading(text))))),
     el("tbody", {}, rows.map((row) => el("tr", {}, row.map((cell) => el("td", { title: typeof cell === "string" ? cell : null }, cell)))))));
 }
 const asTable = (headers, rows) => el("details", { class: "noprint" }, el("summary", {}, "As a table"), table(headers, rows()));
