@@ -13,19 +13,27 @@ from silva.facts import feature_name
 from silva.wording import Wording, count_text, number_text, percent_text, threshold_texts
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from silva.ensemble import TreeEnsemble
     from silva.typing import Array, Bools, Doubles
 
 SHOWN_CATEGORIES, SHOWN_CLASSES = 6, 3
 
+EXACT, ROUNDED = 17, 0.005
+"""Digits that write any number exactly, and the share of a feature's range by which thresholds may be rounded."""
 
-def node_tests(forest: TreeEnsemble, tree: int, wording: Wording) -> list[tuple[str, str]]:
+
+def node_tests(
+    forest: TreeEnsemble, tree: int, wording: Wording, ends: Mapping[int, list[float]] | None = None
+) -> list[tuple[str, str]]:
     """Write what a row passes to go left, and to go right, at each node of a tree; empty texts at leaves.
 
-    Missing values are not spoken of where an earlier test has let none through.
+    Missing values are not spoken of where an earlier test has let none through. Thresholds have so many digits
+    that they differ from each other, and that they are near within their feature's range where `ends` has it.
     """
     first, last = forest.tree_offsets[tree : tree + 2].tolist()
-    limits = _limits(forest, first, last, wording.digits)
+    limits = _limits(forest, first, last, wording.digits, ends or {})
     tests, present = [("", "")] * (last - first), [frozenset[int]()] * (last - first)
     for node in range(last - first):  # breadth-first: parents come first
         feature, left = int(forest.feature[first + node]), int(forest.left[first + node])
@@ -46,13 +54,32 @@ def _takes_missing(forest: TreeEnsemble, node: int, side: int) -> bool:
     return bool(forest.default_left[node]) == (side == 0)
 
 
-def _limits(forest: TreeEnsemble, first: int, last: int, digits: int) -> dict[int, dict[float, str]]:
+def _limits(
+    forest: TreeEnsemble, first: int, last: int, digits: int, ends: Mapping[int, list[float]]
+) -> dict[int, dict[float, str]]:
     """Write the thresholds of a tree, by feature."""
     compares = (forest.feature[first:last] >= 0) & np.isfinite(forest.threshold[first:last])
     if forest.is_categorical:
         compares &= forest.category_set[first:last] < 0
     features, thresholds = forest.feature[first:last][compares], forest.threshold[first:last][compares]
-    return {int(f): threshold_texts(thresholds[features == f].tolist(), digits) for f in np.unique(features)}
+    return {
+        f: _between(thresholds[features == f].tolist(), ends.get(f, []), digits) for f in np.unique(features).tolist()
+    }
+
+
+def _between(thresholds: list[float], ends: list[float], digits: int) -> dict[float, str]:
+    """Write the thresholds of a feature, rounded by little of its range, each on its own side of the range's ends."""
+    texts = threshold_texts(thresholds, digits)
+    is_near = all(abs(float(text.replace(",", "")) - value) < _room(value, ends) for value, text in texts.items())
+    return texts if is_near or digits >= EXACT else _between(thresholds, ends, digits + 1)
+
+
+def _room(value: float, ends: list[float]) -> float:
+    """How far the text of a threshold may be from the threshold; the ends of a range are given, or none."""
+    gaps = [abs(value - end) for end in ends]
+    if ends:
+        gaps.append((max(ends) - min(ends)) * ROUNDED)
+    return min((gap for gap in gaps if gap > 0), default=np.inf)
 
 
 def _side_text(

@@ -203,3 +203,21 @@ def test_long_names_leave_room_for_rows(browser, exact):
     cut = "all => all.filter((one) => one.scrollWidth > one.clientWidth && !one.title).length"
     assert page.eval_on_selector_all("#rows td, #rows .heading", cut) == 0
     shown.close()
+
+
+@pytest.mark.parametrize("redact", [False, True])
+def test_thresholds_differ_from_the_ends_of_a_narrow_range(tmp_path, redact):
+    rng = np.random.default_rng(3)
+    X = pandas.DataFrame({"date": 2017 + rng.integers(1, 10, 400) / 1e4, "size": rng.uniform(1, 9, 400)})
+    y = 9 * (X["date"] > 2017.00045) + 5 * (X["size"] > 4)
+    model = pytest.importorskip("sklearn.tree").DecisionTreeRegressor(max_depth=2, random_state=0).fit(X, y)
+    nodes = content(silva.report(model, X, y, tmp_path / "report.html", redact=redact))["trees"][0]["nodes"]
+    tests = {node["tests"][0] for node in nodes if "tests" in node}
+    limits = {name: float(limit) for name, limit in (test.split(" < ") for test in tests)}
+    assert limits.keys() == {"date", "size"}
+    assert 2017.0004 < limits["date"] <= 2017.0005
+    assert abs(limits["date"] - silva.load(model).ensemble.threshold[0]) < 0.0008 / 200
+    picture = "\n".join(text.get_text() for text in silva.plot_tree(model, X, y).texts)
+    assert all(f"date {side} {limits['date']}" in picture for side in ("<", ">="))
+    assert all(len(test) <= len("size < 4.001") for test in tests if test.startswith("size"))
+    assert "date < 2017\n" in silva.export_text(model)

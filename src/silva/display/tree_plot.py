@@ -11,7 +11,7 @@ import numpy as np
 from silva.display.curves import mean_curve
 from silva.display.measured import Ruler
 from silva.display.report.rows import read_rows
-from silva.display.report.trees import leaves_under, standard_errors, target_of
+from silva.display.report.trees import leaves_under, range_ends, standard_errors, target_of
 from silva.display.text import check_tree, facts_of
 from silva.display.tree_layout import (
     CURVE,
@@ -101,7 +101,8 @@ def plot_tree(
         Their targets; default: the model's predictions.
     tree : int, default=0
     digits : int, default=4
-        Significant digits of numbers; thresholds of a feature that would look alike get more.
+        Significant digits of numbers. Thresholds of a feature get more where they would look alike, or where the
+        feature's range in X is narrow.
     max_terms : int or None, default=5
         Terms of a leaf's equation; None shows all.
     units : mapping of str to str, optional
@@ -182,7 +183,7 @@ def _picture(
         rows,
         reached,
         shares,
-        node_tests(forest, tree, wording),
+        node_tests(forest, tree, wording, {} if rows is None else range_ends(rows)),
         cover_texts(forest, tree),
         under,
         _means(forest, tree, rows, reached, shares, under),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from silva.display.curves import CURVE_POINTS, mean_curve
-from silva.display.report.rows import REDACTED_ROWS, most_frequent
+from silva.display.report.rows import REDACTED_ROWS, inner_range, most_frequent
 from silva.equations import described, leaf_equation
 from silva.evaluate.cpu import CpuEvaluator
 from silva.evaluate.linear import term_name
@@ -118,6 +118,7 @@ class _Drawing:
     errors: Array | None
     least: int
     wording: Wording
+    ends: dict[int, list[float]]
     found: dict[tuple[str, int, str], float]
 
 
@@ -128,7 +129,8 @@ def drawn(rows: ReportRows, model: object, redact: bool, wording: Wording) -> li
     reached = evaluator.numbered().leaves(rows.settled, evaluator.default_choice(len(rows)), rows.n_jobs)
     errors = standard_errors(model, forest)
     least = REDACTED_ROWS if redact else 1
-    drawing = _Drawing(rows, getattr(model, "leaf_summary_", None), errors, least, wording, _found(model))
+    summary, ends = getattr(model, "leaf_summary_", None), range_ends(rows, redact)
+    drawing = _Drawing(rows, summary, errors, least, wording, ends, _found(model))
     return [
         {
             "output": int(forest.tree_output[tree]),
@@ -179,7 +181,7 @@ def _nodes(drawing: _Drawing, tree: int, reached: Int32s) -> list[dict[str, Any]
     forest = drawing.rows.forest
     first, last = forest.tree_offsets[tree : tree + 2].tolist()
     target, is_counted = target_of(drawing.rows, tree), covers_are_counts(forest, tree)
-    result, tests = [], node_tests(forest, tree, drawing.wording)
+    result, tests = [], node_tests(forest, tree, drawing.wording, drawing.ends)
     for node, inside in zip(range(first, last), rows_under(forest, tree, reached), strict=True):
         entry: dict[str, Any] = {
             "rows": len(inside),
@@ -196,6 +198,17 @@ def _nodes(drawing: _Drawing, tree: int, reached: Int32s) -> list[dict[str, Any]
             entry |= _leaf(drawing, node)
         result.append(entry)
     return result
+
+
+def range_ends(rows: ReportRows, redact: bool = False) -> dict[int, list[float]]:
+    """Lowest and highest number of each feature that splits test, where the rows, or enough of them, have numbers."""
+    found = {}
+    for feature in np.unique(rows.forest.feature[rows.forest.feature >= 0]).tolist():
+        column = rows.settled[:, feature].astype(np.float64)
+        present = column[np.isfinite(column)]
+        if len(present) >= (REDACTED_ROWS if redact else 1):
+            found[feature] = list(inner_range(present)) if redact else [float(present.min()), float(present.max())]
+    return found
 
 
 def rows_under(forest: TreeEnsemble, tree: int, reached: Int32s) -> Iterator[Int64s]:
