@@ -163,7 +163,7 @@ struct NodePlan {
     for (const auto& [where, positions] : found_) {
       const auto [block, column, first_word] = where;
       ++first_class_split[block + 1];
-      class_splits.push_back({first_word, positions, column});
+      class_splits.push_back({first_word, positions, column, columns.columns[column].n_classes > kPageClasses});
     }
     std::partial_sum(first_class_split.begin(), first_class_split.end(), first_class_split.begin());
     found_ = {};

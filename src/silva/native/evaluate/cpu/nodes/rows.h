@@ -82,13 +82,13 @@ SILVA_INLINE Code code_of(const NodeTask& task, const NodeColumn& column, Input 
   }
 }
 
-// The class that code and flag of a row's column stand for.
+// The class that code and flag of a row stand for in a split's column.
 template <class Code>
-SILVA_INLINE uint32_t class_at(const NodeColumn* columns, const Code* codes, const Code* flags, int32_t column) {
-  const uint32_t code = uint32_t(codes[column]);
+SILVA_INLINE uint32_t class_at(const Code* codes, const Code* flags, const ClassSplit& split) {
+  const uint32_t code = uint32_t(codes[split.column]);
   if constexpr (sizeof(Code) == 4) return code;
-  const uint32_t flag = uint32_t(flags[column]);
-  if (has_pages<Code>(columns[column])) return flag / 8 * kPageClasses + 8 * code + flag % 8;
+  const uint32_t flag = uint32_t(flags[split.column]);
+  if (sizeof(Code) == 1 && split.has_pages) return flag / 8 * kPageClasses + 8 * code + flag % 8;
   return 8 * code + uint32_t(__builtin_ctz(flag));
 }
 

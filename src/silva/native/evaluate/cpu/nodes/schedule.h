@@ -12,15 +12,14 @@ template <class Code>
 struct CodeRows {
   const Code *codes, *flags;
   int64_t stride;
-  const NodeColumn* columns;
   int n_columns, n_rows;
 
   template <int Registers, bool Missing>
   SILVA_INLINE RowCodes<Code, Registers, Missing> row(int row) const {
     return {codes + row * stride, flags + row * stride, n_columns};
   }
-  SILVA_INLINE uint32_t class_of(int row, int32_t column) const {
-    return class_at(columns, codes + row * stride, flags + row * stride, column);
+  SILVA_INLINE uint32_t class_of(int row, const ClassSplit& split) const {
+    return class_at(codes + row * stride, flags + row * stride, split);
   }
 };
 
@@ -58,7 +57,7 @@ struct NodeWalk {
       const ClassSplit* split = forest.class_splits + forest.first_class_split[block];
       const ClassSplit* end = forest.class_splits + forest.first_class_split[block + 1];
       for (; split < end; ++split) {
-        const uint32_t c = rows.class_of(at, split->column);
+        const uint32_t c = rows.class_of(at, *split);
         const uint64_t right = class_goes_right(forest.words + split->first_word, c) ? split->positions : 0;
         word = (word & ~split->positions) | right;
       }
@@ -313,7 +312,7 @@ void evaluate_tile(const NodeTask& task, char* workspace, int64_t first_row, int
   Arena arena{workspace};
   const Buffers<Code> buffers(task, arena);
   const Sink sink{task, first_row, n_rows, buffers.margin, task.tile_rows};
-  CodeRows<Code> rows{buffers.codes, buffers.flags, row_stride<Code>(forest), forest.columns, forest.n_columns, n_rows};
+  CodeRows<Code> rows{buffers.codes, buffers.flags, row_stride<Code>(forest), forest.n_columns, n_rows};
   bool missing = true;
   if constexpr (sizeof(Code) < 4)
     if (in_lanes<Code>(task, n_rows)) {

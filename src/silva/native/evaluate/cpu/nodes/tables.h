@@ -55,6 +55,7 @@ struct ClassSplit {
   int64_t first_word;
   uint64_t positions;
   int32_t column;
+  int32_t has_pages;  // of the column's classes (evaluate/cpu/nodes/rows.h)
 };
 
 struct NodeTree {
