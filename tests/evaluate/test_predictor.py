@@ -98,9 +98,9 @@ def test_threads_share_a_predictor():
         (np.zeros(4, np.int64), TypeError, "expected float32 or float64"),
         (np.zeros(4, np.int32), TypeError, "expected float32 or float64"),
         (np.zeros(4, ">f8"), TypeError, "expected float32 or float64"),
-        (np.zeros(4, object), TypeError, "expected float32 or float64"),
+        (np.zeros(4, object), TypeError, "expected float32 or float64; cast it, or use names=True"),
         (np.zeros(6)[::2], ValueError, "the row has 3 values, expected 4"),
-        ([0.0, 0.0, 0.0, 0.0], TypeError, "the row is a list"),
+        ([0.0, 0.0, 0.0, 0.0], TypeError, "the row is a list.*names=True accepts rows by name"),
         (None, TypeError, "the row is a NoneType"),
     ],
 )

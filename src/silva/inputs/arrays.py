@@ -244,12 +244,16 @@ def checked_row(row: object, n_features: int, takes_objects: bool = False) -> Ar
     """
     if not isinstance(row, np.ndarray):
         raise TypeError(
-            f"the row is a {type(row).__name__}, expected a float32 or float64 array of its values; "
-            "numpy.asarray makes one"
+            f"the row is a {type(row).__name__}, expected a float32 or float64 array of its values, "
+            "as numpy.asarray makes; names=True accepts rows by name"
         )
     if not (row.dtype.char in "fd" and row.dtype.isnative) and not (takes_objects and row.dtype == object):
-        others = " (or object, for categories)" if takes_objects else ""
-        raise TypeError(f"the row holds {row.dtype}, expected float32 or float64{others}; cast it")
+        others = (
+            " (or object, for categories); cast it"
+            if takes_objects
+            else "; cast it, or use names=True, which accepts texts of categories"
+        )
+        raise TypeError(f"the row holds {row.dtype}, expected float32 or float64{others}")
     if row.size != n_features:
         raise ValueError(
             f"the row has {row.size} values, expected {n_features}; pass several rows to the call that takes many"

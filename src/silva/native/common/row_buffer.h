@@ -18,9 +18,10 @@ struct RowBuffer {
     if (PyObject_GetBuffer(row.ptr(), &view, PyBUF_STRIDED_RO | PyBUF_FORMAT) != 0) {
       PyErr_Clear();
       const std::string type = nb::cast<std::string>(nb::str(row.type().attr("__name__")));
-      throw nb::type_error(
-          ("the row is a " + type + ", expected a float32 or float64 array of its values; numpy.asarray makes one")
-              .c_str());
+      throw nb::type_error(("the row is a " + type +
+                            ", expected a float32 or float64 array of its values, as numpy.asarray makes; "
+                            "names=True accepts rows by name")
+                               .c_str());
     }
     const std::string format = view.format ? view.format : "B";
     is_double = format == "d";
@@ -36,8 +37,10 @@ struct RowBuffer {
                                 .c_str());
     }
     PyBuffer_Release(&view);
-    throw nb::type_error(
-        ("the row holds '" + format + "' (struct's code), expected float32 or float64; cast it").c_str());
+    throw nb::type_error(("the row holds '" + format +
+                          "' (struct's code), expected float32 or float64; cast it, or use names=True, "
+                          "which accepts texts of categories")
+                             .c_str());
   }
   ~RowBuffer() { PyBuffer_Release(&view); }
   RowBuffer(const RowBuffer&) = delete;
