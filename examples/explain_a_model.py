@@ -7,20 +7,15 @@ What drives the predictions of an XGBoost model of California house values: over
 
 # %%
 # The model is a file of XGBoost. A live model works as well, and so do models of LightGBM, CatBoost and scikit-learn.
-from pathlib import Path
-
 import matplotlib.pyplot as plt
 import numpy as np
-import pandas
 import shap
 
 import silva
 
-data = Path(silva.__file__).parent / "data"
-X = pandas.read_parquet(data / "california_housing.parquet")
-y = X.pop("MedHouseVal")  # in $100,000
+X, y = silva.datasets.california()  # in $100,000
 
-explainer = silva.Explainer(data / "california_housing.json")
+explainer = silva.Explainer(silva.datasets.DATA / "california_housing.json")
 print(explainer)
 
 # %%
@@ -56,4 +51,4 @@ for (first, second), of_rows in zip(pairs, values.T, strict=True):
 
 # %%
 # To show the model to others, write one offline HTML file (:doc:`/guide/report`).
-silva.report(data / "california_housing.json", X, y, "california.html", title="California housing")
+silva.report(silva.datasets.DATA / "california_housing.json", X, y, "california.html", title="California housing")

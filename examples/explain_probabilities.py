@@ -8,8 +8,6 @@ margin, multiplied so that they add up to the probability. silva computes the fi
 
 # %%
 # A classifier that tells whether a district is more expensive than the median.
-from pathlib import Path
-
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas
@@ -17,9 +15,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 
 import silva
 
-data = Path(silva.__file__).parent / "data"
-X = pandas.read_parquet(data / "california_housing.parquet")
-y = X.pop("MedHouseVal")
+X, y = silva.datasets.california()
 model = HistGradientBoostingClassifier(max_iter=100, random_state=0).fit(X, y > y.median())
 
 # %%

@@ -7,8 +7,6 @@ values answer it (in shap: ``feature_perturbation="interventional"``).
 """
 
 # %%
-from pathlib import Path
-
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas
@@ -16,15 +14,13 @@ import shap
 
 import silva
 
-data = Path(silva.__file__).parent / "data"
-X = pandas.read_parquet(data / "california_housing.parquet")
-y = X.pop("MedHouseVal")
+X, y = silva.datasets.california()
 
 # %%
 # The background: all districts north of the 39th parallel. There is no need to sample a few of them, because their
 # number does not affect the cost of a row.
 north = X[X.Latitude > 39]
-against = silva.TreeExplainer(data / "california_housing.json", data=north)
+against = silva.TreeExplainer(silva.datasets.DATA / "california_housing.json", data=north)
 print(f"{len(north)} background rows, mean prediction {against.expected_value:.3f}")
 
 # %%
@@ -33,7 +29,7 @@ row = X[(X.Latitude.between(37.7, 37.8)) & (X.Longitude < -122.4)].iloc[[0]]
 shap.plots.waterfall(against(row)[0], show=False)
 plt.show()
 
-plain = silva.TreeExplainer(data / "california_housing.json")
+plain = silva.TreeExplainer(silva.datasets.DATA / "california_housing.json")
 table = pandas.DataFrame(
     {"against the north": against.shap_values(row)[0], "path-dependent": plain.shap_values(row)[0]}, index=X.columns
 )

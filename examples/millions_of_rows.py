@@ -7,8 +7,6 @@ of one machine. The same lines run on a cluster, and :doc:`/guide/clusters` cove
 """
 
 # %%
-from pathlib import Path
-
 import dask.dataframe
 import numpy as np
 import pandas
@@ -16,14 +14,13 @@ import pyarrow
 
 import silva
 
-data = Path(silva.__file__).parent / "data"
-X = pandas.read_parquet(data / "california_housing.parquet").drop(columns="MedHouseVal")
+X, _ = silva.datasets.california()
 rows = pandas.concat([X] * 10, ignore_index=True)
 frame = dask.dataframe.from_pandas(rows, npartitions=8)
 
 # %%
 # Each worker receives the explainer once, and returns a frame of values for each partition.
-explainer = silva.Explainer(data / "california_housing.json")
+explainer = silva.Explainer(silva.datasets.DATA / "california_housing.json")
 mapper = explainer.mapper(columns=pyarrow.schema([("Latitude", pyarrow.float64()), ("Longitude", pyarrow.float64())]))
 explained = frame.map_partitions(mapper, meta=mapper.meta)
 result = explained.compute(scheduler="threads")

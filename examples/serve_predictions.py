@@ -7,19 +7,16 @@ Predict and explain single rows in microseconds, and batches by the algorithm th
 
 # %%
 import timeit
-from pathlib import Path
 
 import numpy as np
-import pandas
 
 import silva
 
-data = Path(silva.__file__).parent / "data"
-X = pandas.read_parquet(data / "california_housing.parquet").drop(columns="MedHouseVal")
+X, _ = silva.datasets.california()
 
 # %%
 # Load once. A ``.silva`` file loads in milliseconds, and processes can share it (``mmap=True``).
-forest = silva.load(data / "california_housing.json")
+forest = silva.load(silva.datasets.DATA / "california_housing.json")
 forest = forest.tune(X, seconds=1)
 forest.save("model.silva")
 forest = silva.load("model.silva", mmap=True)
