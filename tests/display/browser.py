@@ -22,6 +22,13 @@ def browser():
         running.close()
 
 
+def settle(page) -> None:
+    """Wait until the charts are drawn: their observers run in the frame after a change, before the next one begins."""
+    page.evaluate(
+        "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done))))"
+    )
+
+
 class Page:
     """An open page; whatever it complains about or tries to load fails the test at `close`."""
 
@@ -34,7 +41,7 @@ class Page:
         self.page.on("dialog", lambda dialog: self.complaints.append(f"dialog {dialog.message}"))
         self.page.goto(path.as_uri())
         self.page.wait_for_selector("html[data-ready]", timeout=60_000)
-        self.page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        settle(self.page)
 
     def _note(self, url, path) -> None:
         if url != path.as_uri():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import silva
-from tests.display.browser import Page
+from tests.display.browser import Page, settle
 from tests.display.test_report import content
 
 pandas = pytest.importorskip("pandas")
@@ -38,7 +38,7 @@ def ticks(page, chart):
 def choose(page, feature):
     """Choose the feature of the scatter plot, and wait until it is drawn."""
     page.locator("#scatter select").first.select_option(label=feature)
-    page.evaluate("() => new Promise((done) => setTimeout(() => requestAnimationFrame(() => setTimeout(done)), 100))")
+    settle(page)
 
 
 def test_every_feature_has_a_panel(report):

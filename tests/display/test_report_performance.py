@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import silva
-from tests.display.browser import Page
+from tests.display.browser import Page, settle
 from tests.display.test_report import content, housing
 
 pytest.importorskip("sklearn")
@@ -108,6 +108,7 @@ def test_nominal_categories_have_no_low_and_high(page):
     chart = page[0]
     chart.locator("#scatter select").nth(0).select_option(label="age")
     chart.locator("#scatter select").nth(1).select_option(label="job")
+    settle(chart)
     legend = chart.locator("#scatter .note").last.inner_text()
     assert "low" not in legend
     assert all(name in legend for name in "abc")
