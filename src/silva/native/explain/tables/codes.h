@@ -64,8 +64,11 @@ class ForestCodes {
     const float t = coding.encoded[node];
     if (t != t) return column.n_codes;
     if (column.top == 0) return int32_t(t);
-    const auto begin = thresholds.begin() + column.first;
-    return int32_t(std::lower_bound(begin, begin + column.n_codes - 1, t) - begin) + 1;
+    // The threshold's own code, found like that of any number: no branch depends on it.
+    const float* of_column = thresholds.data() + column.first;
+    int32_t code = 0;
+    for (int32_t step = column.top; step > 0; step /= 2) code += of_column[code + step - 1] <= t ? step : 0;
+    return code;
   }
 
  private:

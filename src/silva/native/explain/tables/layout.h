@@ -11,7 +11,12 @@ class TreeLayout {
   // Of a part of the tree; `leaf_of`: of the tree's nodes.
   TreeLayout(const ForestCodes& codes, const TreeStates& states, int32_t tree, const std::vector<int32_t>& leaf_of,
              TableGame game, TablePlan& plan)
-      : codes_(codes), states_(states), tree_(tree), game_(game), plan_(plan), leaves_(states, plan) {
+      : codes_(codes),
+        states_(states),
+        tree_(tree),
+        game_(game),
+        plan_(plan),
+        leaves_(states, game == TableGame::kGroupCovers, plan) {
     parent_.assign(states.nodes.size(), -1);
     for (int32_t node = 0; node < int32_t(states.nodes.size()); ++node) {
       leaf_of_.push_back(leaf_of[states.part.nodes[node]]);
@@ -36,7 +41,7 @@ class TreeLayout {
     stride_ = 1;
     base_ = 0;
     for (const FeatureStates& one : states_.below_of(root))
-      add_key(one.feature, one.n_states(), [&](int32_t c) { return one.index(states_.states[one.first + c]); });
+      add_key(one, [&](int32_t c) { return states_.states[one.first + c]; });
     if (game_ != TableGame::kCovers) add_above(root, true, shared_);
     subtree.n_cells = stride_;
     add_above(root, false, above_);
@@ -55,6 +60,7 @@ class TreeLayout {
   struct PathFeature {
     int32_t feature;
     double z;
+    PassedNumbers passed;
     int64_t outside;  // [class] of outside_
   };
 
@@ -67,7 +73,7 @@ class TreeLayout {
   std::vector<int32_t> leaf_of_, parent_, lane_of_;
   std::vector<int32_t> above_;   // features of the path alone
   std::vector<int32_t> shared_;  // those of them whose player has another feature here
-  std::vector<int32_t> n_of_lane_;
+  std::vector<int32_t> n_of_lane_, class_of_state_;
   std::vector<PathFeature> path_;  // by feature
   std::vector<char> outside_;
   int32_t stride_ = 1, n_x_ = 0;
@@ -80,12 +86,16 @@ class TreeLayout {
       const int32_t f = states_.feature_of(node), n = states_.features[f].n_classes();
       const int side = child - states_.child(node, 0);
       auto found = std::find_if(path_.begin(), path_.end(), [&](const PathFeature& one) { return one.feature == f; });
+      const bool is_number = states_.features[f].is_number();
       if (found == path_.end()) {
-        found = path_.insert(found, {f, 1.0, int64_t(outside_.size())});
-        outside_.resize(outside_.size() + n, 0);
+        found = path_.insert(found, {f, 1.0, {{0, n - 1}}, int64_t(outside_.size())});
+        if (!is_number) outside_.resize(outside_.size() + n, 0);
       }
       found->z *= states_.ratio(node, side);
-      states_.each_outside(node, side, [&](int32_t c) { outside_[found->outside + c] = true; });
+      if (is_number)
+        found->passed = states_.beyond(found->passed, node, side);
+      else
+        states_.each_outside(node, side, [&](int32_t c) { outside_[found->outside + c] = true; });
     }
     std::sort(path_.begin(), path_.end(),
               [](const PathFeature& a, const PathFeature& b) { return a.feature < b.feature; });
@@ -120,7 +130,8 @@ class TreeLayout {
     for (const PathFeature& one : path_) {
       const bool is_shared = game_ != TableGame::kCovers && n_of_lane_[lane_of_[one.feature]] > 1;
       if (states_.find_below(root, one.feature) || is_shared != shared) continue;
-      add_key(one.feature, 2, [&](int32_t c) { return int32_t(!outside_[one.outside + c]); });
+      const FeatureStates states{one.feature, 1, true, 0, one.passed, one.passed.intervals};
+      add_key(states, [&](int32_t c) { return int32_t(!outside_[one.outside + c]); });
       features.push_back(one.feature);
     }
   }
@@ -131,10 +142,11 @@ class TreeLayout {
     return shares;
   }
 
-  // The steps of a feature's share of the key: where its state changes along the line of its codes.
+  // The steps of a feature's share of the key: where its state changes along the line of its codes. `state` is that of
+  // a class of categories.
   template <class State>
-  void add_key(int32_t feature, int32_t n_states, const State& state) {
-    const TreeFeature& f = states_.features[feature];
+  void add_key(const FeatureStates& one, const State& state) {
+    const TreeFeature& f = states_.features[one.feature];
     int32_t last = -1;
     const auto arrive = [&](int32_t code, int32_t now) {
       const int32_t weight = (now - std::max(last, 0)) * stride_ * kKeyScale;
@@ -144,13 +156,16 @@ class TreeLayout {
         plan_.steps.push_back({uint16_t(f.column), int16_t(code - 1 - kCodeBias), uint16_t(weight), 0});
       last = now;
     };
-    const int32_t n = f.n_classes() - 1;
-    if (f.class_of.empty())
-      for (int32_t c = 0; c < n; ++c) arrive(f.first_code[c], state(c));
-    else
-      for (int32_t code = 0; code < int32_t(f.class_of.size()); ++code) arrive(code, state(f.class_of[code]));
-    arrive(kMissingCode, state(n));
-    stride_ *= n_states;
+    const int32_t missing = f.missing();
+    const auto arrive_in = [&](int32_t code, int32_t state) { arrive(code, one.index(uint8_t(state))); };
+    if (f.is_number()) {
+      states_.each_change(
+          one, [&](int32_t c, int32_t now) { arrive_in(c == missing ? kMissingCode : f.first_code[c], now); });
+    } else {
+      for (int32_t code = 0; code < int32_t(f.class_of.size()); ++code) arrive_in(code, state(f.class_of[code]));
+      arrive_in(kMissingCode, state(missing));
+    }
+    stride_ *= one.n_states();
   }
 
   void add_covers(int32_t root, Subtree& subtree) {
@@ -226,6 +241,8 @@ class TreeLayout {
     for (const FeatureStates& one : states_.below_of(node)) {
       const FeatureStates* of_child[2] = {states_.find_below(states_.child(node, 0), one.feature),
                                           states_.find_below(states_.child(node, 1), one.feature)};
+      class_of_state_.resize(one.n_states());
+      states_.find_classes(one, class_of_state_.data());
       for (int32_t s = one.n_states() - 1; s >= 0; --s) {
         const Cell more = cell_of(node, one, s, of_child, stride);
         for (int32_t i = 0; i < n_cells; ++i) cells[s * n_cells + i] = sum(cells[i], more);
@@ -239,25 +256,17 @@ class TreeLayout {
   // What a state of one feature adds to the places of a cell.
   Cell cell_of(int32_t node, const FeatureStates& one, int32_t state, const FeatureStates* const (&of_child)[2],
                const int32_t (&stride)[2]) const {
-    const int32_t c = class_in(one, state);
+    const int32_t c = class_of_state_[state];
     const bool is_own = one.feature == states_.feature_of(node), is_inside = state + !one.on_path > 0;
     Cell result{{0, 0}, uint16_t(is_own && is_inside ? (states_.goes_left(node, c) ? 1 : 2) : 0), 0};
     for (int i = 0; i < 2; ++i)
       if (of_child[i] && c >= 0)
-        result.child[i] = uint16_t(stride[i] * of_child[i]->index(states_.states[of_child[i]->first + c]));
+        result.child[i] = uint16_t(stride[i] * of_child[i]->index(states_.state_of(*of_child[i], c)));
     return result;
   }
 
   static Cell sum(const Cell& a, const Cell& b) {
     return {{uint16_t(a.child[0] + b.child[0]), uint16_t(a.child[1] + b.child[1])}, uint16_t(a.side + b.side), 0};
-  }
-
-  // A class of codes in the state; -1: no code is outside of the path.
-  int32_t class_in(const FeatureStates& one, int32_t index) const {
-    const uint8_t* states = states_.states.data() + one.first;
-    const int32_t n = states_.features[one.feature].n_classes();
-    const uint8_t* found = std::find(states, states + n, uint8_t(index + !one.on_path));
-    return found == states + n ? -1 : int32_t(found - states);
   }
 };
 

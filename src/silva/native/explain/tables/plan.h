@@ -117,7 +117,7 @@ struct TablePlan {
   int32_t most_leaves = 0, most_states = 0;
   UnsetVector<SubtreeLeaf> leaves;
   UnsetVector<uint8_t> leaf_lanes;
-  UnsetVector<double> leaf_shares;  // as leaf_lanes: the product of the cover ratios of the player's edges
+  UnsetVector<double> leaf_shares;  // of groups, as leaf_lanes: the product of the cover ratios of the player's edges
   UnsetVector<uint16_t> unmet;
   // What rows pass.
   UnsetVector<KeyStep> steps;

@@ -5,6 +5,7 @@
 
 #include "explain/leaves.h"
 #include "explain/tables/codes.h"
+#include "explain/tables/number_states.h"
 #include "explain/tables/tree_part.h"
 
 namespace silva {
@@ -15,16 +16,20 @@ struct TreeFeature {
   int32_t column;
   std::vector<int32_t> first_code;  // of each interval; of classes any code
   std::vector<int32_t> class_of;    // [code] of categories; empty: numbers
-  int32_t n_classes() const { return int32_t(first_code.size()) + 1; }
-  int32_t code_of(int32_t c) const { return c < int32_t(first_code.size()) ? first_code[c] : kMissingCode; }
+  bool is_number() const { return class_of.empty(); }
+  int32_t missing() const { return int32_t(first_code.size()); }  // the class of missing values
+  int32_t n_classes() const { return missing() + 1; }
 };
 
-// A feature that splits below a node test: states[class] is 0 outside of the path, else 1 ... n_inside.
+// A feature that splits below a node test: the state of a class is 0 outside of the path, else 1 ... n_inside.
 struct FeatureStates {
   int32_t feature;  // of the tree
   int32_t n_inside;
   bool on_path;
-  int64_t first;  // into the tree's states
+  int64_t first;  // of categories into `states`, of numbers into `bounds`
+  // Of numbers: what the path lets pass, and the intervals in the state of missing values; none: these have their own.
+  PassedNumbers passed = {};
+  IntervalRange like_missing = {};
   int32_t n_states() const { return n_inside + on_path; }
   // Number of the state among those that there are.
   int32_t index(uint8_t state) const { return int32_t(state) - !on_path; }
@@ -48,7 +53,10 @@ class TreeStates {
   std::vector<TreeFeature> features;
   std::vector<NodeStates> nodes;
   std::vector<FeatureStates> below;
-  std::vector<uint8_t> states;
+  std::vector<uint8_t> states;  // [class]
+  // Bits of the intervals inside of the path at which another state begins; at first none, as of any feature of the
+  // path alone.
+  std::vector<uint64_t> bounds;
   const TreePart& part;
 
   // Of a part of a tree, whose places are the nodes; `most_cells` bounds the cells of a node.
@@ -58,8 +66,11 @@ class TreeStates {
     feature_of_.assign(nodes.size(), -1);
     n_left_.assign(nodes.size(), 0);
     if (!collect_features(tree)) return;
-    path_.resize(features.size());
-    for (size_t f = 0; f < features.size(); ++f) path_[f].outside.assign(features[f].n_classes(), 0);
+    for (const TreeFeature& feature : features) {
+      path_.push_back({{{0, feature.missing()}}, {}});
+      if (!feature.is_number()) path_.back().outside.assign(feature.n_classes(), 0);
+      bounds.resize(std::max(bounds.size(), size_t(words_of_bounds(feature.missing()))), 0);
+    }
     visit(0);
     is_planned = true;
   }
@@ -74,23 +85,56 @@ class TreeStates {
   }
   bool goes_left(int32_t node, int32_t c) const {
     const TreeFeature& feature = features[feature_of_[node]];
-    if (c + 1 == feature.n_classes()) return forest_.default_left[in_forest(node)];
-    if (feature.class_of.empty()) return c < n_left_[node];
+    if (c == feature.missing()) return missing_left(node);
+    if (feature.is_number()) return c < n_left_[node];
     return codes_.goes_left(in_forest(node), feature.first_code[c]);
   }
-  // Visits the classes of the split's feature that do not take a side.
+  // Visits the classes of categories that do not take a side of the split.
   template <class Visit>
   void each_outside(int32_t node, int side, const Visit& visit) const {
-    const TreeFeature& feature = features[feature_of_[node]];
-    const int32_t n = int32_t(feature.first_code.size());
-    if (feature.class_of.empty()) {
-      for (int32_t c = side ? 0 : n_left_[node], end = side ? n_left_[node] : n; c < end; ++c) visit(c);
-      if (goes_left(node, n) == (side == 1)) visit(n);
-      return;
-    }
-    for (int32_t c = 0; c <= n; ++c)
+    for (int32_t c = 0; c < features[feature_of_[node]].n_classes(); ++c)
       if (goes_left(node, c) == (side == 1)) visit(c);
   }
+  // What lets pass numbers beyond an edge.
+  PassedNumbers beyond(const PassedNumbers& above, int32_t node, int side) const {
+    return above.beyond(side, n_left_[node], missing_left(node));
+  }
+
+  uint8_t state_of(const FeatureStates& one, int32_t c) const {
+    const TreeFeature& feature = features[one.feature];
+    if (!feature.is_number()) return states[one.first + c];
+    if (c == feature.missing()) {
+      if (!one.passed.missing) return 0;
+      if (one.like_missing.is_empty()) return uint8_t(one.n_inside);
+      c = one.like_missing.first;
+    }
+    return one.passed.intervals.has(c) ? uint8_t(1 + count_bounds_to(&bounds[one.first], c)) : 0;
+  }
+  // The classes at which another state of a number begins, then that of missing values: visit(class, state).
+  template <class Visit>
+  void each_change(const FeatureStates& one, const Visit& visit) const {
+    const IntervalRange& inside = one.passed.intervals;
+    const int32_t missing = features[one.feature].missing();
+    int32_t state = 0;
+    if (inside.first > 0 || inside.is_empty()) visit(0, 0);
+    if (!inside.is_empty()) {
+      visit(inside.first, ++state);
+      each_bound(&bounds[one.first], words_of_bounds(missing), [&](int32_t c) { visit(c, ++state); });
+      if (inside.end < missing) visit(inside.end, 0);
+    }
+    visit(missing, int32_t(state_of(one, missing)));
+  }
+  // The first class in each state, [index]; -1: no class is outside of the path.
+  void find_classes(const FeatureStates& one, int32_t* of_state) const {
+    std::fill_n(of_state, one.n_states(), -1);
+    const auto arrive = [&](int32_t c, int32_t state) {
+      int32_t& first = of_state[state - !one.on_path];
+      if (first < 0) first = c;
+    };
+    if (features[one.feature].is_number()) return each_change(one, arrive);
+    for (int32_t c = 0; c < features[one.feature].n_classes(); ++c) arrive(c, states[one.first + c]);
+  }
+
   std::span<const FeatureStates> below_of(int32_t node) const {
     return {below.data() + nodes[node].first_below, size_t(nodes[node].n_below)};
   }
@@ -102,7 +146,8 @@ class TreeStates {
 
  private:
   struct OnPath {
-    std::vector<uint16_t> outside;  // [class]: edges of the path that do not let it pass
+    PassedNumbers passed;
+    std::vector<uint16_t> outside;  // [class of categories]: edges of the path that do not let it pass
     int32_t n_edges = 0;
     double z = 1;
   };
@@ -117,6 +162,7 @@ class TreeStates {
   std::vector<uint8_t> renumbered_;
 
   int64_t in_forest(int32_t node) const { return first_ + part.nodes[node]; }
+  bool missing_left(int32_t node) const { return forest_.default_left[in_forest(node)]; }
 
   bool collect_features(int32_t tree) {
     std::vector<int32_t> of_column(codes_.columns.size(), -1);
@@ -179,12 +225,18 @@ class TreeStates {
     OnPath& on = path_[feature_of_[node]];
     me.z_above = on.z;
     me.split_above = on.n_edges > 0;
+    const PassedNumbers above = on.passed;
+    const bool is_number = features[feature_of_[node]].is_number();
     for (int side = 0; side < 2; ++side) {
       n_path_ += on.n_edges++ == 0;
       on.z = me.z_above * ratio(node, side);
-      pass_edge(node, side, 1);
+      if (is_number)
+        on.passed = beyond(above, node, side);
+      else
+        pass_edge(node, side, 1);
       visit(child(node, side));
-      pass_edge(node, side, -1);
+      if (!is_number) pass_edge(node, side, -1);
+      on.passed = above;
       on.z = me.z_above;
       n_path_ -= --on.n_edges == 0;
       me.most = std::max(me.most, nodes[child(node, side)].most);
@@ -229,6 +281,11 @@ class TreeStates {
   }
 
   FeatureStates join(FeatureStates left, FeatureStates right) {
+    if (features[left.feature].is_number()) {
+      FeatureStates joined = left;
+      joined.like_missing = left.like_missing.shared(right.like_missing);
+      return count(joined, add_bounds(left.feature, &left, &right));
+    }
     const int32_t n = features[left.feature].n_classes();
     renumbered_.assign(size_t(left.n_inside + 1) * (right.n_inside + 1), 0);
     return number(
@@ -243,18 +300,50 @@ class TreeStates {
   // The feature that the node itself splits.
   FeatureStates split(int32_t node, const FeatureStates* of_left, const FeatureStates* of_right) {
     const int32_t f = feature_of_[node], n = features[f].n_classes();
+    if (features[f].is_number()) return split_number(node, of_left, of_right);
     const int64_t first[2] = {of_left ? of_left->first : -1, of_right ? of_right->first : -1};
     const std::vector<uint16_t>& outside = path_[f].outside;
-    const bool in_order = features[f].class_of.empty();
     renumbered_.assign(2 * 256, 0);
     return number(
         f, path_[f].n_edges > 0,
         [&](int32_t c) -> uint8_t* {
           if (outside[c]) return nullptr;
-          const int side = in_order && c + 1 < n ? c >= n_left_[node] : !goes_left(node, c);
+          const int side = !goes_left(node, c);
           return &renumbered_[side * 256 + (first[side] < 0 ? 0 : states[first[side] + c])];
         },
         n);
+  }
+
+  FeatureStates split_number(int32_t node, const FeatureStates* of_left, const FeatureStates* of_right) {
+    const int32_t f = feature_of_[node], bound = n_left_[node];
+    const PassedNumbers& passed = path_[f].passed;
+    FeatureStates result{f, 0, path_[f].n_edges > 0, 0, passed};
+    const int side = missing_left(node) ? 0 : 1;
+    const FeatureStates* of_side = side ? of_right : of_left;
+    result.like_missing = of_side ? of_side->like_missing : beyond(passed, node, side).intervals;
+    const int64_t first = add_bounds(f, of_left, of_right);
+    if (passed.intervals.first < bound && bound < passed.intervals.end)
+      bounds[first + bound / 64] |= uint64_t(1) << bound % 64;
+    return count(result, first);
+  }
+
+  // Where the bounds of both start.
+  int64_t add_bounds(int32_t feature, const FeatureStates* left, const FeatureStates* right) {
+    const int64_t first = int64_t(bounds.size());
+    const int32_t n_words = words_of_bounds(features[feature].missing());
+    bounds.resize(first + n_words);
+    for (int32_t w = 0; w < n_words; ++w)
+      bounds[first + w] = (left ? bounds[left->first + w] : 0) | (right ? bounds[right->first + w] : 0);
+    return first;
+  }
+
+  FeatureStates count(FeatureStates one, int64_t first) const {
+    one.first = first;
+    const int32_t n_words = words_of_bounds(features[one.feature].missing());
+    one.n_inside = one.passed.intervals.is_empty() ? 0 : count_bounds(&bounds[first], n_words) + 1;
+    one.n_inside += one.passed.missing && one.like_missing.is_empty();
+    one.n_inside = std::min(one.n_inside, kMostInside + 1);
+    return one;
   }
 
   // Numbers the states of classes in the order in which they come; `place` says where a class's number is kept, null

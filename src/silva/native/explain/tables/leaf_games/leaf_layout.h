@@ -7,7 +7,9 @@ namespace silva {
 
 class LeafLayout {
  public:
-  LeafLayout(const TreeStates& states, TablePlan& plan) : states_(states), plan_(plan) {}
+  // Only games of the covers ask for the shares of leaves.
+  LeafLayout(const TreeStates& states, bool has_shares, TablePlan& plan)
+      : states_(states), has_shares_(has_shares), plan_(plan) {}
 
   // `shared` and `above`: features of the path to the root that no split below tests, in the order of their states; the
   // latter are alone of their players. `z` are products of the path's cover ratios by lane, `lane_of` is by feature of
@@ -31,6 +33,7 @@ class LeafLayout {
 
  private:
   const TreeStates& states_;
+  bool has_shares_;
   TablePlan& plan_;
   std::vector<int32_t> shared_, above_;
   std::vector<double> share_;  // [lane]: of the path to the node that is visited
@@ -48,9 +51,9 @@ class LeafLayout {
     for (const FeatureStates& one : states_.below_of(root)) {
       const size_t first = class_of_state_.size();
       first_state_[one.feature] = int32_t(first);
-      class_of_state_.resize(first + one.n_states(), -1);
-      for (int32_t c = states_.features[one.feature].n_classes() - 1; c >= 0; --c)
-        if (const uint8_t state = states_.states[one.first + c]) class_of_state_[first + one.index(state)] = c;
+      class_of_state_.resize(first + one.n_states());
+      states_.find_classes(one, class_of_state_.data() + first);
+      if (one.on_path) class_of_state_[first] = -1;
     }
     n_unmet_.clear();
     for (const int32_t c : class_of_state_) n_unmet_.push_back(c < 0);
@@ -78,7 +81,7 @@ class LeafLayout {
 
   void add_leaf(int32_t root, int32_t leaf, const std::vector<int32_t>& lane_of) {
     SubtreeLeaf one{leaf, 0, 0, 0, int64_t(plan_.leaf_lanes.size()), int64_t(plan_.unmet.size())};
-    plan_.unmet.resize(one.first_unmet + n_cells_, 0);
+    plan_.unmet.resize(one.first_unmet + n_cells_);
     uint16_t* cells = plan_.unmet.data() + one.first_unmet;
     cells[0] = 0;
     int32_t n_cells = 1;
@@ -94,7 +97,7 @@ class LeafLayout {
     }
     one.n_positions = one.n_below + int32_t(above_.size());
     for (const int32_t feature : above_) plan_.leaf_lanes.push_back(uint8_t(lane_of[feature]));
-    for (int32_t p = 0; p < one.n_positions; ++p)
+    for (int32_t p = 0; has_shares_ && p < one.n_positions; ++p)
       plan_.leaf_shares.push_back(share_[plan_.leaf_lanes[one.first_lane + p]]);
     plan_.leaves.push_back(one);
   }
