@@ -44,3 +44,16 @@ def test_by_sample_without_registers():
     if _core.instruction_set() == "v4":
         pytest.skip("this processor has them")
     assert CpuEvaluator(full_forest(0, 100, 6, 30)).default_choice(10_000).algorithm == "by_sample"
+
+
+def test_rows_that_come_once_pay_for_no_layout_that_they_do_not_need():
+    forest = full_forest(0, 100, 8, 50).ensemble
+    evaluator = CpuEvaluator(forest)
+    assert evaluator.choice_for_once(100).algorithm == "by_sample"
+    assert evaluator.choice_for_once(100_000) == evaluator.default_choice(100_000)
+
+
+def test_rows_that_come_once_take_layouts_that_are_there():
+    evaluator = CpuEvaluator(full_forest(0, 100, 8, 50).ensemble)
+    evaluator.node_plan(Choice(1, "cpu", "by_node"))
+    assert evaluator.choice_for_once(100) == evaluator.default_choice(100)

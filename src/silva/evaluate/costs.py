@@ -41,6 +41,9 @@ LANE_ROWS = 64
 FROM_MEMORY = 12.0
 """Times that splits in lanes are slower where a row does not fit registers."""
 
+LAYOUT = 60.0
+"""Nanoseconds of a node that laying a forest out for windowed or by_node takes at least; by_sample needs a tenth."""
+
 FEWEST_SLOTS, BLOCK, REGISTER_BITS = 16, 64, 512
 
 

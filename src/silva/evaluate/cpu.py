@@ -115,6 +115,16 @@ class CpuEvaluator:
             self._default_choices[kind] = min(self._usual(), key=lambda choice: self._cost(choice, n_rows))
         return self._default_choices[kind]
 
+    def choice_for_once(self, n_rows: int) -> Choice:
+        """Pick for rows that come once: by_sample where these take less time than a layout that is yet to be made.
+
+        Margins have the same bits.
+        """
+        by_sample = Choice(0, "cpu", "by_sample")
+        rows = n_rows * costs.nanoseconds(self._forest, by_sample, n_rows, None)
+        is_shorter = not self._node_plans and rows < costs.LAYOUT * self._forest.n_nodes
+        return by_sample if is_shorter else self.default_choice(n_rows)
+
     def candidates(self, n_rows: int) -> tuple[Choice, ...]:
         """List what is worth measuring for batches of `n_rows` rows, the default settings first."""
         usable = tuple(Choice(max(n_rows, 1), "cpu", name) for name in runnable(self._forest))

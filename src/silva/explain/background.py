@@ -103,9 +103,9 @@ def integer_weights(weight: Any, n_rows: int) -> Int64s:
 
 
 def margins_of(forest: TreeEnsemble, rows: Array, n_jobs: int | None) -> Doubles:
-    """Margins of rows that `as_rows` made: (n, n_outputs)."""
+    """Margins of rows that `as_rows` made, few beside what explains them: (n, n_outputs)."""
     evaluator = evaluator_of(forest).cpu
-    return evaluator.margins(rows, evaluator.default_choice(len(rows)), n_jobs)
+    return evaluator.margins(rows, evaluator.choice_for_once(len(rows)), n_jobs)
 
 
 def mean_margin(forest: TreeEnsemble, rows: Array, weight: Int64s, n_jobs: int | None) -> Doubles:
