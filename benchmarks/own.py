@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
+import copy
 import subprocess
 import sys
 from functools import partial
@@ -56,8 +56,8 @@ def prepare(work: Work) -> Call:
 
 
 def _unplanned(forest: Any) -> Any:
-    """The forest without the plans that it keeps for further explainers: planning is part of the time."""
-    return type(forest)(dataclasses.replace(forest.ensemble))
+    """The forest without what it keeps for further calls: planning is part of the time, validation that of loading."""
+    return type(forest)(copy.copy(forest.ensemble))
 
 
 def explain_row(work: Work) -> Call:
