@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -76,14 +77,15 @@ def threshold_text(value: float, digits: int) -> str:
 
 
 def threshold_texts(values: Iterable[float], digits: int) -> dict[float, str]:
-    """Write thresholds of one feature, different ones differently: with more digits where these are the same."""
-    texts: dict[str, list[float]] = {}
-    for value in set(values):
-        texts.setdefault(threshold_text(value, digits), []).append(value)
-    found: dict[float, str] = {}
-    for text, alike in texts.items():
-        found |= {alike[0]: text} if len(alike) == 1 else threshold_texts(alike, digits + 1)
-    return found
+    """Write thresholds of one feature in their order: neighbours that read alike or swapped have more digits."""
+    n_digits = dict.fromkeys(sorted(values), digits)
+    while True:
+        texts = {value: threshold_text(value, n) for value, n in n_digits.items()}
+        read = {value: float(text.replace(",", "")) for value, text in texts.items()}
+        near = {value for pair in pairwise(texts) if read[pair[0]] >= read[pair[1]] for value in pair}
+        if not near:
+            return texts
+        n_digits |= {value: n_digits[value] + 1 for value in near}
 
 
 def signed_text(value: float, digits: int) -> str:

@@ -17,6 +17,7 @@ from silva.wording import (
     signed_text,
     step_near,
     threshold_text,
+    threshold_texts,
 )
 from tests.array_forest import ArrayForest
 
@@ -199,6 +200,22 @@ def test_thresholds_shares_and_steps():
     assert bar_text(0.42) == "████░░░░░░"
     assert [step_near(size) for size in (0.12, 13, 4.4, 700)] == [0.1, 10, 5, 500]
     assert (signed_text(2, 3), signed_text(-2, 3), count_text(20640.0)) == ("+2", "-2", "20,640")
+
+
+@pytest.mark.parametrize(
+    "thresholds",
+    [
+        [2014.912345, 2014.95],  # rounded up, and written in full because it is short
+        [1.23441, 1.234496, 1.234504, 1.23459],  # 1.2345 from below and from above
+        [-2014.95, -2014.912345],
+        [9999.97, 9999.981234, 10000.04],
+    ],
+)
+def test_near_thresholds_keep_their_order(thresholds):
+    texts = threshold_texts([*reversed(thresholds), *thresholds], 4)
+    limits = [float(texts[threshold].replace(",", "")) for threshold in thresholds]
+    assert limits == sorted(set(limits))
+    assert all(abs(limit - x) < 1e-4 * abs(x) for limit, x in zip(limits, thresholds, strict=True))
 
 
 def test_refusals(people):
