@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import os
 from pathlib import Path
@@ -17,11 +18,15 @@ from silva.readers.spark import is_folder, read_folder
 from silva.storage import load_forest
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import ArrayLike
 
     from silva.readers.curve import Curve
     from silva.typing import ModelFormat, Rows
 
+
+CLASS_LINKS = ("logistic", "softmax", "one_vs_all")
 
 TOLERANCE = 1e-5
 """Relative to the largest number: libraries add hundreds of trees up in float32."""
@@ -34,6 +39,7 @@ def load(
     format: ModelFormat | None = None,  # noqa: A002
     survival_at: ArrayLike | None = None,
     hazard_at: ArrayLike | None = None,
+    class_names: Sequence[str] | None = None,
 ) -> Forest:
     """Read a trained model of any supported library.
 
@@ -59,6 +65,10 @@ def load(
     survival_at, hazard_at : array-like of shape (n_times,), optional
         Increasing times at which the forest predicts the probability to survive or the cumulative hazard, with one
         output for each time. For survival forests of scikit-survival, which otherwise predict risk scores.
+    class_names : sequence of str, optional
+        Names of the classes, in the order of the model's labels (0, 1, ...). The forest predicts these names, and
+        reports, texts and pictures show them; `y` may still hold 0, 1, ... A Booster or file of probabilities becomes a
+        classifier.
 
     Returns
     -------
@@ -69,8 +79,8 @@ def load(
     TypeError
         If silva cannot read such a `model`.
     ValueError
-        If the model is not trained, a file is truncated or corrupt, predictions differ on `check`, or `mmap` is used
-        with anything other than a ``.silva`` file.
+        If the model is not trained, a file is truncated or corrupt, predictions differ on `check`, `mmap` is used
+        with anything other than a ``.silva`` file, or `class_names` are not the names of all classes.
     NotImplementedError
         If the library or a feature of the model is not supported; the message names it.
 
@@ -83,7 +93,28 @@ def load(
     forest = model if isinstance(model, Forest) else Forest(trees)
     if check is not None:
         check_predictions(forest, model, check, curve)
-    return forest
+    return forest if class_names is None else Forest(_with_names(trees, class_names))
+
+
+def _with_names(trees: TreeEnsemble, class_names: Sequence[str]) -> TreeEnsemble:
+    """Name the classes; sums of a Booster's trees that stand for probabilities become labels, too."""
+    names = np.asarray(class_names)
+    if names.ndim != 1 or names.dtype.kind not in "UT" or len(set(names.tolist())) < len(names):
+        raise ValueError(f"class_names is {class_names!r}, expected different texts, one for each class")
+    n_classes = len(trees.classes[0]) if len(trees.classes) == 1 else 0
+    fields: dict[str, Any] = {}
+    if not trees.classes and (trees.link == "logistic") == (trees.n_outputs == 1) and trees.link in CLASS_LINKS:
+        n_classes, fields = max(2, trees.n_outputs), {"is_estimator": True}
+        if trees.prediction == "response":
+            fields["prediction"] = "half" if trees.n_outputs == 1 else "argmax"
+    if not n_classes:
+        raise ValueError(
+            f"class_names are for classifiers of one target, this forest was trained for "
+            f"{trees.objective or 'regression'}; leave class_names=None"
+        )
+    if len(names) != n_classes:
+        raise ValueError(f"class_names has {len(names)} names, the model {n_classes} classes; pass one for each")
+    return dataclasses.replace(trees, classes=(names.astype(str),), **fields)
 
 
 def _read(model: object, mmap: bool, library: str | None, curve: Curve | None) -> TreeEnsemble:

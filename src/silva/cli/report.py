@@ -6,7 +6,17 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from silva.cli.values import DATA, REPLACED, add_command, add_model, add_reading, add_threads, file_of, rows_source
+from silva.cli.values import (
+    DATA,
+    REPLACED,
+    add_command,
+    add_model,
+    add_reading,
+    add_threads,
+    file_of,
+    names,
+    rows_source,
+)
 
 if TYPE_CHECKING:
     import argparse
@@ -37,6 +47,9 @@ def add_parser(subparsers: argparse._SubParsersAction[Parser]) -> None:
         help=f".html file to write{REPLACED}",
     )
     parser.add_argument("--target", metavar="COLUMN", help="column of DATA that the model predicts, to show errors")
+    parser.add_argument(
+        "--class-names", type=names, metavar="A,B,...", help="names of the model's classes, in its order (0, 1, ...)"
+    )
     parser.add_argument("--before", type=rows_source, metavar="ROWS", help="earlier rows, to show what changed since")
     parser.add_argument("--title", help="title (default: the kind of model)")
     parser.add_argument("--redact", action="store_true", help="leave all single rows out of the file")
@@ -55,7 +68,7 @@ def run(options: argparse.Namespace) -> None:
         options.out, (options.model, *find(options.data).files, *(inputs(options.before) if options.before else ()))
     )
     start = time.perf_counter()
-    forest = silva.load(options.model, format=options.format)
+    forest = silva.load(options.model, format=options.format, class_names=options.class_names)
     most = options.rows or sys.maxsize
     X = read_features(options.data, options, forest.ensemble, most)
     y = None if options.target is None else read_column(options.data, options.target, options, most)

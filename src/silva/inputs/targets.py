@@ -42,6 +42,8 @@ def as_vector(values: Any, name: str) -> Array:
 def class_places(labels: Array, forest: TreeEnsemble) -> Int64s:
     """Place of each label among the classes of the model's one output.
 
+    If the classes are texts, numbers are places, except where all of them are such texts ("1").
+
     Raises
     ------
     ValueError
@@ -49,11 +51,17 @@ def class_places(labels: Array, forest: TreeEnsemble) -> Int64s:
     """
     if labels.ndim > 1:
         raise ValueError(f"y has shape {labels.shape}, expected ({len(labels)},), one class per row of X")
-    place = {label: i for i, label in enumerate(forest.classes[0].tolist())}
+    classes: list[Any] = forest.classes[0].tolist()
+    place, more = {label: i for i, label in enumerate(classes)}, ""
     found: list[Any] = labels.tolist()
+    if labels.dtype.kind in "biuf" and all(isinstance(name, str) for name in classes):
+        texts = {number: f"{number:g}" for number in set(found)}
+        are_names = place.keys() >= set(texts.values())
+        place = {number: place[texts[number]] for number in texts} if are_names else {i: i for i in range(len(classes))}
+        more = f", or their places from 0 to {len(classes) - 1}"
     if unknown := set(found) - set(place):
         first = next(label for label in found if label in unknown)
-        raise ValueError(f"y holds {first!r}, expected one of the model's classes, such as {list(place)[:5]}")
+        raise ValueError(f"y holds {first!r}, expected one of the model's classes, such as {classes[:5]}{more}")
     return np.array([place[label] for label in found], np.int64)
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from silva.ensemble import TreeEnsemble
-    from silva.typing import Array, Doubles, Rows
+    from silva.typing import Array, Doubles, Int64s, Rows
 
     Score = Callable[[Array, Array, Doubles | None], float]
 
@@ -97,7 +97,7 @@ def permutation_importance(
     refuse_no_rows(rows)
     labels = as_targets(y, len(rows))
     if not callable(scoring):
-        _check_targets(labels, forest, scoring)
+        labels = _checked_targets(labels, forest, scoring)
     if not hasattr(n_repeats, "__index__") or n_repeats < 1:
         raise ValueError(f"n_repeats is {n_repeats!r}, expected a whole number of at least 1")
     weight = weights_of(sample_weight, len(rows))
@@ -174,19 +174,24 @@ def _score(forest: TreeEnsemble, scoring: Any) -> tuple[str, Score]:
     if scoring is None:
         scoring = "accuracy" if forest.is_estimator and forest.classes else "r2"
     if scoring == "neg_log_loss":
-        return "probability", lambda y, p, w: -_log_loss(y, p, w, forest)
+        return "probability", lambda places, p, w: -_log_loss(places.astype(np.int64), p, w)
     if scoring not in SCORES:
         known = ", ".join([*SCORES, "neg_log_loss"])
         raise ValueError(f"scoring is {scoring!r}, expected one of {known}, or a function")
     return "prediction", SCORES[scoring]
 
 
-def _check_targets(labels: Array, forest: TreeEnsemble, scoring: str | None) -> None:
-    """Labels that are none of the model's classes are wrong in every shuffle: each importance would be 0."""
+def _checked_targets(labels: Array, forest: TreeEnsemble, scoring: str | None) -> Array:
+    """Labels as scores need them, the model's classes or their places.
+
+    Labels that are none of the classes are wrong in every shuffle, so that each importance would be 0.
+    """
     if len(forest.classes) == 1 and (forest.is_estimator or scoring == "neg_log_loss"):
-        class_places(labels, forest)
-    elif not (forest.is_estimator and forest.classes):
+        places = class_places(labels, forest)
+        return places if scoring == "neg_log_loss" else forest.classes[0][places]
+    if not (forest.is_estimator and forest.classes):
         refuse_text(labels)
+    return labels
 
 
 def _r2(y: Array, predicted: Array, weight: Doubles | None) -> float:
@@ -199,14 +204,12 @@ def _squares(y: Array, predicted: Array, weight: Doubles | None) -> float:
     return float(np.mean(np.average((y - predicted) ** 2, axis=0, weights=weight)))
 
 
-def _log_loss(y: Array, predicted: Any, weight: Doubles | None, forest: TreeEnsemble) -> float:
+def _log_loss(places: Int64s, predicted: Any, weight: Doubles | None) -> float:
     probabilities = np.asarray(predicted, np.float64)
     if probabilities.ndim == 1:
         probabilities = np.column_stack([1 - probabilities, probabilities])
-    names = forest.classes[0] if forest.classes else np.arange(probabilities.shape[1])
-    place = np.searchsorted(names, y)
     smallest = np.finfo(np.float64).eps
-    chosen = np.clip(probabilities[np.arange(len(y)), place], smallest, 1 - smallest)
+    chosen = np.clip(probabilities[np.arange(len(places)), places], smallest, 1 - smallest)
     return float(np.average(-np.log(chosen), weights=weight))
 
 

@@ -37,18 +37,14 @@ def labels_of(forest: TreeEnsemble, output: str, y: ArrayLike | None, rows: Any)
 
 
 def checked_labels(y: ArrayLike | None, n_rows: int, forest: TreeEnsemble) -> Int32s:
-    """Place of each row's label among the model's classes, 0 or 1 of two.
-
-    Where the classes are texts, or the forest knows none, numbers from 0 are places already.
-    """
+    """Place of each row's label among the model's classes; y holds places where the forest has no classes."""
     if y is None:
         raise ValueError("output='log_loss' explains the loss of each row's label; pass y, each row's class, or 0 or 1")
     labels = as_targets(y, n_rows)
-    is_coded = labels.dtype.kind in "biuf"
-    if len(forest.classes) == 1 and not (is_coded and isinstance(forest.classes[0].tolist()[0], str)):
+    if len(forest.classes) == 1:
         return class_places(labels, forest).astype(np.int32)
     n_classes = count_classes(forest)
-    if not is_coded or not np.isin(labels, np.arange(n_classes)).all():
+    if labels.dtype.kind not in "biuf" or not np.isin(labels, np.arange(n_classes)).all():
         expected = "0 and 1, the second class" if n_classes == 2 else f"0 to {n_classes - 1}, the place of its class"
         raise ValueError(f"y holds {np.unique(labels)[:5].tolist()}, expected {expected}")
     return labels.astype(np.int32)
