@@ -353,6 +353,10 @@ def test_redacted_dependence_says_nothing_of_few_rows(tree, tmp_path):
 def test_prints_and_narrow_screens(browser, report_of_tree):
     shown = Page(browser, report_of_tree, 390, color_scheme="dark")
     assert shown.page.evaluate("document.documentElement.scrollWidth") <= 390
+    rooms = "all => all.map((one) => [one.scrollWidth, one.clientWidth])"
+    tables = shown.page.eval_on_selector_all("#rows .two .table, #similar .table", rooms)
+    assert len(tables) >= 2
+    assert [needed for needed, room in tables if needed > room] == []
     shown.page.emulate_media(media="print")
     assert not shown.page.locator("nav").is_visible()
     assert len(shown.page.pdf()) > 10_000
