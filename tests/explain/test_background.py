@@ -137,7 +137,8 @@ def test_tables_beyond_the_budget_are_built_a_batch_at_a_time(n_outputs, weight)
         assert plan_of(some).n_bytes < 2**22
         found, exact = some.shap_values(X), whole.shap_values(X)
         assert_close(found, exact.reshape(*found.shape[:2], -1), forest, dtype)
-        np.testing.assert_array_equal(np.concatenate([some.shap_values(X[:7]), some.shap_values(X[7:])]), found)
+        for size in (1, 7, 300):  # of few rows, only the states that they are in are built
+            np.testing.assert_array_equal(some.shap_values(X[-size:]), found[-size:], err_msg=f"{size} rows")
         np.testing.assert_array_equal(some.row()(X[3]), found[3])
 
 

@@ -100,6 +100,14 @@ struct CountTask {
   int64_t first_count;
 };
 
+// The states of subtrees that background rows are in, each with their weights: [subtree] into states and counts, from
+// the first subtree's on.
+struct SeenCounts {
+  const int64_t* first;  // [subtree + 1]; null: there are none
+  const uint16_t* states;
+  const int64_t* counts;
+};
+
 // Fills tables leaf by leaf: against background rows, or of players of several features from the covers.
 template <class Real>
 struct LeafGameTask {
@@ -107,11 +115,14 @@ struct LeafGameTask {
   const double* leaf_value;  // [leaf][width]
   const double* points;      // as of BuildTask
   int32_t first_chunk, n_chunks;
-  const int64_t* count;  // as of CountTask; null: the covers
+  const int64_t* count;  // as of CountTask, or null
   int64_t first_count;
-  double total;  // of the counts of a subtree
-  Real* table;   // [output of a leaf][vector - first_vector][lanes]
+  SeenCounts seen;  // instead of `count`; without either, the covers
+  double total;     // of the counts of a subtree
+  Real* table;      // [output of a leaf][vector - first_vector][lanes]
   int64_t first_vector, n_vectors;
+  const uint16_t* keys;  // as of BuildTask
+  int32_t n_rows;
   Team team;
   char* workspace;
   int64_t workspace_size;  // bytes of one thread

@@ -129,10 +129,12 @@ class PlannedTables {
          n_threads);
   }
 
-  // Tables of a range of chunks; `table` holds those of `held`.
+  // Tables of a range of chunks; `table` holds those of `held`. Keys as of covers.
   void fill_by_counts(const ChunkRange& range, const std::vector<int64_t>& count, double total, const ChunkRange& held,
-                      Real* table, int n_threads) const {
+                      Real* table, int n_threads, const uint16_t* keys = nullptr, int64_t n_rows = 0) const {
     LeafGameTask<Real> task{};
+    task.keys = keys;
+    task.n_rows = int32_t(keys ? n_rows : 0);
     task.count = count.data();
     task.first_count = range.first_vector;
     task.total = total;
@@ -140,10 +142,30 @@ class PlannedTables {
          n_threads);
   }
 
+  // The same of states that background rows are in, which those of the range's subtrees are.
+  void fill_by_seen(const ChunkRange& range, const SeenCounts& seen, double total, Real* table, int n_threads,
+                    const uint16_t* keys = nullptr, int64_t n_rows = 0) const {
+    LeafGameTask<Real> task{};
+    task.keys = keys;
+    task.n_rows = int32_t(keys ? n_rows : 0);
+    task.seen = seen;
+    task.total = total;
+    fill(task, range, range, table, table_kernels<Real>().leaf_game_workspace, table_kernels<Real>().build_leaf_game,
+         n_threads);
+  }
+
   // How often background rows are in each state of the range's subtrees, each row by its weight.
   std::vector<int64_t> count(const ChunkRange& range, const RowSource& rows, std::span<const int64_t> weight,
                              int n_threads) const {
-    std::vector<int64_t> count(range.n_vectors, 0);
+    std::vector<int64_t> count;
+    count_into(count, range, rows, weight, n_threads);
+    return count;
+  }
+
+  // The same in memory of an earlier range: fresh memory costs more than the counts.
+  void count_into(std::vector<int64_t>& count, const ChunkRange& range, const RowSource& rows,
+                  std::span<const int64_t> weight, int n_threads) const {
+    count.assign(range.n_vectors, 0);
     constexpr int64_t kRowsTogether = 1 << 15;
     for (int64_t first = 0; first < rows.n_rows; first += kRowsTogether) {
       RowSource some = rows;
@@ -152,7 +174,6 @@ class PlannedTables {
       some.data = static_cast<const char*>(rows.data) + first * rows.row_stride * real_bytes;
       count_some(range, some, weight.data() + first, count.data(), n_threads);
     }
-    return count;
   }
 
   // `task` has the rows, the target and whether to add; `table` holds the tables of all chunks.

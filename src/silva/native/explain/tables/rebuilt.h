@@ -21,7 +21,14 @@ class RebuiltTables {
     is_few_ = total < (int64_t(1) << 32);
     first_.assign(1, 0);
     states_.clear(), few_.clear(), many_.clear();
-    for (const ChunkRange& range : ranges_) keep(range, planned_.count(range, rows, weight, n_threads));
+    std::vector<int64_t> count;
+    for (const ChunkRange& range : ranges_) {
+      planned_.count_into(count, range, rows, weight, n_threads);
+      if (is_few_)
+        keep(range, count, few_);
+      else
+        keep(range, count, many_);
+    }
     states_.shrink_to_fit(), few_.shrink_to_fit(), many_.shrink_to_fit();
   }
 
@@ -34,16 +41,17 @@ class RebuiltTables {
 
   // Adds to what the result holds.
   void pass(PassTask<Real>& task, int n_threads) const {
-    constexpr int64_t kStates = 8;  // of a subtree for each row of few, so that to find those that rows are in pays
-    const bool has_few_rows = task.rows.n_rows * kStates * n_subtrees() <= planned_.plan().n_vectors;
     const BatchMemory memory(*this);
     Real* table = reinterpret_cast<Real*>(memory.data());
+    const bool has_few = has_few_rows(task.rows.n_rows);
+    std::vector<uint16_t> keys;
+    std::vector<int64_t> count;
     task.adds = true;
     planned_.pass_ranges(task, ranges_, table, n_threads, [&](const ChunkRange& range) {
-      if (!first_.empty()) return planned_.fill_by_counts(range, counts_of(range), total_, range, table, n_threads);
-      if (!has_few_rows) return planned_.fill_by_covers(range, table, n_threads);
-      const std::vector<uint16_t> keys = planned_.keys(task, range, n_threads);
-      planned_.fill_by_covers(range, table, n_threads, keys.data(), task.rows.n_rows);
+      if (has_few) keys = planned_.keys(task, range, n_threads);
+      const uint16_t* some = has_few ? keys.data() : nullptr;
+      if (first_.empty()) return planned_.fill_by_covers(range, table, n_threads, some, task.rows.n_rows);
+      planned_.fill_by_seen(range, seen(range, count), total_, table, n_threads, some, task.rows.n_rows);
     });
   }
 
@@ -82,42 +90,51 @@ class RebuiltTables {
     std::unique_ptr<TableMemory> memory_;
   };
 
+  // Whether to find the states that rows are in pays: of covers if a subtree has so many states for each row, against a
+  // background, whose states cost more, for so many rows for each state.
+  bool has_few_rows(int64_t n_rows) const {
+    constexpr int64_t kStates = 8, kRows = 4;
+    const int64_t n_keys = n_rows * n_subtrees(), n_states = planned_.plan().n_vectors;
+    return first_.empty() ? n_keys * kStates <= n_states : n_keys <= n_states * kRows;
+  }
+
   int64_t batch_size() const {
     int64_t most = 0;
     for (const ChunkRange& range : ranges_) most = std::max(most, range.n_vectors);
     return most * planned_.vector_bytes();
   }
 
-  template <class Visit>
-  void each_subtree(const ChunkRange& range, const Visit& visit) const {
-    const auto& plan = planned_.plan();
-    const TableChunk &first = plan.chunks[range.first_chunk],
-                     &last = plan.chunks[range.first_chunk + range.n_chunks - 1];
-    for (int64_t s = first.first_subtree; s < last.first_subtree + last.n_subtrees; ++s) visit(s, plan.subtrees[s]);
+  int64_t first_subtree(const ChunkRange& range) const {
+    return planned_.plan().chunks[range.first_chunk].first_subtree;
+  }
+  int64_t end_subtree(const ChunkRange& range) const {
+    const TableChunk& last = planned_.plan().chunks[range.first_chunk + range.n_chunks - 1];
+    return last.first_subtree + last.n_subtrees;
   }
 
-  void keep(const ChunkRange& range, const std::vector<int64_t>& count) {
-    each_subtree(range, [&](int64_t, const Subtree& subtree) {
+  // Nobody can foretell which of a subtree's counts is 0, hence no branch.
+  template <class Count>
+  void keep(const ChunkRange& range, const std::vector<int64_t>& count, std::vector<Count>& counts) {
+    for (int64_t s = first_subtree(range); s < end_subtree(range); ++s) {
+      const Subtree& subtree = planned_.plan().subtrees[s];
       const int64_t* of_state = count.data() + subtree.first_vector - range.first_vector;
+      size_t n = states_.size();
+      states_.resize(n + subtree.n_states), counts.resize(n + subtree.n_states);
       for (int32_t state = 0; state < subtree.n_states; ++state) {
-        if (of_state[state] == 0) continue;
-        states_.push_back(uint16_t(state));
-        if (is_few_)
-          few_.push_back(uint32_t(of_state[state]));
-        else
-          many_.push_back(of_state[state]);
+        states_[n] = uint16_t(state), counts[n] = Count(of_state[state]);
+        n += of_state[state] != 0;
       }
-      first_.push_back(int64_t(states_.size()));
-    });
+      states_.resize(n), counts.resize(n);
+      first_.push_back(int64_t(n));
+    }
   }
 
-  std::vector<int64_t> counts_of(const ChunkRange& range) const {
-    std::vector<int64_t> count(range.n_vectors, 0);
-    each_subtree(range, [&](int64_t s, const Subtree& subtree) {
-      int64_t* of_state = count.data() + subtree.first_vector - range.first_vector;
-      for (int64_t i = first_[s]; i < first_[s + 1]; ++i) of_state[states_[i]] = is_few_ ? few_[i] : many_[i];
-    });
-    return count;
+  // Of the subtrees of a range; `counts` is to hold the counts.
+  SeenCounts seen(const ChunkRange& range, std::vector<int64_t>& counts) const {
+    const int64_t *first = first_.data() + first_subtree(range), end = first_[end_subtree(range)];
+    if (!is_few_) return {first, states_.data() + *first, many_.data() + *first};
+    counts.assign(few_.begin() + *first, few_.begin() + end);
+    return {first, states_.data() + *first, counts.data()};
   }
 };
 

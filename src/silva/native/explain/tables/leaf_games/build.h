@@ -8,6 +8,7 @@
 #include "explain/tables/leaf_games/leaf_shares.h"
 #include "explain/tables/leaf_games/leaf_tables.h"
 #include "explain/tables/pairs.h"
+#include "explain/tables/wanted.h"
 
 namespace silva {
 namespace {
@@ -26,6 +27,18 @@ struct SeenState {
   int64_t count;
 };
 
+// Whether `task` is a game against background rows.
+template <class Real>
+bool has_background(const LeafGameTask<Real>& task) {
+  return task.count || task.seen.first;
+}
+
+// A state that few explained rows are in.
+struct WantedState {
+  int32_t state, cell;
+  uint32_t outside;  // features of the path alone that it does not meet
+};
+
 template <class Real>
 struct LeafGameSpace {
   double* entries;  // [leaf][set][number]
@@ -35,6 +48,10 @@ struct LeafGameSpace {
   LeafEntries* leaves;  // of the subtree
   const double** at;    // [leaf]: its entries for the state above
   double* value;        // [leaf]
+  // Of few rows:
+  WantedStates found;
+  WantedState* wanted;
+  char* is_made;  // [set]: a leaf's entries
 
   LeafGameSpace(const LeafGameTask<Real>& task, Arena& arena, int most_numbers) {
     constexpr int64_t kSets = int64_t(1) << kMostPositions;
@@ -49,6 +66,10 @@ struct LeafGameSpace {
     leaves = arena.take<LeafEntries>(plan.most_leaves);
     at = arena.take<const double*>(plan.most_leaves);
     value = arena.take<double>(plan.most_leaves);
+    if (task.n_rows == 0) return;
+    found = WantedStates(plan, task.n_rows, arena);
+    wanted = arena.take<WantedState>(task.n_rows);
+    is_made = arena.take<char>(n_sets);
   }
 };
 
@@ -66,20 +87,27 @@ class LeafGameBuilder {
         four_(points(4), points(4) + kMostPoints),
         eight_(points(8), points(8) + kMostPoints) {}
 
-  void run(const Subtree& subtree) const {
-    const int32_t n_seen = task_.count ? find_seen(subtree) : 0;
+  // `index` counts from the first subtree of the task; `keys` are those of few rows, or null.
+  void run(const Subtree& subtree, int index, const uint16_t* keys) const {
+    const int32_t n_seen = find_seen(subtree, index), n_wanted = keys ? find_wanted(subtree, keys) : 0;
     double* entries = space_.entries;
     for (int i = 0; i < subtree.n_leaves; ++i) {
       const SubtreeLeaf& leaf = task_.plan.leaves[subtree.first_leaf + i];
-      __builtin_memset(entries, 0, (sizeof(double) * size_) << leaf.n_positions);
-      if (task_.count)
-        fill_by_counts(leaf, n_seen, entries);
+      if (keys && has_background(task_) && !of_pairs_)
+        fill_wanted(leaf, n_seen, n_wanted, entries);
       else
-        fill_by_shares(leaf, entries);
+        fill_all(leaf, n_seen, entries);
       space_.leaves[i] = {entries, task_.plan.unmet + leaf.first_unmet, leaf.n_below, leaf.n_positions};
       entries += int64_t(size_) << leaf.n_positions;
     }
-    for (int output = 0; output < task_.plan.width; ++output) write(subtree, output);
+    for (int output = 0; output < task_.plan.width; ++output) {
+      find_values(subtree, output);
+      Real* out = task_.table + (output * task_.n_vectors + subtree.first_vector - task_.first_vector) * L;
+      if (keys)
+        write_wanted(subtree, n_wanted, out);
+      else
+        write(subtree, out);
+    }
   }
 
  private:
@@ -96,12 +124,24 @@ class LeafGameBuilder {
 
   const double* points(int n) const { return task_.points + (n - 1) * 2 * kMostPoints; }
 
-  int32_t find_seen(const Subtree& subtree) const {
+  int32_t find_seen(const Subtree& subtree, int index) const {
+    if (task_.seen.first) return take_seen(subtree, index);
+    if (!task_.count) return 0;
     const int64_t* count = task_.count + subtree.first_vector - task_.first_count;
     int32_t n_seen = 0;
     for (uint32_t above = 0; above < 1u << subtree.n_above; ++above)
       for (int32_t cell = 0; cell < subtree.n_cells; ++cell)
         if (const int64_t n = *count++) space_.seen[n_seen++] = {cell, above, n};
+    return n_seen;
+  }
+
+  int32_t take_seen(const Subtree& subtree, int index) const {
+    const int64_t *first = task_.seen.first + index, at = *first - *task_.seen.first;
+    const int32_t n_seen = int32_t(first[1] - *first);
+    for (int32_t i = 0; i < n_seen; ++i) {
+      const int32_t state = task_.seen.states[at + i], above = state / subtree.n_cells;
+      space_.seen[i] = {state - above * subtree.n_cells, uint32_t(above), task_.seen.counts[at + i]};
+    }
     return n_seen;
   }
 
@@ -116,20 +156,55 @@ class LeafGameBuilder {
     }
   }
 
-  void fill_by_counts(const SubtreeLeaf& leaf, int32_t n_seen, double* entries) const {
-    count_sets(leaf, n_seen);
-    if (leaf.n_positions <= 4)
-      fill(two_, leaf, entries);
-    else if (leaf.n_positions <= 8)
-      fill(four_, leaf, entries);
-    else
-      fill(eight_, leaf, entries);
+  int32_t find_wanted(const Subtree& subtree, const uint16_t* keys) const {
+    space_.found.find(subtree, task_.plan, keys, task_.n_rows);
+    for (int32_t i = 0; i < space_.found.n_states; ++i) {
+      const int32_t state = space_.found.states[i], above = state / subtree.n_cells;
+      space_.wanted[i] = {state, state - above * subtree.n_cells, ((1u << subtree.n_above) - 1) & ~uint32_t(above)};
+    }
+    return space_.found.n_states;
   }
 
-  template <int Q>
-  void fill(const LeafPoints<Q>& points, const SubtreeLeaf& leaf, double* entries) const {
-    fill_values(points, leaf, entries);
-    if (of_pairs_) fill_pairs(points, leaf, entries);
+  void fill_all(const SubtreeLeaf& leaf, int32_t n_seen, double* entries) const {
+    __builtin_memset(entries, 0, (sizeof(double) * size_) << leaf.n_positions);
+    if (!has_background(task_)) return fill_by_shares(leaf, entries);
+    count_sets(leaf, n_seen);
+    with_points(leaf, [&](const auto& points) {
+      make_value_tables(points, leaf.n_positions, space_.count, task_.total, space_.tables);
+      fill_values(leaf, entries);
+      if (of_pairs_) fill_pairs(points, leaf, entries);
+    });
+  }
+
+  // Values of the sets of the wanted states alone.
+  void fill_wanted(const SubtreeLeaf& leaf, int32_t n_seen, int32_t n_wanted, double* entries) const {
+    count_sets(leaf, n_seen);
+    with_points(leaf, [&](const auto& points) {
+      make_value_tables(points, leaf.n_positions, space_.count, task_.total, space_.tables);
+    });
+    const double *t0 = space_.tables.t[0], *t1 = space_.tables.t[1];
+    const uint16_t* unmet = task_.plan.unmet + leaf.first_unmet;
+    const uint8_t* lanes = lanes_of(leaf);
+    __builtin_memset(space_.is_made, 0, int64_t(1) << leaf.n_positions);
+    for (int32_t i = 0; i < n_wanted; ++i) {
+      const uint32_t set = unmet[space_.wanted[i].cell] | space_.wanted[i].outside << leaf.n_below;
+      if (space_.is_made[set]) continue;
+      space_.is_made[set] = 1;
+      double* to = entries + int64_t(set) * size_;
+      __builtin_memset(to, 0, sizeof(double) * size_);
+      for (int p = 0; p < leaf.n_positions; ++p) to[lanes[p]] = t0[set] - t1[set | 1u << p];
+    }
+  }
+
+  // Calls use(points) with as many as the leaf needs.
+  template <class Use>
+  void with_points(const SubtreeLeaf& leaf, const Use& use) const {
+    if (leaf.n_positions <= 4)
+      use(two_);
+    else if (leaf.n_positions <= 8)
+      use(four_);
+    else
+      use(eight_);
   }
 
   const uint8_t* lanes_of(const SubtreeLeaf& leaf) const { return task_.plan.leaf_lanes + leaf.first_lane; }
@@ -145,10 +220,8 @@ class LeafGameBuilder {
     return entries + pair_of(low, high, chunk_.n_slots);
   }
 
-  template <int Q>
-  void fill_values(const LeafPoints<Q>& points, const SubtreeLeaf& leaf, double* entries) const {
+  void fill_values(const SubtreeLeaf& leaf, double* entries) const {
     const int d = leaf.n_positions;
-    make_value_tables(points, d, space_.count, task_.total, space_.tables);
     const double *t0 = space_.tables.t[0], *t1 = space_.tables.t[1];
     for (int p = 0; p < d; ++p) {
       double* to = values_at(leaf, p, entries);
@@ -194,18 +267,31 @@ class LeafGameBuilder {
     }
   }
 
-  void write(const Subtree& subtree, int output) const {
+  void find_values(const Subtree& subtree, int output) const {
     for (int i = 0; i < subtree.n_leaves; ++i) {
       const int32_t leaf = task_.plan.leaves[subtree.first_leaf + i].leaf;
       space_.value[i] = task_.leaf_value[int64_t(leaf) * task_.plan.width + output];
     }
-    Real* out = task_.table + (output * task_.n_vectors + subtree.first_vector - task_.first_vector) * L;
+  }
+
+  void find_entries(const Subtree& subtree, uint32_t outside) const {
+    for (int i = 0; i < subtree.n_leaves; ++i) {
+      const LeafEntries& leaf = space_.leaves[i];
+      space_.at[i] = leaf.entries + (int64_t(outside) << leaf.n_below) * size_;
+    }
+  }
+
+  void write_wanted(const Subtree& subtree, int32_t n_wanted, Real* out) const {
+    for (int i = 0; i < n_wanted; ++i) {
+      const WantedState& one = space_.wanted[i];
+      find_entries(subtree, one.outside);
+      write_cells<1>(subtree.n_leaves, one.cell, out + int64_t(one.state) * size_);
+    }
+  }
+
+  void write(const Subtree& subtree, Real* out) const {
     for (uint32_t above = 0; above < 1u << subtree.n_above; ++above) {
-      for (int i = 0; i < subtree.n_leaves; ++i) {
-        const LeafEntries& leaf = space_.leaves[i];
-        const uint32_t outside = ((1u << subtree.n_above) - 1) & ~above;
-        space_.at[i] = leaf.entries + (int64_t(outside) << leaf.n_below) * size_;
-      }
+      find_entries(subtree, ((1u << subtree.n_above) - 1) & ~above);
       int32_t cell = 0;
       for (; cell + kTogether <= subtree.n_cells; cell += kTogether, out += kTogether * size_)
         write_cells<kTogether>(subtree.n_leaves, cell, out);
@@ -242,7 +328,9 @@ class LeafGameBuilder {
 template <class Real, int L>
 void build_leaf_game_chunk(const LeafGameTask<Real>& task, const LeafGameSpace<Real>& space, const TableChunk& chunk) {
   const LeafGameBuilder<Real, L> builder(task, space, chunk);
-  for (int s = chunk.first_subtree; s < chunk.first_subtree + chunk.n_subtrees; ++s) builder.run(task.plan.subtrees[s]);
+  const int first = task.plan.chunks[task.first_chunk].first_subtree;
+  for (int s = chunk.first_subtree; s < chunk.first_subtree + chunk.n_subtrees; ++s)
+    builder.run(task.plan.subtrees[s], s - first, task.keys ? task.keys + int64_t(s - first) * task.n_rows : nullptr);
 }
 
 // Numbers of the largest entry.
