@@ -10,17 +10,18 @@ import pytest
 from silva.evaluate.choice import runnable
 from tests.example_forests import with_models
 from tests.oracles import evaluate
-from tests.strategies import Options, random_forest, random_rows
+from tests.strategies import Options, full_forest, random_forest, random_rows
 
 N_ROWS = 1100  # two whole tiles of sorted rows, and one that is not
 
 
-def linear_forest(seed, kinds=False, means=True, missing=False, **options):
-    forest = with_models(random_forest(seed, Options(n_trees=7, n_features=5, **options)), seed, -0.5, 0.75)
+def linear_forest(seed, kinds=False, means=True, missing=False, bounds=True, depth=None, **options):
+    options = {"n_trees": 7, "n_features": 5, **options}
+    trees = full_forest(seed, 7, depth, 5) if depth else random_forest(seed, Options(**options))
+    forest = with_models(trees, seed, -0.5, 0.75)
     rng, n_terms = np.random.default_rng(seed), len(forest.ensemble.linear_feature)
-    changes = {
-        "leaf_range": np.where(rng.random((forest.n_leaves, 1)) < 0.5, [-np.inf, np.inf], forest.ensemble.leaf_range)
-    }
+    is_bound = rng.random((forest.n_leaves, 1)) < (0.5 if bounds else 0)
+    changes = {"leaf_range": np.where(is_bound, forest.ensemble.leaf_range, [-np.inf, np.inf])}
     if kinds:
         changes["linear_category"] = rng.integers(-3, 3, n_terms).astype(np.int32)
     if not means:
@@ -33,6 +34,10 @@ def linear_forest(seed, kinds=False, means=True, missing=False, **options):
 FORESTS = {
     "numbers": {},
     "no means": {"means": False, "missing": True},
+    "no bounds": {"means": False, "missing": True, "bounds": False},
+    "few terms": {"n_trees": 2, "n_features": 40},
+    "complete trees": {"depth": 6, "missing": True},
+    "trees of more leaves than lanes distinguish": {"depth": 8},
     "categories": {"kinds": True},
     "constants where a number is missing": {"missing": True, "kinds": True},
     "outputs": {"n_outputs": 3, "weights": "dart"},

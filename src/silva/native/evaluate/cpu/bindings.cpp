@@ -9,8 +9,10 @@
 namespace silva {
 
 SILVA_KERNEL_TABLES(EvaluateKernels, evaluate)
+SILVA_VECTOR_KERNEL_TABLES(LinearKernels, linear)
 
 const EvaluateKernels& evaluate_kernels() { return kernels_of(evaluate_tables); }
+const LinearKernels& linear_kernels() { return kernels_of(linear_tables); }
 
 static EvaluateTask begin(const EvaluatePlan& plan, const RowMatrix& rows, int n_threads, bool serial) {
   EvaluateTask task = task_of(plan, rows_of(rows, int32_t(plan.coding.flags.size())), n_threads);

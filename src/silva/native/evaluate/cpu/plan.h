@@ -3,7 +3,7 @@
 #include "common/category_classes.h"
 #include "common/forest.h"
 #include "common/forest_view.h"
-#include "evaluate/cpu/linear_plan.h"
+#include "evaluate/cpu/linear/plan.h"
 #include "evaluate/cpu/tables.h"
 
 namespace silva {

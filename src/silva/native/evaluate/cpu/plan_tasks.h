@@ -44,7 +44,7 @@ inline EvaluateTask task_of(const EvaluatePlan& plan, const RowSource& rows, int
 }
 
 inline NodeTask task_of(const NodePlan& plan, const RowSource& rows, int n_threads) {
-  // More rows a leaf are faster for linear leaves (evaluate/cpu/linear.cpp), more rows a tree for its sets of
+  // More rows a leaf are faster for linear leaves (evaluate/cpu/linear), more rows a tree for its sets of
   // categories.
   const int64_t kFewestRows = plan.lane_splits.empty() ? 8 : 64, kMostRows = !plan.classes.empty() ? 1024
                                                                              : plan.linear.empty() ? 256
@@ -53,6 +53,7 @@ inline NodeTask task_of(const NodePlan& plan, const RowSource& rows, int n_threa
   task.in_place = plan.columns.as_they_lie && !rows.is_double && rows.feature_stride == 1;
   task.tile_rows = int32_t(
       std::clamp(rows.n_rows / (4 * task.n_threads), std::clamp(rows.n_rows, int64_t(1), kFewestRows), kMostRows));
+  if (linear_size(task.linear, task.tile_rows) > 0) task.tile_rows = int32_t(in_groups(task.tile_rows));
   task.workspace_size = node_kernels().workspace(task);
   return task;
 }

@@ -5,7 +5,7 @@
 #include "common/classes.h"
 #include "common/rows.h"
 #include "common/threads/team.h"
-#include "evaluate/cpu/linear.h"
+#include "evaluate/cpu/linear/leaves.h"
 
 namespace silva {
 
@@ -32,6 +32,7 @@ struct RowSink {
   int n_rows;
   double* margin;  // [output][stride]
   int stride;
+  LinearNumbers numbers = {};
 
   // The rows' places, one each, among the values from `first` on.
   SILVA_INLINE void take(int tree, int64_t first, const int32_t* places) const {
@@ -43,8 +44,9 @@ struct RowSink {
     const double* value = forest.value + first * forest.width;
     if (forest.width == 1) {
       double* sum = margin + int64_t(forest.tree_output[tree]) * stride;
-      if (task.linear.add)
-        return task.linear.add(task.linear, tree, forest.leaf_place + first, places, task.rows, first_row, n_rows, sum);
+      if (task.linear.kernels)
+        return task.linear.kernels->add(task.linear, tree, forest.leaf_place + first, places, linear_rows(), numbers,
+                                        sum);
       SILVA_UNROLL
       for (int row = 0; row < n_rows; ++row) sum[row] += value[places[row]];
       return;
@@ -52,6 +54,12 @@ struct RowSink {
     for (int output = 0; output < forest.width; ++output)
       for (int row = 0; row < n_rows; ++row)
         margin[int64_t(output) * stride + row] += value[int64_t(places[row]) * forest.width + output];
+  }
+  LinearRows linear_rows() const { return {task.rows, first_row, n_rows}; }
+  // Lays the rows' numbers out by column, where leaves are linear.
+  void lay_out(double* memory) {
+    if (task.margin && linear_size(task.linear, n_rows) > 0)
+      numbers = task.linear.kernels->lay_out(task.linear, linear_rows(), memory);
   }
   void open() const {
     for (int output = 0; output < task.forest.n_outputs; ++output)

@@ -5,7 +5,7 @@
 #include <tuple>
 
 #include "common/forest.h"
-#include "evaluate/cpu/linear_plan.h"
+#include "evaluate/cpu/linear/plan.h"
 #include "evaluate/cpu/nodes/columns.h"
 
 namespace silva {

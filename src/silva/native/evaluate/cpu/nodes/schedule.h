@@ -237,7 +237,7 @@ template <class Code>
 struct Buffers {
   Code *codes, *flags;
   int32_t* leaf;
-  double* margin;
+  double *margin, *numbers;
   char* reached;
   Buffers(const NodeTask& task, Arena& arena) {
     const NodeTables& forest = task.forest;
@@ -250,6 +250,7 @@ struct Buffers {
     reached = arena.take<char>(lanes ? int64_t(forest.most_nodes) * kVectorsTogether * kMaskBytes : 0);
     leaf = arena.take<int32_t>(task.tile_rows > task.forest.n_trees ? task.tile_rows : task.forest.n_trees);
     margin = arena.take<double>(int64_t(task.forest.n_outputs) * task.tile_rows);
+    numbers = arena.take<double>(linear_size(task.linear, task.tile_rows));
   }
 };
 
@@ -311,7 +312,8 @@ void evaluate_tile(const NodeTask& task, char* workspace, int64_t first_row, int
   const NodeTables& forest = task.forest;
   Arena arena{workspace};
   const Buffers<Code> buffers(task, arena);
-  const Sink sink{task, first_row, n_rows, buffers.margin, task.tile_rows};
+  Sink sink{task, first_row, n_rows, buffers.margin, task.tile_rows};
+  sink.lay_out(buffers.numbers);
   CodeRows<Code> rows{buffers.codes, buffers.flags, row_stride<Code>(forest), forest.n_columns, n_rows};
   bool missing = true;
   if constexpr (sizeof(Code) < 4)
