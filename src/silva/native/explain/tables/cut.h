@@ -106,7 +106,7 @@ class SubtreeCosts {
   double vectors_of(int32_t node) const { return costs_.n_vectors(lanes_of(node)); }
   double states_of(int32_t node) const {
     const NodeStates& at = states_.nodes[node];
-    return std::ldexp(at.cells, at.n_path - n_shared(node));
+    return std::ldexp(at.cells, at.n_path - at.n_shared);
   }
 
   // Quadrature points of a table by points, as kernels have them.
@@ -130,7 +130,7 @@ class SubtreeCosts {
   double by_points(int32_t node) const {
     const PointCosts& costs = costs_.points;
     const NodeStates& at = states_.nodes[node];
-    const int32_t n_above = at.n_path - n_shared(node), n_points = points_of(node);
+    const int32_t n_above = at.n_path - at.n_shared, n_points = points_of(node);
     if (costs.row == 0 || n_above == 0 || !at.fits || states_of(node) > kMostStates) return kInfinite;
     if (lanes_of(node) > kMostLanes || at.work > costs_.most_cells) return kInfinite;
     const double size = double(point_numbers(n_points, at.n_below, n_above, int64_t(at.cells)));
@@ -145,20 +145,14 @@ class SubtreeCosts {
   const CutCosts& costs_;
   int32_t width_;
 
-  int32_t n_shared(int32_t node) const {
-    int32_t n = 0;
-    for (const FeatureStates& one : states_.below_of(node)) n += one.on_path;
-    return n;
-  }
-
   int32_t lanes_of(int32_t node) const {
-    return states_.nodes[node].n_path + states_.nodes[node].n_below - n_shared(node);
+    const NodeStates& at = states_.nodes[node];
+    return at.n_path + at.n_below - at.n_shared;
   }
 
   double n_steps(int32_t node) const {
-    double result = 2.0 * (states_.nodes[node].n_path - n_shared(node));
-    for (const FeatureStates& one : states_.below_of(node)) result += one.n_states();
-    return result;
+    const NodeStates& at = states_.nodes[node];
+    return 2.0 * (at.n_path - at.n_shared) + at.n_states;
   }
 };
 

@@ -230,11 +230,23 @@ class TablePlanner {
       if (!forest_.is_split(forest_.tree_offsets[tree] + node)) leaf_of[node] = leaf++;
     std::optional<TreeLayout> layout;
     int32_t part = -1;
+    reserve(of, out);
     for (const SubtreeRoot& root : out.cut.roots) {
       if (root.part != part) layout.emplace(codes_, of.states[root.part], tree, leaf_of, options_.game, out.plan);
       part = root.part;
       layout->add(root);
     }
+  }
+
+  void reserve(const StatesOfParts& of, PlannedTree& out) const {
+    double n_leaves = 0, n_unmet = 0;
+    for (const SubtreeRoot& root : out.cut.roots) {
+      const NodeStates& at = of.states[root.part].nodes[root.place];
+      n_leaves += at.n_leaves, n_unmet += at.n_leaves * at.cells;
+    }
+    if (options_.game == TableGame::kCovers) return;
+    out.plan.leaves.reserve(size_t(n_leaves));
+    out.plan.unmet.reserve(size_t(n_unmet));
   }
 
   double bytes_of(const PlannedTree& tree) const {

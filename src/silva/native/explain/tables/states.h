@@ -38,11 +38,13 @@ struct FeatureStates {
 struct NodeStates {
   int32_t first_below = 0, n_below = 0;  // into `below`, by feature
   int32_t n_path = 0;                    // features on the path
-  int32_t most = 0;                      // features on the longest path to a leaf
-  bool fits = false;                     // cells of its splits are below the limit
-  double cells = 1, work = 0;            // states of the features below; the same of all splits of the subtree
-  double z_above = 1;                    // of the split's feature
-  bool split_above = false;              // whether the path splits it
+  int32_t n_shared = 0, n_states = 0;    // of those below: how many the path splits too, sum of their states
+  int32_t n_leaves = 1;
+  int32_t most = 0;            // features on the longest path to a leaf
+  bool fits = false;           // cells of its splits are below the limit
+  double cells = 1, work = 0;  // states of the features below; the same of all splits of the subtree
+  double z_above = 1;          // of the split's feature
+  bool split_above = false;    // whether the path splits it
 };
 
 constexpr int32_t kMostInside = 254;
@@ -71,6 +73,7 @@ class TreeStates {
       if (!feature.is_number()) path_.back().outside.assign(feature.n_classes(), 0);
       bounds.resize(std::max(bounds.size(), size_t(words_of_bounds(feature.missing()))), 0);
     }
+    below.reserve(nodes.size() * std::min<size_t>(features.size(), 4) / 2);
     visit(0);
     is_planned = true;
   }
@@ -241,6 +244,7 @@ class TreeStates {
       n_path_ -= --on.n_edges == 0;
       me.most = std::max(me.most, nodes[child(node, side)].most);
     }
+    me.n_leaves = nodes[child(node, 0)].n_leaves + nodes[child(node, 1)].n_leaves;
     if (node >= part.root) merge(node);
   }
 
@@ -275,6 +279,8 @@ class TreeStates {
       me.cells *= joined.n_states();
       below.push_back(joined);
       ++me.n_below;
+      me.n_shared += joined.on_path;
+      me.n_states += joined.n_states();
     }
     me.fits &= me.cells <= most_cells_;
     me.work = left.work + right.work + me.cells;

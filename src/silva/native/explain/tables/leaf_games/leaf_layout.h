@@ -61,8 +61,9 @@ class LeafLayout {
 
   void take_edge(const FeatureStates& one, int32_t node, int side, int32_t change) {
     n_edges_[one.feature] += change;
-    for (int32_t s = first_state_[one.feature], end = s + one.n_states(); s < end; ++s)
-      if (class_of_state_[s] >= 0 && states_.goes_left(node, class_of_state_[s]) == (side == 1)) n_unmet_[s] += change;
+    const int32_t *c = class_of_state_.data() + first_state_[one.feature], *end = c + one.n_states();
+    int32_t* n_unmet = n_unmet_.data() + first_state_[one.feature];
+    for (; c < end; ++c, ++n_unmet) *n_unmet += *c >= 0 && states_.goes_left(node, *c) == (side == 1) ? change : 0;
   }
 
   void visit(int32_t node, int32_t root, const std::vector<int32_t>& lane_of, const std::vector<int32_t>& leaf_of) {

@@ -46,7 +46,7 @@ struct LeafPoints {
 // Of one leaf; [set].
 struct LeafTables {
   double* sums;  // 8 times as many
-  double* last;  // background rows that miss one condition
+  double* last;  // shares of background rows; of pairs, then of those that miss one condition
   double* t[3];
 };
 
@@ -59,10 +59,18 @@ SILVA_INLINE double dot(const Pack<double, Q>& a, const Pack<double, Q>& b) {
   return sum;
 }
 
-// x[Y] becomes the sum over the supersets of Y.
+// x[Y] becomes the sum over the supersets of Y; the first two bits in registers.
 template <class V>
 SILVA_INLINE void sum_supersets(V* x, uint32_t n) {
-  for (uint32_t bit = 1; bit < n; bit *= 2)
+  uint32_t bit = 1;
+  for (uint32_t first = 0; n >= 4 && first < n; first += 4, bit = 4) {
+    V a = x[first], b = x[first + 1], c = x[first + 2];
+    const V d = x[first + 3];
+    a += b, c += d;
+    a += c, b += d;
+    x[first] = a, x[first + 1] = b, x[first + 2] = c;
+  }
+  for (; bit < n; bit *= 2)
     for (uint32_t first = 0; first < n; first += 2 * bit)
       for (uint32_t set = first; set < first + bit; ++set) x[set] += x[set + bit];
 }
@@ -73,11 +81,12 @@ void make_value_tables(const LeafPoints<Q>& points, int d, const int64_t* count,
   using V = Pack<double, Q>;
   V* e = reinterpret_cast<V*>(out.sums);
   const uint32_t n = 1u << d;
-  for (uint32_t met = 0; met + 1 < n; ++met)
-    e[met] = points.known[d - 1 - __builtin_popcount(met)] * (double(count[met]) / total);
+  double* share = out.last;
+  for (uint32_t met = 0; met < n; ++met) share[met] = double(count[met]) / total;
+  for (uint32_t met = 0; met + 1 < n; ++met) e[met] = points.known[d - 1 - __builtin_popcount(met)] * share[met];
   e[n - 1] = V::splat(0);
   sum_supersets(e, n);
-  const double full = double(count[n - 1]) / total;
+  const double full = share[n - 1];
   for (uint32_t set = 0; set < n; ++set) {
     const int z = __builtin_popcount(set), less = z ? z - 1 : 0;
     out.t[0][set] = dot(e[set], points.unknown[z]) - full * points.harmonic[z];
