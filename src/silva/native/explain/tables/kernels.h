@@ -35,8 +35,9 @@ struct TableArrays {
   const SubtreeLeaf* leaves;
   const uint8_t* leaf_lanes;
   const double* leaf_shares;
+  const uint16_t* axis_states;
   const uint16_t* unmet;
-  int64_t n_vectors, most_patterns;
+  int64_t n_vectors, most_patterns, most_unmet;
   TableContent content;
   int32_t n_chunks, lanes, is_wide, width, most_subtrees, most_x, most_shared, most_above, most_leaves, most_states;
 };

@@ -76,7 +76,8 @@ struct Subtree {
   int64_t first_step, first_lane;
   int64_t first_vector;  // of its table, in vectors of the plan's lanes
   int64_t first_leaf;    // of games by leaves
-  int32_t n_leaves;
+  int64_t first_axis;    // of these: the features whose states make the cells, first those below
+  int32_t n_leaves, n_axes;
   int32_t by_points;  // 0, or the points of a table by points, whose lanes are those below, then others
 };
 
@@ -112,13 +113,14 @@ struct TablePlan {
   UnsetVector<Cell> cells;
   UnsetVector<uint16_t> bits;
   UnsetVector<PathFactor> factors;
-  // Games by leaves; most_patterns: sum of 2^positions over a subtree's leaves.
-  int64_t most_patterns = 0;
+  // Games by leaves; most_patterns: sum of 2^positions over a subtree's leaves; most_unmet: its leaves times its cells.
+  int64_t most_patterns = 0, most_unmet = 0;
   int32_t most_leaves = 0, most_states = 0;
   UnsetVector<SubtreeLeaf> leaves;
   UnsetVector<uint8_t> leaf_lanes;
-  UnsetVector<double> leaf_shares;  // of groups, as leaf_lanes: the product of the cover ratios of the player's edges
-  UnsetVector<uint16_t> unmet;
+  UnsetVector<double> leaf_shares;    // of groups, as leaf_lanes: the product of the cover ratios of the player's edges
+  UnsetVector<uint16_t> axis_states;  // [axis of a subtree]: how many
+  UnsetVector<uint16_t> unmet;        // of a leaf, [state of an axis], one axis behind the other (cell_conditions.h)
   // What rows pass.
   UnsetVector<KeyStep> steps;
   UnsetVector<int32_t> lane_player;  // as places among ForestCodes::players
@@ -132,8 +134,8 @@ struct TablePlan {
 
   int64_t n_bytes() const {
     const auto size = [](const auto&... arrays) { return (int64_t(arrays.size() * sizeof(arrays[0])) + ...); };
-    return size(subtrees, splits, cells, bits, factors, leaves, leaf_lanes, leaf_shares, unmet, steps, lane_player,
-                chunks, slot_player, sum_total, totals, first_total, walked_trees, cut_nodes);
+    return size(subtrees, splits, cells, bits, factors, leaves, leaf_lanes, leaf_shares, axis_states, unmet, steps,
+                lane_player, chunks, slot_player, sum_total, totals, first_total, walked_trees, cut_nodes);
   }
 };
 

@@ -15,7 +15,7 @@ namespace silva {
 // What a plan has of each tree, in the order of TreeArray.
 inline auto tree_arrays(TablePlan& plan) {
   return std::tie(plan.subtrees, plan.splits, plan.cells, plan.bits, plan.factors, plan.steps, plan.lane_player,
-                  plan.leaves, plan.leaf_lanes, plan.leaf_shares, plan.unmet);
+                  plan.leaves, plan.leaf_lanes, plan.leaf_shares, plan.axis_states, plan.unmet);
 }
 enum TreeArray {
   kSubtreeArray,
@@ -28,6 +28,7 @@ enum TreeArray {
   kLeafArray,
   kLeafLaneArray,
   kLeafShareArray,
+  kAxisArray,
   kUnmetArray,
   kTreeArrays
 };
@@ -48,6 +49,7 @@ inline void move_to_place(TablePlan& tree, const TreePlace& place) {
     subtree.first_step += place[kStepArray];
     subtree.first_lane += place[kLaneArray];
     subtree.first_leaf += place[kLeafArray];
+    subtree.first_axis += place[kAxisArray];
   }
 }
 
@@ -66,6 +68,7 @@ inline void merge_plans(std::span<TablePlan* const> trees, TablePlan& to, const 
     to.most_shared = std::max(to.most_shared, tree->most_shared);
     to.most_above = std::max(to.most_above, tree->most_above);
     to.most_patterns = std::max(to.most_patterns, tree->most_patterns);
+    to.most_unmet = std::max(to.most_unmet, tree->most_unmet);
     to.most_leaves = std::max(to.most_leaves, tree->most_leaves);
     to.most_states = std::max(to.most_states, tree->most_states);
   }
@@ -239,14 +242,14 @@ class TablePlanner {
   }
 
   void reserve(const StatesOfParts& of, PlannedTree& out) const {
-    double n_leaves = 0, n_unmet = 0;
+    if (options_.game == TableGame::kCovers) return;
+    int64_t n_leaves = 0, n_unmet = 0;
     for (const SubtreeRoot& root : out.cut.roots) {
       const NodeStates& at = of.states[root.part].nodes[root.place];
-      n_leaves += at.n_leaves, n_unmet += at.n_leaves * at.cells;
+      n_leaves += at.n_leaves, n_unmet += int64_t(at.n_leaves) * at.n_states;
     }
-    if (options_.game == TableGame::kCovers) return;
-    out.plan.leaves.reserve(size_t(n_leaves));
-    out.plan.unmet.reserve(size_t(n_unmet));
+    out.plan.leaves.reserve(n_leaves);
+    out.plan.unmet.reserve(n_unmet);
   }
 
   double bytes_of(const PlannedTree& tree) const {

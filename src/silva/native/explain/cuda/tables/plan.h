@@ -3,6 +3,7 @@
 #include "explain/cuda/tables/keys.h"
 #include "explain/cuda/tables/ordered.h"
 #include "explain/leaves.h"
+#include "explain/tables/leaf_games/cell_conditions.h"
 
 namespace silva {
 
@@ -72,7 +73,7 @@ struct GpuTableArrays {
   UnsetVector<SubtreeLeaf> leaves_of_subtrees;
   UnsetVector<uint8_t> leaf_lanes;
   UnsetVector<double> leaf_shares;
-  UnsetVector<uint16_t> unmet;
+  UnsetVector<uint16_t> unmet;           // [cell of a leaf's subtree]
   std::vector<int64_t> leaf_game_bytes;  // of a subtree's workspace
   int64_t n_states = 0;                  // of all subtrees
   int32_t most_states = 0;               // of one
@@ -118,9 +119,9 @@ class GpuTableWriter {
     for (int32_t s = 0; s < ordered_.size(); ++s) write_subtree(s);
     out_.splits = std::move(plan_.splits), out_.cells = std::move(plan_.cells);
     out_.factors = std::move(plan_.factors), out_.bits = std::move(plan_.bits);
+    write_unmet();
     out_.leaves_of_subtrees = std::move(plan_.leaves);
     out_.leaf_lanes = std::move(plan_.leaf_lanes), out_.leaf_shares = std::move(plan_.leaf_shares);
-    out_.unmet = std::move(plan_.unmet);
     fill_batches(options.table_bytes / (options.real_bytes * plan_.width));
     for (TableBatch& batch : out_.batches) add_chunks(batch);
   }
@@ -180,6 +181,21 @@ class GpuTableWriter {
     for (const Subtree& subtree : plan_.subtrees) keys.add(subtree);
     out_.is_packed = keys.is_packed, out_.missing_code = keys.missing_code;
     out_.heads = std::move(keys.heads), out_.entries = std::move(keys.entries);
+  }
+
+  void write_unmet() {
+    int64_t n_unmet = 0;
+    for (const Subtree& subtree : plan_.subtrees) n_unmet += int64_t(subtree.n_leaves) * subtree.n_cells;
+    out_.unmet.resize(n_unmet);
+    int64_t at = 0;
+    for (const Subtree& subtree : plan_.subtrees)
+      for (int32_t i = 0; i < subtree.n_leaves; ++i, at += subtree.n_cells) {
+        SubtreeLeaf& leaf = plan_.leaves[subtree.first_leaf + i];
+        multiply_out(plan_.unmet.data() + leaf.first_unmet, plan_.axis_states.data() + subtree.first_axis,
+                     subtree.n_axes, out_.unmet.data() + at);
+        leaf.first_unmet = at;
+      }
+    plan_.unmet = {};
   }
 
   // A category is a rank too: below are others and fractions that some sources truncate to 0, above others again.

@@ -5,6 +5,7 @@
 #pragma once
 #include "common/arena.h"
 #include "explain/tables/kernels.h"
+#include "explain/tables/leaf_games/cell_conditions.h"
 #include "explain/tables/leaf_games/leaf_shares.h"
 #include "explain/tables/leaf_games/leaf_tables.h"
 #include "explain/tables/pairs.h"
@@ -42,6 +43,7 @@ struct WantedState {
 template <class Real>
 struct LeafGameSpace {
   double* entries;  // [leaf][set][number]
+  uint16_t* unmet;  // [leaf][cell]
   LeafTables tables;
   int64_t* count;  // [set]
   SeenState* seen;
@@ -58,6 +60,7 @@ struct LeafGameSpace {
     const auto& plan = task.plan;
     const int64_t n_sets = plan.most_patterns < kSets ? plan.most_patterns : kSets;
     entries = arena.take<double>(plan.most_patterns * most_numbers);
+    unmet = arena.take<uint16_t>(plan.most_unmet);
     tables.sums = arena.take<double>(n_sets * (kMostPositions / 2));
     tables.last = arena.take<double>(n_sets);
     for (double*& t : tables.t) t = arena.take<double>(n_sets);
@@ -91,14 +94,18 @@ class LeafGameBuilder {
   void run(const Subtree& subtree, int index, const uint16_t* keys) const {
     const int32_t n_seen = find_seen(subtree, index), n_wanted = keys ? find_wanted(subtree, keys) : 0;
     double* entries = space_.entries;
+    uint16_t* unmet = space_.unmet;
     for (int i = 0; i < subtree.n_leaves; ++i) {
       const SubtreeLeaf& leaf = task_.plan.leaves[subtree.first_leaf + i];
+      multiply_out(task_.plan.unmet + leaf.first_unmet, task_.plan.axis_states + subtree.first_axis, subtree.n_axes,
+                   unmet);
       if (keys && has_background(task_) && !of_pairs_)
-        fill_wanted(leaf, n_seen, n_wanted, entries);
+        fill_wanted(leaf, unmet, n_seen, n_wanted, entries);
       else
-        fill_all(leaf, n_seen, entries);
-      space_.leaves[i] = {entries, task_.plan.unmet + leaf.first_unmet, leaf.n_below, leaf.n_positions};
+        fill_all(leaf, unmet, n_seen, entries);
+      space_.leaves[i] = {entries, unmet, leaf.n_below, leaf.n_positions};
       entries += int64_t(size_) << leaf.n_positions;
+      unmet += subtree.n_cells;
     }
     for (int output = 0; output < task_.plan.width; ++output) {
       find_values(subtree, output);
@@ -146,8 +153,7 @@ class LeafGameBuilder {
   }
 
   // How many background rows meet which of a leaf's conditions.
-  void count_sets(const SubtreeLeaf& leaf, int32_t n_seen) const {
-    const uint16_t* unmet = task_.plan.unmet + leaf.first_unmet;
+  void count_sets(const SubtreeLeaf& leaf, const uint16_t* unmet, int32_t n_seen) const {
     const uint32_t all = (1u << leaf.n_positions) - 1;
     __builtin_memset(space_.count, 0, sizeof(int64_t) << leaf.n_positions);
     for (int32_t i = 0; i < n_seen; ++i) {
@@ -165,10 +171,10 @@ class LeafGameBuilder {
     return space_.found.n_states;
   }
 
-  void fill_all(const SubtreeLeaf& leaf, int32_t n_seen, double* entries) const {
+  void fill_all(const SubtreeLeaf& leaf, const uint16_t* unmet, int32_t n_seen, double* entries) const {
     __builtin_memset(entries, 0, (sizeof(double) * size_) << leaf.n_positions);
     if (!has_background(task_)) return fill_by_shares(leaf, entries);
-    count_sets(leaf, n_seen);
+    count_sets(leaf, unmet, n_seen);
     with_points(leaf, [&](const auto& points) {
       make_value_tables(points, leaf.n_positions, space_.count, task_.total, space_.tables);
       fill_values(leaf, entries);
@@ -177,13 +183,13 @@ class LeafGameBuilder {
   }
 
   // Values of the sets of the wanted states alone.
-  void fill_wanted(const SubtreeLeaf& leaf, int32_t n_seen, int32_t n_wanted, double* entries) const {
-    count_sets(leaf, n_seen);
+  void fill_wanted(const SubtreeLeaf& leaf, const uint16_t* unmet, int32_t n_seen, int32_t n_wanted,
+                   double* entries) const {
+    count_sets(leaf, unmet, n_seen);
     with_points(leaf, [&](const auto& points) {
       make_value_tables(points, leaf.n_positions, space_.count, task_.total, space_.tables);
     });
     const double *t0 = space_.tables.t[0], *t1 = space_.tables.t[1];
-    const uint16_t* unmet = task_.plan.unmet + leaf.first_unmet;
     const uint8_t* lanes = lanes_of(leaf);
     __builtin_memset(space_.is_made, 0, int64_t(1) << leaf.n_positions);
     for (int32_t i = 0; i < n_wanted; ++i) {

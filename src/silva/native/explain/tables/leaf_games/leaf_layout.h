@@ -19,10 +19,14 @@ class LeafLayout {
            Subtree& subtree) {
     subtree.first_leaf = int64_t(plan_.leaves.size());
     shared_ = shared, above_ = above, share_ = z;
-    n_cells_ = subtree.n_cells;
+    subtree.first_axis = int64_t(plan_.axis_states.size());
+    for (const FeatureStates& one : states_.below_of(root)) plan_.axis_states.push_back(uint16_t(one.n_states()));
+    plan_.axis_states.resize(plan_.axis_states.size() + shared.size(), 2);
+    subtree.n_axes = int32_t(int64_t(plan_.axis_states.size()) - subtree.first_axis);
     find_classes(root);
     visit(root, root, lane_of, leaf_of);
     subtree.n_leaves = int32_t(int64_t(plan_.leaves.size()) - subtree.first_leaf);
+    plan_.most_unmet = std::max(plan_.most_unmet, int64_t(subtree.n_leaves) * subtree.n_cells);
     int64_t n_patterns = 0;
     for (int64_t i = subtree.first_leaf; i < int64_t(plan_.leaves.size()); ++i)
       n_patterns += int64_t(1) << plan_.leaves[i].n_positions;
@@ -37,7 +41,6 @@ class LeafLayout {
   TablePlan& plan_;
   std::vector<int32_t> shared_, above_;
   std::vector<double> share_;  // [lane]: of the path to the node that is visited
-  int32_t n_cells_ = 0;
   // Of the states of the features below the root, one feature behind the other.
   std::vector<int32_t> class_of_state_;  // a class of codes in each; -1: outside of the path
   std::vector<int32_t> n_unmet_;         // edges from the root that it does not meet, one more outside of the path
@@ -82,19 +85,15 @@ class LeafLayout {
 
   void add_leaf(int32_t root, int32_t leaf, const std::vector<int32_t>& lane_of) {
     SubtreeLeaf one{leaf, 0, 0, 0, int64_t(plan_.leaf_lanes.size()), int64_t(plan_.unmet.size())};
-    plan_.unmet.resize(one.first_unmet + n_cells_);
-    uint16_t* cells = plan_.unmet.data() + one.first_unmet;
-    cells[0] = 0;
-    int32_t n_cells = 1;
     for (const FeatureStates& feature : states_.below_of(root)) {
       const bool is_tested = feature.on_path || n_edges_[feature.feature] > 0;
       const uint16_t bit = is_tested ? bit_of(lane_of[feature.feature], one) : uint16_t(0);
       const int32_t* n_unmet = n_unmet_.data() + first_state_[feature.feature];
-      multiply_out(cells, n_cells, feature.n_states(), [&](int32_t s) { return n_unmet[s] ? bit : uint16_t(0); });
+      for (int32_t s = 0; s < feature.n_states(); ++s) plan_.unmet.push_back(n_unmet[s] ? bit : uint16_t(0));
     }
     for (const int32_t feature : shared_) {
-      const uint16_t bit = bit_of(lane_of[feature], one);
-      multiply_out(cells, n_cells, 2, [&](int32_t is_inside) { return is_inside ? uint16_t(0) : bit; });
+      plan_.unmet.push_back(bit_of(lane_of[feature], one));
+      plan_.unmet.push_back(0);
     }
     one.n_positions = one.n_below + int32_t(above_.size());
     for (const int32_t feature : above_) plan_.leaf_lanes.push_back(uint8_t(lane_of[feature]));
@@ -113,13 +112,6 @@ class LeafLayout {
       ++leaf.n_below;
     }
     return uint16_t(1 << position);
-  }
-
-  template <class Added>
-  static void multiply_out(uint16_t* cells, int32_t& n_cells, int32_t n_states, const Added& added) {
-    for (int32_t s = n_states - 1; s >= 0; --s)
-      for (int32_t i = 0; i < n_cells; ++i) cells[s * n_cells + i] = uint16_t(cells[i] | added(s));
-    n_cells *= n_states;
   }
 };
 
