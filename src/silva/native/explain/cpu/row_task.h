@@ -39,13 +39,6 @@ struct RowTree {
   int64_t first_point;  // into points: n_points abscissae, then as many weights; those that fill up weigh 0
 };
 
-// A split that a mean has still to take in.
-template <class Real>
-struct WaitingSplit {
-  int32_t record;
-  Real weight;
-};
-
 template <class Real>
 struct RowWalkTask {
   const RowNode<Real>* nodes;
@@ -62,13 +55,14 @@ struct RowWalkTask {
 // What a thread needs.
 template <class Real>
 struct RowSpace {
-  Real* z;                      // [slot]
-  WaitingSplit<Real>* waiting;  // [depth]
-  char* frames;                 // [depth]
-  char* phi;                    // [slot]
+  Real* z;        // [slot]
+  char* waiting;  // [depth]
+  char* frames;   // [depth]
+  char* phi;      // [slot]
 };
 
 constexpr int kMostRowLanes = 16;
+constexpr int64_t kRowWaitingBytes = 2 * 8 * sizeof(double);  // at least a waiting split with a weight a coalition
 constexpr int64_t kRowFrameBytes = 8 * kMostRowLanes * sizeof(double);  // at least a frame of the most lanes
 
 }  // namespace silva

@@ -3,14 +3,16 @@
 // What the splits below a node make of a coalition depends on the players that the path has not left unmet, and that
 // these splits test:
 // - none: every coalition gets the mean, and no player a value. Nothing is entered.
-// - one, of z_p and H = z_p + (1 - z_p) t: its mean E, and the mean V of what the row reaches where the player's splits
-//   are followed, say all. T = (z_p E (1 - t) + V t) / H and phi += z_p (V - E) Σ P / H². No product is needed below.
+// - up to three: the mean of what each of their coalitions reaches says all (explain/cpu/row_coalitions.h). With one,
+// of
+//   z_p and H = z_p + (1 - z_p) t, E without and V with it: T = (z_p E (1 - t) + V t) / H and
+//   phi += z_p (V - E) Σ P / H². More players take such a step each. No product is needed below.
 // - more: by the walk.
-// Of deep trees on few features a third of the splits are left to the walk; the rows of a vector seldom agree on any.
+// Of deep trees on few features a sixth of the splits are left to the walk; the rows of a vector seldom agree on any.
 // Included by explain/cpu/kernels.cpp only.
 #pragma once
 #include "common/vectors.h"
-#include "explain/cpu/row_task.h"
+#include "explain/cpu/row_coalitions.h"
 
 namespace silva {
 namespace {
@@ -23,6 +25,7 @@ class RowWalk {
         space_(space),
         tree_(tree),
         output_(output),
+        nodes_{task, output},
         frames_(reinterpret_cast<Frame*>(space.frames)),
         phi_(reinterpret_cast<V*>(space.phi)) {
     static_assert(sizeof(Frame) <= kRowFrameBytes);
@@ -72,25 +75,13 @@ class RowWalk {
   const RowSpace<Real>& space_;
   const RowTree& tree_;
   int output_;
+  RowNodes<Real> nodes_;
   Frame* frames_;
   V* phi_;
   V t_, weight_;
 
   static void load(const Real* from, V& to) { __builtin_memcpy(&to, from, sizeof(V)); }
 
-  SILVA_INLINE bool goes_left(const RowNode<Real>& node) const {
-    const float x = task_.encoded[node.feature];
-    if (node.flags() & kCategorical && x == x) return category_goes_left(task_.sets[node.set], task_.words, x);
-    return x != x ? node.flags() & kDefaultLeft : !(x >= node.threshold);
-  }
-
-  SILVA_INLINE Real mean_of(const RowNode<Real>& node, int side) const {
-    if (task_.width == 1) return node.mean[side];
-    return task_.means[((&node - task_.nodes) * 2 + side) * task_.width + output_];
-  }
-  SILVA_INLINE int child_of(const RowNode<Real>& node, int side) const {
-    return side ? node.right : int(&node - task_.nodes) + 1;
-  }
   // 1 / H
   SILVA_INLINE V inverse_of(Real z) const { return Real(1) / (z + (1 - z) * t_); }
 
@@ -98,7 +89,7 @@ class RowWalk {
     const RowNode<Real>& node = task_.nodes[record];
     __builtin_prefetch(task_.nodes + node.right);
     const Real z = space_.z[node.slot()];
-    const int taken = goes_left(node) ? 0 : 1;
+    const int taken = nodes_.goes_left(node) ? 0 : 1;
     const bool is_met = z >= 0;
     const uint32_t own = node.slot() < kSharedBit ? bit_of_slot(node.slot()) : 0;
     for (int side = 0; side < 2; ++side) {
@@ -127,16 +118,20 @@ class RowWalk {
       const Edge& edge = frame.edge[side];
       const uint32_t met = node.below[side] & edge.met;
       if (met == 0) {
-        absorb(frame, side, V{} + mean_of(node, side));
+        absorb(frame, side, V{} + nodes_.mean(node, side));
         continue;
       }
       space_.z[node.slot()] = edge.z;
       const V product = frame.q * (edge.base + edge.slope * t_);
-      if ((met & (met - 1)) == 0 && !(met >> kSharedBit)) {
-        absorb(frame, side, explain_one(node, side, met, product));
+      if (const int n = __builtin_popcount(met); n <= kFewPlayers && !(met >> kSharedBit)) {
+        const int child = nodes_.child(node, side);
+        absorb(frame, side,
+               n == 1   ? explain_few<1>(child, met, product)
+               : n == 2 ? explain_few<2>(child, met, product)
+                        : explain_few<3>(child, met, product));
         continue;
       }
-      open(next, child_of(node, side), edge.met, product);
+      open(next, nodes_.child(node, side), edge.met, product);
       return true;
     }
     return false;
@@ -155,41 +150,39 @@ class RowWalk {
     return frame.sum * frame.inverse;
   }
 
-  // A child below which one player alone is met and tested.
-  SILVA_INLINE V explain_one(const RowNode<Real>& parent, int side, uint32_t met, const V& product) const {
-    const int slot = __builtin_ctz(met);
-    const Real z = space_.z[slot], mean = mean_of(parent, side),
-               reached = mean_reached(child_of(parent, side), slot, met);
-    const V inverse = inverse_of(z);
-    phi_[slot] += product * inverse * inverse * (z * (reached - mean));
-    return (z * mean * (1 - t_) + reached * t_) * inverse;
+  // A split below which M players are met and tested.
+  template <int M>
+  __attribute__((noinline)) V explain_few(int record, uint32_t met, const V& product) const {
+    const auto mean = means_of_coalitions<Real, M>(nodes_, record, met, space_.waiting);
+    int slot[M];
+    V inverse[M], unknown[M], others[M], all = V{} + Real(1);
+    for (int p = 0; p < M; ++p, met &= met - 1) {
+      slot[p] = __builtin_ctz(met);
+      const Real z = space_.z[slot[p]];
+      inverse[p] = inverse_of(z), unknown[p] = z * (1 - t_);
+      all *= inverse[p];
+    }
+    V gain[1 << (M - 1)], sum[1 << M];
+    for (int p = 0; p < M; ++p) {
+      for (int q = 0; q < M - 1; ++q) others[q] = unknown[q + (q >= p)];
+      for (int c = 0; c < 1 << (M - 1); ++c) {
+        const int low = c & ((1 << p) - 1), without = low | (c - low) * 2;
+        gain[c] = V{} + (mean[without | 1 << p] - mean[without]);
+      }
+      phi_[slot[p]] += product * all * inverse[p] * space_.z[slot[p]] * mixed<M - 1>(gain, others);
+    }
+    for (int c = 0; c < 1 << M; ++c) sum[c] = V{} + mean[c];
+    return all * mixed<M>(sum, unknown);
   }
 
-  // The mean below a split where those of one player are followed.
-  SILVA_INLINE Real mean_reached(int record, int slot, uint32_t bit) const {
-    Real sum = 0, weight = 1;
-    WaitingSplit<Real>* waiting = space_.waiting;
-    while (true) {
-      const RowNode<Real>& node = task_.nodes[record];
-      int side = 0;
-      if (node.slot() == slot) {
-        side = goes_left(node) ? 0 : 1;
-      } else {
-        if (node.below[1] & bit)
-          *waiting++ = {node.right, weight * node.ratio[1]};
-        else
-          sum += weight * node.ratio[1] * mean_of(node, 1);
-        weight *= node.ratio[0];
-      }
-      if (node.below[side] & bit) {
-        record = child_of(node, side);
-        continue;
-      }
-      sum += weight * mean_of(node, side);
-      if (waiting == space_.waiting) return sum;
-      --waiting;
-      record = waiting->record, weight = waiting->weight;
+  // The sum over coalitions of N players, of which the known ones weigh t and the others as said.
+  template <int N>
+  SILVA_INLINE V mixed(V* of, const V* unknown) const {
+    for (int p = 0, n = 1 << N; p < N; ++p) {
+      n /= 2;
+      for (int c = 0; c < n; ++c) of[c] = unknown[p] * of[2 * c] + t_ * of[2 * c + 1];
     }
+    return of[0];
   }
 };
 

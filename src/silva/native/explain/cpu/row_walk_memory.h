@@ -54,17 +54,16 @@ class RowWalkMemory : public RowEngine<Real> {
   };
   struct Thread {
     std::vector<Real> z;
-    std::vector<WaitingSplit<Real>> waiting;
-    std::vector<Block> frames, phi;
+    std::vector<Block> waiting, frames, phi;
 
     void reserve(const RowTrees<Real>& trees) {
       const auto n_blocks = [](int64_t n_bytes) { return n_bytes / int64_t(sizeof(Block)) + 1; };
       z.resize(trees.most_slots);
-      waiting.resize(trees.most_depth + 1);
+      waiting.resize(n_blocks((trees.most_depth + 1) * kRowWaitingBytes));
       frames.resize(n_blocks((trees.most_depth + 1) * kRowFrameBytes));
       phi.resize(n_blocks(trees.most_slots * kMostRowLanes * int64_t(sizeof(Real))));
     }
-    RowSpace<Real> space() { return {z.data(), waiting.data(), frames.data()->bytes, phi.data()->bytes}; }
+    RowSpace<Real> space() { return {z.data(), waiting.data()->bytes, frames.data()->bytes, phi.data()->bytes}; }
   };
 
   const RowTrees<Real>& trees_;
