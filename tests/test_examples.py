@@ -1,4 +1,4 @@
-"""The tutorials run as they are, and so does the code of the guides and of the README."""
+"""The tutorials run as they are, and so does the code of the guides, the README and the questions."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
-GUIDES = [ROOT / "README.md", *sorted((ROOT / "docs" / "guide").glob("*.md"))]
+GUIDES = [ROOT / "README.md", ROOT / "docs" / "faq.md", *sorted((ROOT / "docs" / "guide").glob("*.md"))]
 NEEDED = {
     "explain_survival": ["sksurv"],
     "millions_of_rows": ["dask.dataframe"],
+    "faq": ["xgboost"],
     "from_shap": ["shap", "xgboost"],
     "models": ["sksurv"],
 }
