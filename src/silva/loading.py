@@ -67,8 +67,8 @@ def load(
         output for each time. For survival forests of scikit-survival, which otherwise predict risk scores.
     class_names : sequence of str, optional
         Names of the classes, in the order of the model's labels (0, 1, ...). The forest predicts these names, and
-        reports, texts and pictures show them; `y` may still hold 0, 1, ... A Booster or file of probabilities becomes a
-        classifier.
+        reports, texts and pictures show them; `y` may still hold 0, 1, ... A Booster or file that predicts
+        probabilities or margins of classes becomes a classifier.
 
     Returns
     -------
@@ -105,8 +105,8 @@ def _with_names(trees: TreeEnsemble, class_names: Sequence[str]) -> TreeEnsemble
     fields: dict[str, Any] = {}
     if not trees.classes and (trees.link == "logistic") == (trees.n_outputs == 1) and trees.link in CLASS_LINKS:
         n_classes, fields = max(2, trees.n_outputs), {"is_estimator": True}
-        if trees.prediction == "response":
-            fields["prediction"] = "half" if trees.n_outputs == 1 else "argmax"
+    if trees.prediction in {"response", "margin"}:
+        fields["prediction"] = "half" if trees.n_outputs == 1 else "argmax"
     if not n_classes:
         raise ValueError(
             f"class_names are for classifiers of one target, this forest was trained for "

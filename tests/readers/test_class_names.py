@@ -3,6 +3,7 @@
 import json
 import re
 
+import catboost
 import lightgbm
 import numpy as np
 import pandas
@@ -41,14 +42,16 @@ def test_predictions_are_names(boosted, tmp_path):
 
 
 def test_files_of_probabilities_become_classifiers(boosted, tmp_path):
-    """Those of XGBoost and LightGBM say nothing of classes."""
+    """Those of XGBoost and LightGBM say nothing of classes, those of CatBoost predict margins."""
     X, y, model, names = boosted
     model.save_model(tmp_path / "model.json")
     other = lightgbm.LGBMClassifier(n_estimators=5, num_leaves=4, verbose=-1).fit(X, y)
     other.booster_.save_model(tmp_path / "model.txt")
-    for path, source in ((tmp_path / "model.json", model), (tmp_path / "model.txt", other)):
-        forest = silva.load(path, class_names=names)
-        np.testing.assert_array_equal(forest.predict(X), np.array(names)[source.predict(X)])
+    third = catboost.CatBoostClassifier(iterations=5, depth=3, verbose=False, allow_writing_files=False).fit(X, y)
+    third.save_model(str(tmp_path / "model.cbm"))
+    for ending, source in (("json", model), ("txt", other), ("cbm", third)):
+        forest = silva.load(tmp_path / f"model.{ending}", class_names=names)
+        np.testing.assert_array_equal(forest.predict(X), np.array(names)[source.predict(X).ravel()])
         np.testing.assert_allclose(forest.predict(X, output="probability"), source.predict_proba(X), atol=1e-6)
 
 
