@@ -13,7 +13,9 @@ from tests.test_storage import rewrite
 
 import silva
 from silva import _core
+from silva.evaluate.evaluator import evaluator_of
 from silva.inputs import statistics
+from silva.typing import Choice
 
 catboost = pytest.importorskip("catboost", reason="CatBoost is not installed: pip install catboost")
 pandas = pytest.importorskip("pandas")
@@ -122,6 +124,38 @@ def test_many_rows_have_the_statistics_of_few(frame):
     for first in (-1, 1):
         with pytest.raises(ValueError, match="no such rows"):
             _core.StatisticRows(tables, np.zeros((n_parts, 5), np.int32), values).look_up(first, out, 1)
+
+
+@pytest.mark.parametrize(
+    "name", ["squared, 1 one-hot", "combinations of 3", "combined Counter", "three classes, 1 one-hot"]
+)
+def test_ranks_of_statistics_give_the_bits_of_their_values(name, frame):
+    """`by_node` and `windowed` are given ranks by the tables, row by row and in lanes; missing numbers among them."""
+    forest = silva.load(train(name, frame))
+    rows = adversarial(forest, frame)
+    assert rows.isna().any(axis=None)
+    cpu = evaluator_of(forest.ensemble).cpu
+    for some in (rows, rows[:5], pandas.concat([rows] * 20)):
+        values = forest.predict(some, output="margin", algorithm="serial")
+        for algorithm in ("by_node", "windowed"):
+            placed = statistics.statistic_rows(some, forest.ensemble.transform, by_position=False)
+            assert cpu.statistic_margins(placed, Choice(len(some), "cpu", algorithm), 1) is not None
+            np.testing.assert_array_equal(forest.predict(some, output="margin", algorithm=algorithm), values)
+
+
+def test_statistics_that_are_not_numbers_have_no_ranks(frame):
+    forest = silva.load(train("combinations of 3", frame))
+    plan = evaluator_of(forest.ensemble).cpu.node_plan(Choice(1, "cpu", "by_node"))
+    feature = int(forest.ensemble.feature.max())
+    values = np.array([-np.inf, np.inf], np.float32)
+    assert plan.ranks(feature, values)[0] == 0 < plan.ranks(feature, values)[1]
+    assert plan.ranks(feature, np.array([0, np.nan], np.float32)) is None
+    with pytest.raises(ValueError, match="no such feature"):
+        plan.ranks(forest.ensemble.n_features, values)
+    own = np.zeros((4, len(forest.ensemble.transform.hashes)), np.float32)
+    ranks = np.zeros((forest.ensemble.n_features - own.shape[1], 3), np.uint8)
+    with pytest.raises(ValueError, match="another number of rows"):
+        plan.margins_of_ranks(own, ranks, np.zeros((4, 1)), 1)
 
 
 EXPLAINED = ["squared, 1 one-hot", "combinations of 3", "combined Counter", "three classes, 1 one-hot"]

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from silva.ensemble import TreeEnsemble
+    from silva.inputs.statistics import StatisticRows
     from silva.typing import Doubles, Floats, Int64s
 
 LARGE_FOREST = 2_000_000
@@ -46,6 +47,19 @@ class CpuEvaluator:
         else:
             self._plan.margins(rows, out, n_threads(n_jobs), choice.algorithm == "serial")
         return out
+
+    def statistic_margins(self, rows: StatisticRows, choice: Choice, n_jobs: int | None) -> list[Doubles] | None:
+        """Margins of rows of target statistics, chunk by chunk, None where the algorithm does not compare ranks."""
+        if choice.algorithm not in {"by_node", "windowed"}:
+            return None
+        plan = self.node_plan(choice)
+        if (tables := rows.rank_tables(plan)) is None:
+            return None
+        margins: list[Doubles] = []
+        for own, ranks in rows.ranked_chunks(tables, n_jobs):
+            margins.append(np.empty((len(own), self._forest.n_outputs)))
+            plan.margins_of_ranks(own, ranks, margins[-1], n_threads(n_jobs))
+        return margins
 
     def margins_on_grid(self, rows: Floats, columns: Sequence[int], points: Floats, n_jobs: int | None) -> Doubles:
         """Margins (n, n_outputs, points) of rows with each point's values in these columns; not for linear leaves."""

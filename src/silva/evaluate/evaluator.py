@@ -57,8 +57,7 @@ class Evaluator:
         forest, gpus = self.forest, self._gpus(X, device)
         if isinstance(X, StatisticRows):
             if not gpus:
-                chunks = X.chunks(n_jobs)
-                return _joined([self.predict(rows, output, algorithm, "cpu", n_jobs) for rows in chunks])
+                return self._predict_statistics(X, output, algorithm, n_jobs)
             X = X.whole(n_jobs)
         if gpus and array_gpu(X) is not None:
             choice = self.choose(algorithm, count_rows(X), "cuda")
@@ -71,6 +70,13 @@ class Evaluator:
             dtype = forest.result_dtype if is_margin(forest, output) else "float64"
             return respond(forest, self.cuda.margins(rows, gpus, choice, dtype), output)
         return respond(forest, self.cpu.margins(rows, choice, n_jobs), output)
+
+    def _predict_statistics(self, X: StatisticRows, output: str, algorithm: str, n_jobs: int | None) -> Any:
+        """Predict rows of target statistics chunk by chunk: by their ranks where trees compare these."""
+        choice = self.choose(algorithm, len(X), "cpu")
+        if output != "leaf" and (margins := self.cpu.statistic_margins(X, choice, n_jobs)) is not None:
+            return respond(self.forest, np.concatenate(margins), output)
+        return _joined([self.predict(rows, output, algorithm, "cpu", n_jobs) for rows in X.chunks(n_jobs)])
 
     def _predict_sparse(self, X: Any, output: str, algorithm: str, device: str, n_jobs: int | None) -> Any:
         """Predict sparse rows chunk by chunk, in the columns that the forest uses."""

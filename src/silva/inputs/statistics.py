@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from silva.inputs.arrays import checked_array, to_array
 from silva.inputs.categories import Numbers, category_hashes, number_floats, object_column
 from silva.inputs.frames import to_frame
 from silva.inputs.matching import check_width, column_order
-from silva.parallel import n_threads
+from silva.parallel import cached_property, n_threads
 from silva.target_statistics import BORDERS, BUCKETS, COUNTER, FREQUENCY
 
 if TYPE_CHECKING:
@@ -53,8 +53,10 @@ class StatisticRows:
                 else:
                     codes, hashes = categories[place] = category_hashes(column, where)
                     self._own[place] = _positions(hashes, tested)[codes]
+        self._lookup = _lookup_of(model)
         self._n_statistics = len(model.statistics)
-        self._statistics = _statistics_of(self._own, categories, model)
+        self._keys = _keys_of(self._own, categories, model, self._lookup.parts)
+        self._statistics: Any = None
 
     def __len__(self) -> int:
         return self._own.shape[1]
@@ -74,8 +76,27 @@ class StatisticRows:
     def _fill(self, features: NDArray[np.float32], first: int, n_jobs: int | None) -> NDArray[np.float32]:
         n_own = len(self._own)
         features[:n_own] = self._own[:, first : first + features.shape[1]]
+        if self._statistics is None:
+            self._statistics = _core.StatisticRows(self._lookup.tables, *self._keys)
         self._statistics.look_up(first, features[n_own:], n_threads(n_jobs))
         return features.T
+
+    def rank_tables(self, plan: _core.NodePlan) -> _core.RankTables | None:
+        """Tables of the statistics' ranks among the plan's thresholds; None where bytes do not hold them."""
+        return self._lookup.rank_tables(plan)
+
+    def ranked_chunks(
+        self, tables: _core.RankTables, n_jobs: int | None = None
+    ) -> Iterator[tuple[NDArray[np.float32], NDArray[np.uint8]]]:
+        """Make rows of the columns, (n, n_columns), beside ranks of the statistics, (n_statistics, n), as `chunks`."""
+        rows = _core.RankRows(tables, *self._keys)
+        step = CHUNK * n_threads(n_jobs)
+        memory = np.empty(self._n_statistics * min(step, len(self)), np.uint8)
+        for first in range(0, max(len(self), 1), step):
+            n = min(step, len(self) - first)
+            ranks = memory[: self._n_statistics * n].reshape(self._n_statistics, n)
+            rows.look_up(first, ranks, n_threads(n_jobs))
+            yield self._own[:, first : first + n].T, ranks
 
 
 CHUNK = 2048
@@ -95,11 +116,13 @@ def statistic_rows(X: Rows, model: TargetStatistics, by_position: bool) -> Stati
     return StatisticRows(*columns_of_statistics(X, model, by_position), model)
 
 
-def _statistics_of(own: Array, categories: dict[int, tuple[Array, Array]], model: TargetStatistics) -> Any:
-    lookup = _lookup_of(model)
+def _keys_of(
+    own: Array, categories: dict[int, tuple[Array, Array]], model: TargetStatistics, parts_of_keys: list[Part]
+) -> tuple[NDArray[np.int32], list[NDArray[np.int32]]]:
+    """Codes of the rows, (n_parts, n), and the numbers that each part's codes stand for."""
     values: list[Array] = []
-    parts = np.empty((len(lookup.parts), own.shape[1]), np.int32)
-    for part, (kind, at, value) in zip(parts, lookup.parts, strict=True):
+    parts = np.empty((len(parts_of_keys), own.shape[1]), np.int32)
+    for part, (kind, at, value) in zip(parts, parts_of_keys, strict=True):
         if kind == BORDER:
             x = own[at]
             part[:] = x > np.float32(value)
@@ -109,9 +132,10 @@ def _statistics_of(own: Array, categories: dict[int, tuple[Array, Array]], model
             continue
         part[:], hashes = categories[at]
         values.append(hashes.astype(np.uint32).view(np.int32) if kind == CATEGORY else hashes == value % 2**32)
-    return _core.StatisticRows(lookup.tables, parts, [each.astype(np.int32, copy=False) for each in values])
+    return parts, [each.astype(np.int32, copy=False) for each in values]
 
 
+Part = tuple[int, int, float]
 CATEGORY, BORDER, EQUAL = range(3)
 NO_OR_YES = np.arange(2, dtype=np.int32)
 
@@ -119,18 +143,47 @@ _LOOKUPS: weakref.WeakKeyDictionary[TargetStatistics, Lookup] = weakref.WeakKeyD
 """What a model's rows are looked up in, made once."""
 
 
-class Lookup(NamedTuple):
-    """Tables laid out for look-ups.
+class Lookup:
+    """Tables laid out for look-ups, as values or as their ranks among a forest's thresholds.
 
-    Attributes
+    Parameters
     ----------
     parts : list of (kind, column, value)
         What keys are combined of: a category, whether a number is above a border, whether a category is this one.
-    tables : StatisticTables
+    projections : list of list of int
+        Parts of each.
+    keys : list of (projection, keys)
+    values : list of (table, values)
+        By statistic.
+    first : int
+        The forest's feature that is the first statistic.
     """
 
-    parts: list[tuple[int, int, float]]
-    tables: _core.StatisticTables
+    def __init__(
+        self,
+        parts: list[Part],
+        projections: list[list[int]],
+        keys: list[tuple[int, NDArray[np.uint64]]],
+        values: list[tuple[int, NDArray[np.float32]]],
+        first: int,
+    ) -> None:
+        self.parts, self._first = parts, first
+        self._projections, self._keys, self._values = projections, keys, values
+        self._ranks: weakref.WeakKeyDictionary[Any, _core.RankTables | None] = weakref.WeakKeyDictionary()
+
+    @cached_property
+    def tables(self) -> _core.StatisticTables:
+        """The values, laid out."""
+        return _core.StatisticTables(self._projections, self._keys, self._values)
+
+    def rank_tables(self, plan: _core.NodePlan) -> _core.RankTables | None:
+        """Lay the ranks out, once a plan; None where bytes do not hold them."""
+        if plan not in self._ranks:
+            ranks = [plan.ranks(self._first + number, values) for number, (_, values) in enumerate(self._values)]
+            known = [(table, of_it) for (table, _), of_it in zip(self._values, ranks, strict=True) if of_it is not None]
+            complete = len(known) == len(ranks)
+            self._ranks[plan] = _core.RankTables(self._projections, self._keys, known) if complete else None
+        return self._ranks[plan]
 
 
 def _lookup_of(model: TargetStatistics) -> Lookup:
@@ -160,7 +213,7 @@ def _make_lookup(model: TargetStatistics) -> Lookup:
     place = {table: number for number, table in enumerate(order)}
     tables = [(projections[model.tables[table].projection], model.tables[table].keys) for table in order]
     values = [(place[one.table], _values(one, model.tables[one.table])) for one in model.statistics]
-    return Lookup(list(parts), _core.StatisticTables(combined, tables, values))
+    return Lookup(list(parts), combined, tables, values, model.n_columns)
 
 
 def columns_of_statistics(X: Rows, model: TargetStatistics, by_position: bool) -> tuple[Sequence[Column], int]:

@@ -57,18 +57,24 @@ struct Projection {
   std::vector<int32_t> parts;
 };
 
+template <class T>
 struct Lookup {
   int32_t projection;
   KeyTable table;
-  std::vector<std::pair<int32_t, std::vector<float>>> columns;  // of the result, and their values by place
+  std::vector<std::pair<int32_t, std::vector<T>>> columns;  // of the result, and their values by place
 };
 
+template <class T>
+class StatisticRows;
+
+// T: statistics, or their ranks among a forest's thresholds.
+template <class T>
 class StatisticTables {
  public:
   // projections: [parts ...]; tables: (projection, keys); columns: (table, values, one more than keys).
   StatisticTables(const std::vector<std::vector<int32_t>>& projections,
                   const std::vector<std::pair<int32_t, Values<uint64_t, 1>>>& tables,
-                  const std::vector<std::pair<int32_t, Values<float, 1>>>& columns)
+                  const std::vector<std::pair<int32_t, Values<T, 1>>>& columns)
       : n_columns_(int64_t(columns.size())) {
     for (const auto& parts : projections) {
       projections_.push_back({parts});
@@ -83,31 +89,30 @@ class StatisticTables {
       const auto& [table, values] = columns[i];
       if (table < 0 || table >= int32_t(tables_.size()) || values.shape(0) != n_keys_[table] + 1)
         throw nb::value_error("a column has the wrong table");
-      tables_[table].columns.emplace_back(int32_t(i),
-                                          std::vector<float>(values.data(), values.data() + values.shape(0)));
+      tables_[table].columns.emplace_back(int32_t(i), std::vector<T>(values.data(), values.data() + values.shape(0)));
     }
   }
 
  private:
-  friend class StatisticRows;
+  friend class StatisticRows<T>;
 
   struct Rows {
     const int32_t* codes;  // [part][stride]
     const std::vector<Values<int32_t, 1>>& values;
     int64_t stride;
-    float* out;  // [column][n_rows]
+    T* out;  // [column][n_rows]
     int64_t n_rows;
   };
   // Statistics [column][combination] of the projections whose combinations are few; the last part changes fastest.
   struct Combined {
     std::vector<char> has;  // [projection]
-    std::vector<std::vector<float>> statistics;
+    std::vector<std::vector<T>> statistics;
   };
 
   static uint64_t mix(uint64_t key, int32_t value) { return kMix * (key + kMix * uint64_t(int64_t(value))); }
 
   std::vector<Projection> projections_;
-  std::vector<Lookup> tables_;
+  std::vector<Lookup<T>> tables_;
   std::vector<size_t> n_keys_;
   int64_t n_columns_, n_parts_ = 0;
 
@@ -128,10 +133,10 @@ class StatisticTables {
   }
 
   Combined combine(const std::vector<Values<int32_t, 1>>& values, int64_t n_rows) const {
-    Combined result{std::vector<char>(projections_.size()), std::vector<std::vector<float>>(n_columns_)};
+    Combined result{std::vector<char>(projections_.size()), std::vector<std::vector<T>>(n_columns_)};
     std::vector<uint64_t> keys;
     int32_t combined = -1;
-    for (const Lookup& one : tables_) {
+    for (const Lookup<T>& one : tables_) {
       if (one.projection != combined) {
         combined = one.projection;
         keys = keys_of(projections_[combined], values, n_rows);
@@ -148,8 +153,9 @@ class StatisticTables {
 
   void fill(const Rows& rows, const Combined& by_place, int64_t first, int64_t n) const {
     uint64_t key[kBlock];
-    int32_t place[kBlock], combined = -1;
-    for (const Lookup& one : tables_) {
+    int32_t at[kBlock], combined = -1;
+    uint16_t place[kBlock];
+    for (const Lookup<T>& one : tables_) {
       const bool has_places = by_place.has[one.projection];
       if (one.projection != combined) {
         combined = one.projection;
@@ -159,21 +165,30 @@ class StatisticTables {
           find_keys(rows, projections_[combined], first, n, key);
       }
       if (!has_places)
-        for (int64_t row = 0; row < n; ++row) place[row] = one.table.find(key[row]);
+        for (int64_t row = 0; row < n; ++row) at[row] = one.table.find(key[row]);
       for (const auto& [column, known] : one.columns) {
-        const float* statistics = (has_places ? by_place.statistics[column] : known).data();
-        float* target = rows.out + column * rows.n_rows + first;
-        for (int64_t row = 0; row < n; ++row) target[row] = statistics[place[row]];
+        T* target = rows.out + column * rows.n_rows + first;
+        if (has_places)
+          look_up(by_place.statistics[column].data(), place, n, target);
+        else
+          look_up(known.data(), at, n, target);
       }
     }
   }
 
-  static void find_places(const Rows& rows, const Projection& projection, int64_t first, int64_t n, int32_t* place) {
+  template <class Place>
+  static void look_up(const T* statistics, const Place* place, int64_t n, T* target) {
+#pragma GCC unroll 8
+    for (int64_t row = 0; row < n; ++row) target[row] = statistics[place[row]];
+  }
+
+  static void find_places(const Rows& rows, const Projection& projection, int64_t first, int64_t n, uint16_t* place) {
+    static_assert(kMostCombined <= 1 << 16);
     std::fill(place, place + n, 0);
     for (const int32_t part : projection.parts) {
       const int32_t* codes = rows.codes + part * rows.stride + first;
-      const int32_t n_values = int32_t(rows.values[part].shape(0));
-      for (int64_t row = 0; row < n; ++row) place[row] = place[row] * n_values + codes[row];
+      const uint16_t n_values = uint16_t(rows.values[part].shape(0));
+      for (int64_t row = 0; row < n; ++row) place[row] = uint16_t(place[row] * n_values + uint16_t(codes[row]));
     }
   }
 
@@ -188,10 +203,11 @@ class StatisticTables {
 };
 
 // Rows of codes, of which some are looked up at a time.
+template <class T>
 class StatisticRows {
  public:
   // codes: [part][row], places among the part's values, which are sign-extended before they are combined.
-  StatisticRows(const StatisticTables& tables, Values<int32_t, 2> codes, std::vector<Values<int32_t, 1>> values)
+  StatisticRows(const StatisticTables<T>& tables, Values<int32_t, 2> codes, std::vector<Values<int32_t, 1>> values)
       : tables_(tables), codes_(std::move(codes)), values_(std::move(values)) {
     if (int64_t(codes_.shape(0)) < tables.n_parts_) throw nb::value_error("codes has the wrong shape");
     if (values_.size() != codes_.shape(0)) throw nb::value_error("values has the wrong length");
@@ -200,12 +216,12 @@ class StatisticRows {
   }
 
   // Those from `first` on, as many as `out` has: [column][row].
-  void look_up(int64_t first, const nb::ndarray<float, nb::ndim<2>, nb::c_contig, nb::device::cpu>& out,
+  void look_up(int64_t first, const nb::ndarray<T, nb::ndim<2>, nb::c_contig, nb::device::cpu>& out,
                int n_threads) const {
     const int64_t n = int64_t(out.shape(1));
     if (int64_t(out.shape(0)) != tables_.n_columns_) throw nb::value_error("the result has the wrong shape");
     if (first < 0 || n > n_rows() - first) throw nb::value_error("no such rows");
-    const StatisticTables::Rows rows{codes_.data() + first, values_, n_rows(), out.data(), n};
+    const typename StatisticTables<T>::Rows rows{codes_.data() + first, values_, n_rows(), out.data(), n};
     const double work = double(n) * double(tables_.tables_.size()) * kLookUp;
     run_interruptibly([&] {
       const BorrowedTeam threads(useful_threads(work / kWorthwhile, n_threads));
@@ -216,10 +232,10 @@ class StatisticRows {
   }
 
  private:
-  const StatisticTables& tables_;
+  const StatisticTables<T>& tables_;
   Values<int32_t, 2> codes_;
   std::vector<Values<int32_t, 1>> values_;
-  StatisticTables::Combined combined_;
+  typename StatisticTables<T>::Combined combined_;
 
   int64_t n_rows() const { return int64_t(codes_.shape(1)); }
   void check_codes(size_t part) const {
@@ -230,20 +246,25 @@ class StatisticRows {
   }
 };
 
+template <class T>
+void bind_tables(nb::module_& module, const char* tables, const char* rows) {
+  nb::class_<StatisticTables<T>>(module, tables, "Tables of target statistics, to look rows up in.")
+      .def(nb::init<const std::vector<std::vector<int32_t>>&,
+                    const std::vector<std::pair<int32_t, Values<uint64_t, 1>>>&,
+                    const std::vector<std::pair<int32_t, Values<T, 1>>>&>(),
+           nb::arg("projections"), nb::arg("tables"), nb::arg("columns"));
+  nb::class_<StatisticRows<T>>(module, rows, "Rows of codes, (n_parts, n), of each part's values.")
+      .def(nb::init<const StatisticTables<T>&, Values<int32_t, 2>, std::vector<Values<int32_t, 1>>>(),
+           nb::arg("tables"), nb::arg("codes"), nb::arg("values"), nb::keep_alive<1, 2>())
+      .def("look_up", &StatisticRows<T>::look_up, nb::arg("first"), nb::arg("out"), nb::arg("n_threads"),
+           "What the tables hold, (n_columns, m), of m rows from `first` on.");
+}
+
 }  // namespace
 
 void bind_statistics(nb::module_& module) {
-  using Keys = Values<uint64_t, 1>;
-  using Floats = Values<float, 1>;
-  nb::class_<StatisticTables>(module, "StatisticTables", "Tables of target statistics, to look rows up in.")
-      .def(nb::init<const std::vector<std::vector<int32_t>>&, const std::vector<std::pair<int32_t, Keys>>&,
-                    const std::vector<std::pair<int32_t, Floats>>&>(),
-           nb::arg("projections"), nb::arg("tables"), nb::arg("columns"));
-  nb::class_<StatisticRows>(module, "StatisticRows", "Rows of codes, (n_parts, n), of each part's values.")
-      .def(nb::init<const StatisticTables&, Values<int32_t, 2>, std::vector<Values<int32_t, 1>>>(), nb::arg("tables"),
-           nb::arg("codes"), nb::arg("values"), nb::keep_alive<1, 2>())
-      .def("look_up", &StatisticRows::look_up, nb::arg("first"), nb::arg("out"), nb::arg("n_threads"),
-           "Statistics, (n_columns, m), of m rows from `first` on.");
+  bind_tables<float>(module, "StatisticTables", "StatisticRows");
+  bind_tables<uint8_t>(module, "RankTables", "RankRows");
 }
 
 }  // namespace silva

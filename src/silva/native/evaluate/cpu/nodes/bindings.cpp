@@ -69,8 +69,40 @@ static void moved(const NodePlan& plan, const RowMatrix& matrix, const std::vect
   });
 }
 
+using Ranks = nb::ndarray<const uint8_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+
+static void margins_of_ranks(const NodePlan& plan, const RowMatrix& matrix, const Ranks& ranks,
+                             const ResultMatrix<double>& out, int n_threads) {
+  const int32_t n_features = int32_t(plan.coding.flags.size()), first = n_features - int32_t(ranks.shape(0));
+  const RowSource rows = rows_of(matrix, first);
+  if (plan.code_type == CodeType::kFloat || !plan.linear.empty()) throw nb::value_error("the plan has no ranks");
+  if (int64_t(ranks.shape(1)) != rows.n_rows) throw nb::value_error("ranks have another number of rows");
+  NodeTask task = task_of(plan, rows, n_threads);
+  task.in_place = false;
+  task.given = {ranks.data(), first, rows.n_rows};
+  run(std::move(task), out, &RowsTask::margin, int64_t(plan.base_score.size()));
+}
+
+using RankedValues = nb::ndarray<const float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+// None where bytes do not hold them.
+static nb::object ranks_of(const NodePlan& plan, int32_t feature, const RankedValues& values) {
+  const RowCoding coding = plan.coding.view();
+  if (feature < 0 || feature >= coding.n_features) throw nb::value_error("no such feature");
+  if (plan.code_type == CodeType::kFloat || !plan.linear.empty() || coding.zero_threshold > 0 || coding.flags[feature])
+    return nb::none();
+  std::vector<uint8_t> ranks;
+  for (size_t i = 0; i < values.size(); ++i) {
+    const int32_t rank = plan.columns.rank_of(feature, values.data()[i]);
+    if (rank < 0 || rank > 255) return nb::none();
+    ranks.push_back(uint8_t(rank));
+  }
+  return nb::cast(to_numpy(std::move(ranks)));
+}
+
 void bind_nodes(nb::module_& module) {
-  nb::class_<NodePlan>(module, "NodePlan", "A forest's nodes laid out for by_node or windowed.")
+  nb::class_<NodePlan>(module, "NodePlan", nb::is_weak_referenceable(),
+                       "A forest's nodes laid out for by_node or windowed.")
       .def(
           "__init__",
           [](NodePlan* self, nb::handle forest, int window_levels, int reductions, bool ranks, bool lanes) {
@@ -92,6 +124,10 @@ void bind_nodes(nb::module_& module) {
             run(begin(plan, rows, n_threads), out, &RowsTask::margin, int64_t(plan.base_score.size()));
           },
           nb::arg("rows"), nb::arg("out"), nb::arg("n_threads"), "Margins, (n, n_outputs).")
+      .def("margins_of_ranks", margins_of_ranks, nb::arg("rows"), nb::arg("ranks"), nb::arg("out"),
+           nb::arg("n_threads"), "Margins of rows whose last features are ranks, (n_features, n) of bytes.")
+      .def("ranks", ranks_of, nb::arg("feature"), nb::arg("values"),
+           "Ranks of float32 values among the feature's thresholds, None where bytes do not hold them.")
       .def(
           "leaves",
           [](const NodePlan& plan, const RowMatrix& rows, const ResultMatrix<int32_t>& out, int n_threads) {

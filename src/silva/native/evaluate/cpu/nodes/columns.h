@@ -74,6 +74,15 @@ struct NodeColumns {
     return int32_t(std::lower_bound(values.begin(), values.end(), t) - values.begin()) + 1;
   }
 
+  // How many thresholds of the feature are not above x; -1 where x is not a number, or the feature holds categories.
+  int32_t rank_of(int32_t feature, float x) const {
+    const int32_t column = of_feature_[feature];
+    if (column < 0) return 0;
+    if (x != x || columns[column].n_classes) return -1;
+    const auto& values = thresholds[column];
+    return int32_t(std::upper_bound(values.begin(), values.end(), double(x)) - values.begin());
+  }
+
  private:
   static constexpr int32_t kMostInPlace = 64;  // features that registers hold as floats
   bool has_infinite_ = false;

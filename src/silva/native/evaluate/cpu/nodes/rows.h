@@ -214,11 +214,32 @@ bool encode_codes(const NodeTask& task, int64_t first_row, int n_rows, CodeOrder
     for (int c = 0; c < task.forest.n_columns; ++c) {
       const NodeColumn& column = task.forest.columns[c];
       bool missing = false;
+      if (const uint8_t* ranks = task.given.of(column.feature)) {
+        codes[row * order.stride + c] = Code(ranks[first_row + row]), flags[row * order.stride + c] = 0;
+        continue;
+      }
       const Input x = data[row * task.rows.row_stride + column.feature * task.rows.feature_stride];
       codes[row * order.stride + c] = code_of<Code>(task, column, x, flags[row * order.stride + c], missing);
       any_missing |= missing;
     }
   return any_missing;
+}
+
+template <class Code>
+SILVA_INLINE void copy_ranks(const uint8_t* ranks, int n_rows, int64_t stride, Code* codes) {
+  if constexpr (sizeof(Code) == 1)
+    __builtin_memcpy(codes, ranks, n_rows);
+  else
+    for (int row = 0; row < n_rows; ++row) codes[row] = Code(ranks[row]);
+  for (int64_t row = n_rows; row < stride; ++row) codes[row] = 0;
+}
+
+// Ranks that are given are of no missing values; flags are read only where any value is missing.
+template <class Code>
+SILVA_INLINE void clear_flags_of_ranks(const NodeTask& task, int64_t stride, Code* flags) {
+  for (int c = 0; c < task.forest.n_columns; ++c)
+    for (int64_t row = 0; row < stride && task.given.of(task.forest.columns[c].feature); ++row)
+      flags[c * stride + row] = 0;
 }
 
 // Columns are whole vectors: lanes beyond the rows, which look classes up too, have values of 0.
@@ -229,6 +250,10 @@ bool encode_codes(const NodeTask& task, int64_t first_row, int n_rows, CodeOrder
   bool any_missing = false;
   for (int c = 0; c < task.forest.n_columns; ++c) {
     const NodeColumn& column = task.forest.columns[c];
+    if (const uint8_t* ranks = task.given.of(column.feature)) {
+      copy_ranks(ranks + first_row, n_rows, order.stride, codes + c * order.stride);
+      continue;
+    }
     const Input* values = data + column.feature * task.rows.feature_stride;
     for (int64_t row = 0; row < order.stride; row += kTogether) {
       typename Together<Input>::Vector x{};
@@ -241,6 +266,7 @@ bool encode_codes(const NodeTask& task, int64_t first_row, int n_rows, CodeOrder
       any_missing |= encode_together(task, column, x, codes + at, flags + at);
     }
   }
+  if (any_missing) clear_flags_of_ranks(task, order.stride, flags);
   return any_missing;
 }
 

@@ -101,8 +101,20 @@ struct NodeTables {
   int32_t most_nodes;     // of a tree
 };
 
+// Features whose ranks among their thresholds are known, from one on; rows hold those before it.
+struct GivenRanks {
+  const uint8_t* ranks;  // [feature - first][row], or null
+  int32_t first;
+  int64_t n_rows;
+
+  SILVA_INLINE const uint8_t* of(int32_t feature) const {
+    return ranks && feature >= first ? ranks + (feature - first) * n_rows : nullptr;
+  }
+};
+
 struct NodeTask : RowsTask {
   NodeTables forest;
+  GivenRanks given;
   int32_t tile_rows;
   int32_t in_place;  // rows are float32 codes as they lie
 };
