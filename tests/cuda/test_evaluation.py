@@ -92,8 +92,7 @@ def forget_cuts():
     silva.evaluate.cuda.tiling._plain.cache_clear()
 
 
-@pytest.mark.parametrize("stage", [256, 4096])
-@pytest.mark.parametrize("n_rows", [1, 130, 1100])
+@pytest.mark.parametrize(("n_rows", "stage"), [(1, 4096), (130, 256), (1100, 4096)])
 @pytest.mark.parametrize("form", FORMS)
 def test_formats(monkeypatch, form, n_rows, stage):
     """Trees that fit a stage and trees that do not; tiles that take all trees and tiles that take a part."""
@@ -241,9 +240,8 @@ def test_one_host_row_of_any_type_and_layout(dtype):
     assert predict_row(np.arange(6.0)[::2]) == predict_row(np.array([0.0, 2.0, 4.0]))
 
 
-@pytest.mark.parametrize("smallest", [0.0, 1e-3, 1e-12, 1e-40])
+@pytest.mark.parametrize(("smallest", "most_rows"), [(0.0, 0), (1e-3, 512), (1e-12, 0), (1e-40, 512)])
 @pytest.mark.parametrize("largest", [1.0, 1e30, 3e38])
-@pytest.mark.parametrize("most_rows", [0, 512])
 def test_sums_that_round_keep_the_order_of_the_trees(monkeypatch, smallest, largest, most_rows):
     """Values of many magnitudes: whether the parallel sum may be used is decided row by row."""
     monkeypatch.setattr(silva.evaluate.cuda.few_rows, "MOST_ROWS", most_rows)

@@ -227,12 +227,12 @@ def test_exact_data_grow_the_same_trees_on_any_division(gpu_engine, division, cp
 @pytest.mark.parametrize("cells", [1, 7, 64, None])
 @pytest.mark.parametrize(("distinct", "cpu_work"), [(2, 0), (40, 0), (100_000, 0), (100_000, 20_000)])
 def test_thresholds_of_divided_rows(gpu_engine, distinct, cpu_work, cells):
-    X, y = piecewise(3000, 3)
+    X, y = piecewise(1500, 3)
     X = np.floor(X / 5 * distinct) / distinct * 5
     X[::3, 0] = 2.5  # half of a list may be one value
     X[1::9, 1] = np.nan
     expected_engine, _ = engine_of(X, y)
-    engine, _kept = gpu_engine(X, y, cpu_work=cpu_work, n_gpus=3, chunks=1000, cells=cells)
+    engine, _kept = gpu_engine(X, y, cpu_work=cpu_work, n_gpus=3, chunks=500, cells=cells)
     for attribute in (0, 1):
         tree = stump(attribute, min(distinct, 1000) // 2, 3)
         expected, found = (e.apply("search_threshold", tree, 0, None, 0, 0)[0] for e in (expected_engine, engine))

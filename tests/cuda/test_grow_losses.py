@@ -46,9 +46,9 @@ def test_boosted_classes(placed, n_classes):
     for device in ("cuda", "cpu"):
         model = silva.ModelTreeEnsembleClassifier(
             silva.ModelTreeRegressor(**STEP, device=device),
-            n_estimators=1, method="boosting", max_trees=3, max_samples=1, learning_rate=0.5, n_jobs=1,
+            n_estimators=1, method="boosting", max_trees=2, max_samples=1, learning_rate=0.5, n_jobs=1,
         ).fit(X, classes)  # fmt: skip
-        assert len(model.estimators_) == 3 * (1 if n_classes == 2 else 3)
+        assert len(model.estimators_) == 2 * (1 if n_classes == 2 else 3)
         proba = model.forest_.predict(X, "probability", device="cpu")
         found.append(-np.log(proba[np.arange(len(X)), classes]).mean())
     assert len(placed) == len(model.estimators_)

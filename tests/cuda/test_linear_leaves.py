@@ -51,7 +51,7 @@ def test_parts_of_several_numbers_of_points(monkeypatch, kind, shared_bytes):
         monkeypatch.setattr(silva.explain.cuda.quadrature, name, shared_bytes)
     for forest in (full_forest(1, n_trees=3, depth=4, n_features=9), chain_forest(40, 1e-2)):
         linear = with_models(forest, 2, -1, 1)
-        X = rows_of(linear, 3, 70)
+        X = rows_of(linear, 3, 35)  # more than a warp
         on_gpu = Explainer(linear, device="cuda", dtype="float64")
         explain = "shap_values" if kind == "values" else "shap_interaction_values"
         found, expected = getattr(on_gpu, explain)(X), getattr(Explainer(linear, dtype="float64"), explain)(X)

@@ -266,6 +266,25 @@ def test_labels_may_be_on_a_gpu(monkeypatch):
 NAMES = np.array(["leaves", "stays"])
 
 
+def losses_explained(explainer, y):
+    X, _, _ = rows_of(classifier(), 3, 20)
+    return (
+        explainer.shap_values(X, y),
+        explainer.shap_values(scipy.sparse.csr_array(X), y),
+        explainer.shap_interaction_values(X, y),
+        explainer.shap_interaction_values(X, y, top=2)[1],
+        explainer.interaction_index(X, [(0, 1)], y=y),
+        explainer(X, y).base_values,
+    )
+
+
+@functools.cache
+def losses_of_places():
+    forest = classifier()
+    _, background, _ = rows_of(forest, 3, 20)
+    return losses_explained(Explainer(forest, background, output="log_loss", device="cpu"), [1, 1, 0])
+
+
 @pytest.mark.parametrize(
     ("classes", "labels"),
     [
@@ -280,17 +299,9 @@ NAMES = np.array(["leaves", "stays"])
 )
 def test_labels_of_losses_are_the_classes(classes, labels):
     forest = classifier()
-    X, background, _ = rows_of(forest, 3, 20)
-    coded = Explainer(forest, background, output="log_loss", device="cpu")
+    _, background, _ = rows_of(forest, 3, 20)
     named = Explainer(dataclasses.replace(forest, classes=(classes,)), background, output="log_loss", device="cpu")
-    for call in (
-        lambda explainer, y: explainer.shap_values(X, y),
-        lambda explainer, y: explainer.shap_values(scipy.sparse.csr_array(X), y),
-        lambda explainer, y: explainer.shap_interaction_values(X, y),
-        lambda explainer, y: explainer.shap_interaction_values(X, y, top=2)[1],
-        lambda explainer, y: explainer.interaction_index(X, [(0, 1)], y=y),
-        lambda explainer, y: explainer(X, y).base_values,
-    ):
-        np.testing.assert_array_equal(call(named, labels), call(coded, [1, 1, 0]))
+    for found, expected in zip(losses_explained(named, labels), losses_of_places(), strict=True):
+        np.testing.assert_array_equal(found, expected)
     with pytest.raises(ValueError, match=r"y holds 3, expected one of the model's classes|expected 0 and 1"):
-        named.shap_values(X, [3, 3, 3])
+        named.shap_values(background[:3], [3, 3, 3])

@@ -56,8 +56,11 @@ def test_the_change_is_the_mean_value_against_the_other_population(california):
     np.testing.assert_allclose(other.change, -found.change, rtol=1e-7, atol=1e-9)
 
 
-def test_standard_errors_are_those_of_repeated_samples(california):
-    X, forest = california
+def test_standard_errors_are_those_of_repeated_samples():
+    ensemble = pytest.importorskip("sklearn.ensemble")
+    X, y = silva.datasets.california()
+    small = ensemble.GradientBoostingRegressor(n_estimators=15, max_depth=4, subsample=0.1, random_state=0)
+    forest = silva.load(small.fit(X, y))
     rng = np.random.default_rng(0)
     found = []
     for _ in range(24):
