@@ -50,7 +50,7 @@ class CategoryClasses {
           others(set.others_left),
           fraction(category_goes_left(set, forest.set_words.data(), kFractionBelowZero)),
           missing(forest.default_left[node]) {}
-    // Of a place among the classes of values.
+    // The side of a place among the classes of values.
     bool left(int64_t place, int64_t n_categories) const {
       if (place >= n_categories) return place == n_categories ? others : place == n_categories + 1 ? fraction : missing;
       return place < set.n_categories ? words[place / 32] >> (place % 32) & 1 : others;

@@ -13,7 +13,7 @@ namespace silva {
 constexpr int kTermOfNumber = -1, kTermOfMissing = -2, kTermOfLogarithm = -3;
 
 #ifndef __CUDACC__  // NVRTC has no constant NaN
-// Of a leaf where missing numbers count as their means.
+// What a leaf has in place of its value for missing numbers where these count as their means.
 constexpr double kNoValue = __builtin_nan("");
 #endif
 

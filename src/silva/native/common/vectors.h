@@ -1,5 +1,5 @@
-// The widest vectors that the instruction set of this file's compilation works on whole. Of wider ones GCC keeps every
-// value in memory and operates piece by piece.
+// The widest vectors that the instruction set of this file's compilation works on whole. GCC keeps every value of wider
+// ones in memory and operates piece by piece.
 #pragma once
 
 namespace silva {

@@ -25,7 +25,7 @@ uint64_t word_at(const char* at) {
 
 uint64_t shift_mix(uint64_t x) { return x ^ x >> 47; }
 
-// Of 16 bytes, which every other length ends in.
+// The hash of 16 bytes, which every other length ends in.
 uint64_t join(uint64_t low, uint64_t high) {
   const uint64_t a = shift_mix((low ^ high) * kMix);
   return shift_mix((high ^ a) * kMix) * kMix;

@@ -27,7 +27,7 @@ namespace silva {
 constexpr int LANES = THREADS / TEAMS, N_ROWS = CODES_PER_WORD, TILE_ROWS = LANES * N_ROWS;
 constexpr unsigned ALL = 0xffffffffu;
 
-// Trees that are staged together; they add to one output. Of trees that are too large for it, only the levels above
+// Trees that are staged together; they add to one output. Where trees are too large for that, only their levels above
 // staged_levels are staged.
 struct alignas(16) Group {
   int first_chunk, n_chunks;  // of 16 bytes, in the image; of large trees, n_chunks each

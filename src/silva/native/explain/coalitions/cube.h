@@ -1,7 +1,7 @@
 // The margins of all coalitions of d players, from the leaves that they reach.
 //
-// A leaf of value v adds v [P ⊆ S] [N ∩ S = ∅] to the margin of S. Of the players of the vector's lanes that is a mask
-// of lanes; of the others, which number the vectors, it is written as signed monomials:
+// A leaf of value v adds v [P ⊆ S] [N ∩ S = ∅] to the margin of S. For players of the vector's lanes that is a mask
+// of lanes; for the others, which number the vectors, it is written as signed monomials:
 //   [P ⊆ S] [N ∩ S = ∅] = Σ_{T ⊆ N} (-1)^|T| [P ∪ T ⊆ S] = Σ_{T ⊆ P} (-1)^|T| [(N ∪ T) ∩ S = ∅],
 // the shorter of both. A sum over subsets ("zeta transform") of each kind of monomials then is the margin of every S.
 // Leaf values are integers, in units: monomials cancel exactly, and no sum has an order.
@@ -33,7 +33,7 @@ class Cube {
   using V = typename Traits::type;
 
  public:
-  // Of 2^d numbers each, at least a vector.
+  // Both have 2^d numbers, at least a vector.
   Cube(char* of_known, char* of_unknown, int d)
       : known_(reinterpret_cast<V*>(of_known)),
         unknown_(reinterpret_cast<V*>(of_unknown)),

@@ -60,7 +60,7 @@ inline void fold(Doubles* x, int bits, double* of) {
 
 class IndexSpace {
  public:
-  // Of d players, at least as many as lanes.
+  // Sets the index for d players, at least as many as lanes.
   void set(int d, CoalitionIndex index) {
     if (d == d_) return;
     d_ = d;

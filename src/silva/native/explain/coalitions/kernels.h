@@ -70,13 +70,13 @@ struct CoalitionTask {
   int64_t n_entries;    // of a row: index by response
   double* sums;         // [row][sum][entry]
   int32_t* n_differ;    // [row][background row]
-  // Of pairs one by one, whose responses are computed elsewhere.
+  // For pairs one by one, whose responses are computed elsewhere.
   const int64_t* pairs;  // [pair][2]
   int64_t n_pairs;
   const int64_t* first;     // [pair]: into coalitions
   double* margins;          // [coalition][output], written
   const double* responses;  // [coalition][response], read; null: margins are asked for
-  // Of pairs one by one, players who join in some orders.
+  // For pairs one by one, players who join in some orders.
   const int32_t* ranks;  // [pair][chain][player]: when a player joins, -1 for those on which the pair does not differ
   int32_t n_chains;
   double* margin_values;  // [pair][player][output]: of the margin; null: not asked for

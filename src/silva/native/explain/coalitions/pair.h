@@ -170,7 +170,7 @@ class Pair {
     return n;
   }
 
-  // Of the hits first ... end - 1, at place `o` of their values.
+  // Adds the hits first ... end - 1, at place `o` of their values.
   void add_leaves(int64_t first, int64_t end, int o, double base, char* known, char* unknown) {
     if (leaves_.models.number) return add_models(first, end, base, known, unknown);
     Cube<int64_t> cube(known, unknown, d());

@@ -2,7 +2,7 @@
 //
 // There z_p = o_p = 1, a factor is A_c = z_c (1 - t) + o_c t, and T below a node of height h is a form of degree h:
 //   T = Σ_i c_i t^i (1 - t)^(h - i).
-// Of the product above, a split of height h needs h moments m_i = Σ_k P_k t_k^i (1 - t_k)^(h - 1 - i), and
+// From the product above, a split of height h needs h moments m_i = Σ_k P_k t_k^i (1 - t_k)^(h - 1 - i), and
 //   phi_f += Σ_c (o_c - z_c) Σ_i m_i c_i,
 // its child c's moments are z_c m_i + o_c m_(i + 1). A split of height 1 so takes one number where the walk takes K.
 // As t + (1 - t) = 1, a lower child's moments are sums of two neighbours, and so are the coefficients of its form in

@@ -42,7 +42,7 @@ struct RowTrees {
 
   std::map<int32_t, int64_t> first_point_;
 
-  // Of one tree, by node.
+  // The nodes of one tree.
   struct Nodes {
     std::vector<int32_t> n_splits, depth, record, slot;
     std::vector<uint32_t> below, path;
@@ -125,7 +125,7 @@ struct RowTrees {
     }
   }
 
-  // Of about as many splits; the forest alone decides, and so over the order of sums.
+  // Makes groups of about as many splits each. The forest alone decides on them, and so on the order of sums.
   void group_trees() {
     const int64_t n_splits = int64_t(nodes.size()), n = std::clamp<int64_t>(n_splits / kGroupSplits, 1, kMostGroups);
     first_tree.assign(1, 0);

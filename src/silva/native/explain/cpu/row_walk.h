@@ -3,12 +3,11 @@
 // What the splits below a node make of a coalition depends on the players that the path has not left unmet, and that
 // these splits test:
 // - none: every coalition gets the mean, and no player a value. Nothing is entered.
-// - up to three: the mean of what each of their coalitions reaches says all (explain/cpu/row_coalitions.h). With one,
-// of
-//   z_p and H = z_p + (1 - z_p) t, E without and V with it: T = (z_p E (1 - t) + V t) / H and
+// - up to three: the mean of what each of their coalitions reaches says all (explain/cpu/row_coalitions.h). For one,
+//   with z_p and H = z_p + (1 - z_p) t, E without and V with it: T = (z_p E (1 - t) + V t) / H and
 //   phi += z_p (V - E) Σ P / H². More players take such a step each. No product is needed below.
 // - more: by the walk.
-// Of deep trees on few features a sixth of the splits are left to the walk; the rows of a vector seldom agree on any.
+// Deep trees on few features leave a sixth of their splits to the walk; the rows of a vector seldom agree on any.
 // Included by explain/cpu/kernels.cpp only.
 #pragma once
 #include "common/vectors.h"

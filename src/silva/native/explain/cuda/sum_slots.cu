@@ -1,11 +1,11 @@
 // Partial sums of chunks to results: entry e of a row is the sum in float64 of the accumulators that belong to it, in
 // an order that the forest alone decides. A tile of rows and of entries turns around in shared memory.
 //
-// A group of lanes reads an accumulator's rows of the tile, 16 bytes a lane. Of many accumulators, which memory holds,
-// a warp is one group and reads 512 bytes at once: pieces of 128, tens of kilobytes apart, come at half of the
-// bandwidth. Of few, which the second cache holds, warps of four groups have more of them on their way. Where an entry
-// has few accumulators each group adds up its own; else those of a warp share one, and then all warps. Most entries of
-// wide rows of many outputs have none: a thread looks at each, and no warp visits them.
+// A group of lanes reads an accumulator's rows of the tile, 16 bytes a lane. If there are many accumulators,
+// which memory holds, a warp is one group and reads 512 bytes at once: pieces of 128, tens of kilobytes apart, come at
+// half of the bandwidth. If there are few, which the second cache holds, warps of four groups have more on their way.
+// Where an entry has few accumulators each group adds up its own; else those of a warp share one, and then all warps.
+// Most entries of wide rows of many outputs have none: a thread looks at each, and no warp visits them.
 //
 // Macros: REAL, TILE (rows).
 constexpr int WARP = 32, WARPS = 8, MOST_ENTRIES = 64, LOADS = 4;
@@ -21,8 +21,8 @@ struct Sums {
   double value[PER_LANE];
 };
 
-// Of each group's accumulators `begin` to `end` - 1: a lane's rows, which begin at `mine`. Lanes behind the last row
-// have none.
+// Adds up each group's accumulators `begin` to `end` - 1 for a lane's rows, which begin at `mine`. Lanes behind the
+// last row have none.
 __device__ __forceinline__ Sums add_slots(const REAL* __restrict__ mine, bool has_rows, long long stride,
                                           const long long* __restrict__ slots, long long begin, long long end) {
   const int lane = threadIdx.x % LANES, group = threadIdx.x / LANES;

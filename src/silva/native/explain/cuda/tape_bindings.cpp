@@ -21,7 +21,7 @@ constexpr const char* format_of() {
   return "u4";
 }
 
-// Of a struct, or of a struct within it: SILVA_FIELD(Outer, inner.field) is called "inner.field".
+// A field of a struct, or of a struct within it: SILVA_FIELD(Outer, inner.field) is called "inner.field".
 #define SILVA_FIELD(Struct, field)                                                                             \
   StructField {                                                                                                \
     #field, format_of<std::remove_cvref_t<decltype(std::declval<Struct&>().field)>>(), offsetof(Struct, field) \

@@ -48,7 +48,8 @@ struct alignas(16) Head {
   SILVA_DEVICE int n_pairs() const { return int(unsigned(packed) >> PAIRS_SHIFT); }
 };
 
-// Of the feature's split above, and of this split: a bit of the row's `hot` (its word and a mask), a level of the walk.
+// For the feature's split above and for this split: a bit of the row's `hot` (its word and a mask), a level of the
+// walk.
 struct alignas(16) Links {
   unsigned previous_mask, mask;
   unsigned short level, word, previous_level, previous_word;

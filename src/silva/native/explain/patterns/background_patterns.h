@@ -8,7 +8,7 @@
 
 namespace silva {
 
-// Of one tree; a leaf's patterns rise by how many conditions they do not meet, then by their words.
+// The patterns of one tree. A leaf's patterns rise by how many conditions they do not meet, then by their words.
 struct TreePatterns {
   std::vector<int64_t> first;  // [leaf + 1]
   std::vector<uint64_t> sets;  // [pattern][word]

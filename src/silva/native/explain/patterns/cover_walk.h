@@ -37,7 +37,7 @@ class CoverWalk {
   std::vector<LeafShares> shares_;  // [tree]
   int32_t most_ = 1;                // positions of a leaf
 
-  // Of all leaves in the order of the walk; a split's shares hold for what is above it.
+  // Adds the shares of all leaves in the order of the walk; a split's shares hold for what is above it.
   void add_shares(const PatternTree& tree) {
     const ForestView& forest = walk_.forest();
     LeafShares result;

@@ -86,7 +86,7 @@ struct LinearPatternLeaf {
   std::vector<uint64_t> sets;        // [pattern][word]
   std::vector<LinearRows> patterns;  // [pattern]
   LinearRows all;
-  // Of leaves that may clip.
+  // For leaves that may clip.
   std::vector<int32_t> rows;                     // by pattern
   std::vector<std::vector<LinearBlock>> blocks;  // [pattern]
 
@@ -112,7 +112,8 @@ class LinearGame {
   LinearGame(const RowSource& background, std::span<const int64_t> weight, const BetaTable& beta)
       : background_(background), weight_(weight), beta_(beta) {}
 
-  // Of the set Z: values of the players for a_e(x) = 0, then what each a_e(x) adds to them. Whether any row passes.
+  // Writes, for the set Z, values of the players for a_e(x) = 0, then what each a_e(x) adds to them. Returns whether
+  // any row passes.
   bool explain_set(const LinearPatternLeaf& leaf, const uint64_t* set, double* numbers) {
     const int64_t n_players = int64_t(leaf.players.size());
     std::fill_n(numbers, (leaf.of_model.size() + 1) * n_players, 0.0);

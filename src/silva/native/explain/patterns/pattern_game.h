@@ -9,7 +9,8 @@
 
 namespace silva {
 
-// a! b! / (a + b + 1)! for a = 0, 1, ..., or b = 0, 1, ...: one table serves both. Of Banzhaf's index 2^-(a + b).
+// a! b! / (a + b + 1)! for a = 0, 1, ..., or b = 0, 1, ...: one table serves both. Banzhaf's index has
+// 2^-(a + b) instead.
 class BetaRow {
  public:
   void set(int32_t a, int32_t most, IndexKind kind = IndexKind::kShapley) {
@@ -133,8 +134,8 @@ class PatternGame {
     }
   }
 
-  // Of positions b of which are in Z: each must be in Z or in U, and the game of the others is "all of U \ S known,
-  // none of Z \ S".
+  // The index of a set with b positions in Z. Each position must be in Z or in U; the game of the others is "all of
+  // U \ S known, none of Z \ S".
   double index_of(const PlacedSet& one, const uint64_t* set) const {
     std::array<int32_t, kMostOrder> known;
     int32_t n_known = 0, b = 0;

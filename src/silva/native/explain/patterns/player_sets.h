@@ -1,6 +1,6 @@
 // Sets of players whose index is asked for (orders 1 to 4), and which of them a leaf's path has.
 //
-// Of order r, the index of S is the mean over coalitions T of the other players of
+// The index of order r of S is the mean over coalitions T of the other players of
 //   δ_S v(T) = Σ_{L ⊆ S} (−1)^(r − |L|) v(T ∪ L),
 // with the weights t! (n − t − r)! / (n − r + 1)! (Shapley interaction index) or 2^(r − n) (Banzhaf interaction index)
 // for |T| = t of n players: the derivative of the multilinear extension by the variables of S, its mean over the
@@ -50,7 +50,7 @@ class PlayerSets {
   std::vector<int32_t> players_;
   std::vector<std::vector<int32_t>> of_first_;  // [player]: sets whose first it is
 
-  // Of order 0 if the path lacks a player.
+  // The set on this path; its order is 0 if the path lacks a player.
   PlacedSet place(int32_t set, const std::vector<int32_t>& position_of) const {
     PlacedSet result{set, 0, {}};
     for (const int32_t* player = players_.data() + int64_t(set) * kMostOrder;

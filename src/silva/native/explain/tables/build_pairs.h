@@ -26,7 +26,7 @@ namespace {
 constexpr int kLastLane = kPairLanes - 1;
 constexpr int kMostPairLanes = pair_vectors(kMostPairSlots) * kPairLanes;
 
-// Of a chunk's pairs: their slots, and for each slot the other one of its pairs (kLastLane: of none, which is T).
+// A chunk's pairs: their slots, and for each slot the other one of its pairs (kLastLane: none, which is T).
 struct PairLanes {
   int32_t first[kMostPairLanes], second[kMostPairLanes];
   int32_t rest[kMostPairLanes];  // the second, of (i, i) none

@@ -10,7 +10,8 @@
 
 namespace silva {
 
-// Each kind of split has a bit a class; `last` is the class that comes last. Of many splits some are asked.
+// Each kind of split has a bit a class; `last` is the class that comes last. If there are many
+// splits, only some are asked.
 class ClassOrder {
  public:
   ClassOrder(const std::vector<const uint32_t*>& splits, int32_t n_classes, int32_t last)

@@ -145,7 +145,7 @@ class ForestCodes {
     }
   }
 
-  // Of the trees before `end_tree` that have none yet.
+  // Adds a column for the trees before `end_tree` that have none yet.
   void add_column(int32_t f, int32_t end_tree, int32_t n_codes, bool is_rank, const std::vector<float>& values) {
     columns_of_[f].push_back({end_tree, int32_t(columns.size())});
     const bool searches = !categories_[f] && !is_rank;

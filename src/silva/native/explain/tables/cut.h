@@ -33,7 +33,7 @@ struct CutCosts {
   double walk = 1.0;            // a row, split and quadrature point of the walk
   double total = 8;             // a row and sum of a chunk, which goes to a total of its own
   double in_order = 1;          // the same where totals lie as sums do
-  // Of a subtree: states, numbers of its table, cells of all its splits together, features.
+  // Limits of a subtree: states, numbers of its table, cells of all its splits together, features.
   double most_states = kMostStates, most_numbers = 1e18, most_cells = 1e18;
   int32_t most_lanes = kMostLanes, narrow = kMostLanes;
   int32_t value_lanes = kMostLanes;  // of a vector of values
@@ -47,7 +47,7 @@ struct CutCosts {
   double n_vectors(int32_t n_lanes) const {
     return of_pairs() ? pair_vectors(n_lanes, pair_lanes) : (n_lanes + value_lanes - 1) / value_lanes;
   }
-  // Of a state's entry beside others of its kind, those of pairs filled up to four.
+  // Numbers of a state's entry beside others of its kind; those of pairs are filled up to four.
   double n_numbers(int32_t n_lanes) const {
     return of_pairs() ? (n_pairs(pair_capacity(n_lanes, pair_lanes)) + 3) / 4 * 4 : n_lanes;
   }
@@ -91,7 +91,7 @@ struct TreeCut {
   double cost = 0;                 // of the tables, and of the walk of what is left, n_rows rows
   double walk = 0;                 // of the walk of the whole tree
   double n_states = 0;
-  // Of second vectors: as many look-ups, as many states.
+  // Look-ups and states of second vectors.
   double more_vectors = 0, more_states = 0;
 };
 
@@ -209,7 +209,7 @@ class TreeCutter {
     return result;
   }
 
-  // Of trees that have tables as a whole.
+  // For trees that have tables as a whole.
   static bool gains_rebuilt(const TreeCut& cut, const CutCosts& costs, int32_t width) {
     if (cut.is_partial) return false;
     const double row = costs.rebuild_add * double(cut.roots.size()) + costs.rebuild_more * cut.more_vectors;

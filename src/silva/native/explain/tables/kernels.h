@@ -50,7 +50,7 @@ struct BuildTask {
   int32_t first_chunk, n_chunks;
   Real* table;  // [output of a leaf][vector - first_vector][lanes]
   int64_t first_vector, n_vectors;
-  // Of few rows, [subtree of the chunks][row]: states that none of them is in are left out. Null: all are built.
+  // Keys of few rows, [subtree of the chunks][row]: states that no row is in are left out. Null: all are built.
   const uint16_t* keys;
   int32_t n_rows;
   Team team;

@@ -8,7 +8,7 @@ namespace silva {
 class TreeLayout {
  public:
   // Lanes are a subtree's own features in their order; of tables by points those of its splits first.
-  // Of a part of the tree; `leaf_of`: of the tree's nodes.
+  // Lays out a part of the tree; `leaf_of` is indexed by the tree's nodes.
   TreeLayout(const ForestCodes& codes, const TreeStates& states, int32_t tree, const std::vector<int32_t>& leaf_of,
              TableGame game, TablePlan& plan)
       : codes_(codes),

@@ -5,8 +5,8 @@
 namespace silva {
 namespace {
 
-// Of m slots the pairs (i, j), i <= j, row after row of the upper triangle; (i, i) holds the value of i, (i, j) half of
-// the interaction. On cores vectors of kPairLanes numbers hold them, padded.
+// The pairs (i, j), i <= j, of m slots, row after row of the upper triangle; (i, i) holds the value of i, (i, j) half
+// of the interaction. On cores vectors of kPairLanes numbers hold them, padded.
 constexpr int kPairLanes = 16;
 constexpr int kMostPairSlots = 15;
 

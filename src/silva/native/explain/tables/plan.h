@@ -47,8 +47,8 @@ enum class TableContent : int32_t { kValues, kPairs };
 // rows. The latter two are laid out by leaves, whose positions are players.
 enum class TableGame : int32_t { kCovers, kGroupCovers, kBackground };
 
-// Of a table by points (explain/cuda/tables/format.h) the numbers of a vector, of a cell's entry, where the entry
-// begins behind the first, and the numbers of all. The padding makes entries an odd number of 16 bytes, and skips 16
+// A table by points (explain/cuda/tables/format.h): the numbers of a vector, of a cell's entry, where the entry begins
+// behind the first, and the numbers of all. The padding makes entries an odd number of 16 bytes, and skips 16
 // bytes after each eight, so that those of neighbouring rows begin in different banks of a GPU's shared memory.
 constexpr int32_t point_vector(int32_t n_points) { return (n_points + 3) / 4 * 4; }
 constexpr int64_t point_entry(int32_t n_points, int32_t n_below) { return point_vector(n_points) * (n_below + 1) + 4; }

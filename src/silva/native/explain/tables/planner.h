@@ -149,7 +149,7 @@ class TablePlanner {
     const double total = plan.is_wide ? options_.costs.total : options_.costs.in_order;
     return gain_ > options_.costs.n_rows * total * n_sums * plan.width;
   }
-  // Of the walk of all trees, what tables save.
+  // The share of the walk of all trees that tables save.
   double share_saved() const { return gain_ / walk_; }
   // Trees whose tables exceed the budget, to be built anew for each call, a batch of chunks at a time.
   TablePlan take_rebuilt() { return std::move(rebuilt_); }
@@ -379,7 +379,7 @@ class TablePlanner {
     }
   }
 
-  // Of all chunks, of a row.
+  // Numbers that a row adds in all chunks.
   static double n_sums(const TablePlan& plan) {
     double result = 0;
     for (const TableChunk& chunk : plan.chunks) result += chunk.n_sums;

@@ -1,5 +1,5 @@
-// Tables beyond the budget: built anew for each call, a batch of chunks at a time. Of a background, how many rows are
-// in which state is kept, which takes a fraction of the tables' memory.
+// Tables beyond the budget: built anew for each call, a batch of chunks at a time. How many background rows are in
+// which state is kept, which takes a fraction of the tables' memory.
 #pragma once
 #include <mutex>
 
@@ -13,7 +13,7 @@ class RebuiltTables {
   RebuiltTables(PlannedTables<Real> planned, int64_t batch_bytes)
       : planned_(std::move(planned)),
         ranges_(planned_.ranges(std::max<int64_t>(1, batch_bytes / planned_.vector_bytes()))) {}
-  // Of the same plan, to be counted anew.
+  // Tables of the same plan, to be counted anew.
   explicit RebuiltTables(const RebuiltTables& other) : planned_(other.planned_), ranges_(other.ranges_) {}
 
   void count(const RowSource& rows, std::span<const int64_t> weight, int64_t total, int n_threads) {
@@ -129,7 +129,7 @@ class RebuiltTables {
     }
   }
 
-  // Of the subtrees of a range; `counts` is to hold the counts.
+  // Counts of a range's subtrees; `counts` is to hold them.
   SeenCounts seen(const ChunkRange& range, std::vector<int64_t>& counts) const {
     const int64_t *first = first_.data() + first_subtree(range), end = first_[end_subtree(range)];
     if (!is_few_) return {first, states_.data() + *first, many_.data() + *first};

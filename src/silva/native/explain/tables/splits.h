@@ -42,8 +42,8 @@ SILVA_INLINE SplitEdge split_edge(const SubtreeSplit& split, int side, int taken
   return {taken ? (z + (o - z) * t) / h : split.ratio[side], taken ? (o * above - z) / (h * h) : 0.0};
 }
 
-// Of a feature of the path in a state inside of it or outside: its factor g at the point t, and o - z in its place in
-// lanes of the feature.
+// What a feature of the path contributes in a state inside of it or outside: the factor g at the point t, and o - z in
+// its place in lanes of the feature.
 SILVA_INLINE double path_factor(double z, bool inside, double t) { return inside ? z + (1 - z) * t : z * (1 - t); }
 SILVA_INLINE double path_slope(double z, bool inside) { return inside ? 1 - z : -z; }
 

@@ -27,7 +27,8 @@ struct FeatureStates {
   int32_t n_inside;
   bool on_path;
   int64_t first;  // of categories into `states`, of numbers into `bounds`
-  // Of numbers: what the path lets pass, and the intervals in the state of missing values; none: these have their own.
+  // For numbers: what the path lets pass, and the intervals that share the state of missing values. If there are none,
+  // missing values have their own state.
   PassedNumbers passed = {};
   IntervalRange like_missing = {};
   int32_t n_states() const { return n_inside + on_path; }
@@ -61,7 +62,7 @@ class TreeStates {
   std::vector<uint64_t> bounds;
   const TreePart& part;
 
-  // Of a part of a tree, whose places are the nodes; `most_cells` bounds the cells of a node.
+  // States of a part of a tree, whose places are the nodes; `most_cells` bounds the cells of a node.
   TreeStates(const ForestCodes& codes, int32_t tree, const TreePart& part, double most_cells)
       : part(part), codes_(codes), forest_(codes.forest), first_(forest_.tree_offsets[tree]), most_cells_(most_cells) {
     nodes.resize(part.nodes.size());

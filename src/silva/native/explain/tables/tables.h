@@ -16,7 +16,7 @@ class SubtreeTables {
   SubtreeTables(const ForestView& forest, const Players& players, const TableOptions& options, int n_threads)
       : SubtreeTables(forest, players.n, options, ForestCodes(forest, players, true), n_threads) {}
 
-  // Of the same plan, to be filled anew.
+  // Tables of the same plan, to be filled anew.
   explicit SubtreeTables(const SubtreeTables& other)
       : game_(other.game_),
         kept_(std::make_unique<PlannedTables<Real>>(*other.kept_)),

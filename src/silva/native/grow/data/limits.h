@@ -16,7 +16,7 @@ struct GrowLimits {
   int max_terms = -1;             // of a leaf's model; -1: any number
   std::vector<int> term;          // by feature: columns of one number are one term
 
-  // Of a leaf with this model.
+  // The fewest rows of a leaf with this model.
   int least_rows(const FeatureSet& model) const {
     const int by_model = int(std::ceil(rows_per_parameter * (model.count() + 1)));
     return std::max({min_samples_leaf, model.count() + 2, by_model});

@@ -33,7 +33,7 @@ class Engine {
   const std::vector<GrowTree>& population() const { return population_; }
   int64_t generation() const { return generation_; }
   int64_t last_improvement() const { return last_improvement_; }
-  // Of all threads.
+  // The tally of all threads.
   Tally tally() const;
   // Trees evaluated and rows read, in seconds that they take about on one CPU core of 2020. It is counted, not
   // measured: the same for any machine, its load and the number of threads.

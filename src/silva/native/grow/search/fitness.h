@@ -30,7 +30,7 @@ struct Fitness {
   double split_parameters(int n_levels) const {
     return split_weight * std::max(1.0, (n_levels - 1) * std::log(2.0) / std::log(std::max(n, 3.0)));
   }
-  // Of a tree, with a split of a feature, or nothing, in place of the subtree at `without`.
+  // The size of a tree with a split of a feature, or nothing, in place of the subtree at `without`.
   Size size_of(const GrowTree& tree, int without = -1, int feature = -1) const {
     Size size;
     std::vector<std::pair<int, int>> reached;  // by feature: ranks of the categories that come to a node

@@ -22,7 +22,8 @@ class LeafChanges {
   LeafChanges(const OperatorContext& context, const std::function<bool()>& stopped)
       : c_(context), e_(context.evaluator), stopped_(stopped) {}
 
-  // Of every named leaf of an evaluated tree, in their order. A leaf without a split gains minus infinity.
+  // The best change of every named leaf of an evaluated tree, in their order. A leaf without a split gains minus
+  // infinity.
   std::vector<LeafChange> best(const GrowTree& tree, const std::vector<int>& leaves, const std::vector<Box>& boxes) {
     std::vector<LeafChange> splits(leaves.size());
     run_apart(c_, int(leaves.size()), [&](int i, const OperatorContext& c) {
@@ -63,8 +64,8 @@ class LeafChanges {
     split.gain = gain(tree, split.v, errors[0] + errors[1], split.split.feature, features, 2);
   }
 
-  // Of fitness, if at v stood so many leaves with so many features in all and this error, below a split of the feature
-  // if there is one.
+  // The gain of fitness if so many leaves, with so many features in all and this error, stood at v, below a split of
+  // the feature if there is one.
   double gain(const GrowTree& tree, int v, double error, int feature, int n_features, int n_leaves) const {
     Size size = e_.fitness().size_of(tree, v, feature);
     size.features += n_features, size.leaves += n_leaves;

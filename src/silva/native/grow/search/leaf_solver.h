@@ -55,8 +55,8 @@ class LeafSolver {
     return is_one(data_.width - 1) || std::any_of(columns.begin() + 1, columns.end(), is_one);
   }
 
-  // Of the narrow columns of s.columns those that are constant in s.rows go: what sums found by subtraction say of them
-  // is rounding. A look at their ranks costs a hundredth of the sums about the leaf's own means.
+  // Drops the narrow columns of s.columns that are constant in s.rows: what sums found by subtraction say of them is
+  // rounding. A look at their ranks costs a hundredth of the sums about the leaf's own means.
   void drop_constant(const double* gram, Scratch& s) const {
     for (int a = 0; a < data_.n_features; ++a) {
       const auto at = std::find(s.columns.begin() + 1, s.columns.end(), data_.column[a]);

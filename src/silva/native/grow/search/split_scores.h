@@ -162,7 +162,7 @@ class SplitScores {
     kernels_.add_rows(scores_.data(), pitch(), order, size_t(count), sum.scores.data());
   }
 
-  // Of the feature among the whitened columns behind the intercept, of length 1.
+  // The direction of the feature among the whitened columns behind the intercept, of length 1.
   std::vector<double> direction_of(int feature) const {
     const int k = n_columns(), side = k + 1, column = data_.column[feature];
     std::vector<double> v(k, 0);

@@ -15,7 +15,7 @@ class SplitSearch {
   SplitSearch(const OperatorContext& context, const std::function<bool()>& stopped)
       : c_(context), e_(context.evaluator), stopped_(stopped) {}
 
-  // Of the leaf with this box and model.
+  // The best split of the leaf with this box and model.
   FoundSplit best(const Box& box, const FeatureSet& model) {
     const Key key = box.key().plus(0x5911, model.hash());
     if (const FoundSplit* known = c_.layer.find_split(key)) return *known;

@@ -67,14 +67,14 @@ class ThresholdSearch {
   static constexpr int kPlaces = 2;  // ranges of a level at most
   // Finds the rows and fills leaves_, those of the left side first; returns the number of rows that have a value.
   virtual int open() = 0;
-  // Of every range.
+  // The candidates of every range.
   virtual std::vector<Candidates> candidates_between(const std::vector<Range>& level) = 0;
   // Sums, for every range and leaf, of its rows between neighbouring candidates and the range's ends: bin j lies
   // before candidate j, the last one behind all candidates.
   virtual void sum_bins(const std::vector<Candidates>& candidates, const std::vector<Range>& level) = 0;
   virtual const double* bin_gram(int range, int leaf, int bin) const = 0;
   virtual int64_t bin_rows(int range, int leaf, int bin) const = 0;
-  // Of every range: the sum of its leaves' errors at every candidate, infinite where a leaf has too few rows.
+  // For every range, the sum of its leaves' errors at every candidate, infinite where a leaf has too few rows.
   virtual std::vector<std::vector<double>> total_errors(const std::vector<Candidates>& candidates,
                                                         const std::vector<Range>& level) {
     sum_bins(candidates, level);
@@ -85,7 +85,7 @@ class ThresholdSearch {
   // May settle some of the ranges elsewhere and remove them.
   virtual void hand_over(std::vector<Range>&) {}
 
-  // Of equal candidates the lower one, in whatever order they are found.
+  // Takes the lower one of equal candidates, in whatever order they are found.
   void take(const FoundThreshold& found) {
     if (found.error < best_.error || (found.error == best_.error && found.threshold < best_.threshold)) best_ = found;
   }
@@ -102,7 +102,7 @@ class ThresholdSearch {
     }
   }
 
-  // Of a leaf at a candidate: infinite if it has too few rows there.
+  // The error of a leaf at a candidate: infinite if the leaf has too few rows there.
   double error_of(int leaf, double count, double error) const {
     return count < leaves_[leaf].least_rows ? std::numeric_limits<double>::infinity() : adjusted(leaf, count, error);
   }

@@ -119,8 +119,8 @@ SILVA_GROW_INLINE Lane residual(const Gram& gram, int width, const int32_t* colu
   return eliminate<Lane>(n_columns, work, work + side * side, work + side * side + side);
 }
 
-// The symmetric sweep operator (Goodnight 1979) on row and column k, direction 1, or its inverse, -1. Of the matrix
-// only the upper triangle of the rows and columns that `live` marks counts; its rows are `pitch` numbers apart, a
+// The symmetric sweep operator (Goodnight 1979) on row and column k, direction 1, or its inverse, -1. Only
+// the matrix's upper triangle of the rows and columns that `live` marks counts; its rows are `pitch` numbers apart, a
 // multiple of kLanes, behind which nothing is read. `row` has room for one.
 SILVA_GROW_INLINE void pivot(double* matrix, size_t pitch, int side, const char* live, int k, double direction,
                              double* row) {

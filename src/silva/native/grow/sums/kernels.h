@@ -36,8 +36,8 @@ struct GrowKernels {
                     double* result);
   // The symmetric sweep operator, or its inverse.
   void (*pivot)(double* matrix, size_t pitch, int side, const char* live, int k, double direction, double* row);
-  // Of every row the residual of column `y`, and the residual times the columns, whitened by their Cholesky factor, a
-  // column of which is a line of `factor`: lines of score_pitch() floats.
+  // Writes for every row the residual of column `y`, and the residual times the columns, whitened by their Cholesky
+  // factor, a column of which is a line of `factor`: lines of score_pitch() floats.
   void (*score)(const StoredRows& z, const int32_t* rows, size_t n_rows, const int32_t* columns, int n_columns, int y,
                 const double* factor, float* scores, double* residuals);
   // sum += the named lines of scores.

@@ -69,7 +69,7 @@ struct ClassTests<uint8_t> {
   static SILVA_INLINE __m512i load(const uint32_t* words) { return _mm512_loadu_si512(words); }
   static SILVA_INLINE uint64_t test(__m512i bytes, __m512i bit) { return _mm512_test_epi8_mask(bytes, bit); }
 
-  // Of many classes the flag has the page of 256 places, and the bit's number.
+  // With many classes, the flag holds the page of 256 places and the number of the bit.
   template <int V>
   static SILVA_INLINE void decide_pages(const uint32_t* words, int n_groups, const Vector* place, const Vector* flag,
                                         uint64_t (&right)[V]) {

@@ -162,7 +162,7 @@ class MovedValues {
     for (const int32_t* i = begin; i < end; ++i) right_[node_of(tree, splits, *i)] = own_right_[*i];
   }
 
-  // Of an oblivious tree, a level: a bit of the leaf's number.
+  // The split's node; in an oblivious tree the level, which is a bit of the leaf's number.
   static SILVA_INLINE int32_t node_of(const NodeTree& tree, const LaneSplit* splits, int32_t split) {
     return tree.is_oblivious ? split : splits[split].node;
   }

@@ -254,7 +254,7 @@ struct NodePlan {
       splits += split.n_groups ? kClassSplit + kGroup * split.n_groups : kSplit;
     return kTree * double(trees.size()) + splits * code_bytes / kernels.vector_bytes;
   }
-  // Of splits by categories, for a row alone: all of a tree's, or those of the windows on its way.
+  // The cost of splits by categories for a single row: all of a tree's, or those of the windows on its way.
   double class_cost() const {
     constexpr double kSplit = 3;
     double share = 1;

@@ -26,8 +26,8 @@ struct CodeRows {
 // What values of rows may be, besides numbers.
 enum class Values { kNumbers, kMissing, kClasses };
 
-// Of rows that are looked up one by one from memory: the walk by classes serves rows with missing values too, which pay
-// a branch that is always predicted. Each walk takes half a second to compile.
+// For rows that are looked up one by one from memory. The walk by classes also serves rows with missing values, which
+// pay a branch that is always predicted: each walk takes half a second to compile.
 template <int Registers>
 constexpr bool kOfAnyValues = Registers == 0;
 

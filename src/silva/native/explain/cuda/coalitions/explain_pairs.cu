@@ -206,7 +206,7 @@ __device__ __forceinline__ void add_values(const Unit* v, int d, unsigned differ
 }
 
 // Adds the indices of sets of players, share times: of a set of r, Σ_S v(S) (-1)^(r - |S ∩ set|) w(r, |S \ set|).
-// weights: [order][size]. Of a player on which the rows do not differ, they are 0.
+// weights: [order][size]. The index of a set with a player on which the rows do not differ is 0.
 __device__ __forceinline__ void add_sets(const Unit* v, int d, unsigned differ, const unsigned* sets, int n_sets,
                                          const double* weights, double share, double* sums, int n_responses,
                                          double* of_warp, int thread) {

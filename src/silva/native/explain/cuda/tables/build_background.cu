@@ -59,7 +59,7 @@ __device__ __forceinline__ void count_sets(const TableSubtree& subtree, const Su
   __syncthreads();
 }
 
-// Of a set that background rows meet, of the weight of all.
+// The share of the background's weight that meets a set.
 __device__ __forceinline__ double share_of(const LeafSpace& space, int set, double total) {
   return double(static_cast<long long>(space.count[set])) / total;
 }

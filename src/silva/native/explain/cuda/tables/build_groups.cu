@@ -11,7 +11,7 @@ struct LeafSpace {
   double* entries;  // [set]: of one position, or of two
 };
 
-// Of a leaf: cover shares by position, bits of the positions that an entry is of, and points.
+// The game of a leaf: cover shares by position, bits of the positions that an entry is for, and points.
 struct LeafGame {
   const double* share;
   int n_positions, n_points;

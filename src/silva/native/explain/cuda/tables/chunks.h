@@ -51,7 +51,7 @@ class ChunkOrder {
     close_all();
   }
 
-  // Of a row's share in a chunk: its key and its lanes, or vectors of pairs.
+  // The cost of a row's share in a chunk: its key and its lanes, or vectors of pairs.
   static double cost_of(const Subtree& subtree, const ChunkLimits& limits) {
     if (subtree.by_points) return kPointCost * subtree.n_lanes;
     return 4 + (limits.pair_lanes ? kPairCost * limits.kind_of(subtree) : subtree.n_lanes);

@@ -9,7 +9,7 @@ namespace silva {
 using Real = REAL;
 constexpr int THREADS = 128, MOST_POINTS = 8, MOST_POSITIONS = 16;
 
-// Of as many points as leaves of up to 4, 8 and 16 positions need.
+// Quadratures with as many points as leaves of up to 4, 8 and 16 positions need.
 struct Quadratures {
   double t[3][MOST_POINTS], weight[3][MOST_POINTS];
 };
@@ -17,7 +17,7 @@ struct Quadratures {
 #if PAIRS
 using Names = PairNames;
 #else
-// Of the numbers of an entry of values, which are a subtree's lanes.
+// Names of the numbers of an entry of values, which are a subtree's lanes.
 struct Names {
   int n;
   signed char of_position[MOST_TABLE_LANES];

@@ -87,7 +87,7 @@ class OrderedPlan {
   ChunkLimits limits_{};
 
   size_t n_players() const { return codes_->players.size(); }
-  // Of so few players that they are the slots of all chunks.
+  // Whether the players are so few that they are the slots of all chunks.
   bool is_by_player() const { return !costs_.of_pairs() && n_players() <= size_t(kNarrowSlots); }
   int32_t player_of(int32_t s, int32_t lane) const { return plan.lane_player[plan.subtrees[s].first_lane + lane]; }
 

@@ -23,7 +23,7 @@ inline CutCosts gpu_costs(int32_t real_bytes) {
   return costs;
 }
 
-// Of one multiprocessor's threads each has two rows and their sums; two blocks of these tables fit there.
+// Each thread of a multiprocessor has two rows and their sums; two blocks of these tables fit there.
 inline PointCosts gpu_point_costs(int32_t real_bytes) {
   return {0.95, 0.27, 0.1, 0.5, real_bytes == 4 ? 6144.0 : 3072.0};
 }

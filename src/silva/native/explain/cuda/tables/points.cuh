@@ -17,8 +17,8 @@ struct alignas(POINTS * sizeof(Real) < 16 ? POINTS * sizeof(Real) : 16) AtPoints
   Real k[POINTS];
 };
 
-// Of one side of a split and one of the sides that a state takes: what it multiplies its child's sums with, and in the
-// lane of the split's feature.
+// One side of a split, in one of the sides that a state takes: what it multiplies its child's sums with, and what in
+// the lane of the split's feature.
 struct Edge {
   AtPoints factor, slope;
 };

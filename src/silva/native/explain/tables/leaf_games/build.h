@@ -1,7 +1,7 @@
 // Fills the tables of subtrees leaf by leaf: a leaf's game makes an entry for each set of conditions that a row does
 // not meet, and a state's entry is the sum over the leaves, in float64. Against background rows, how many of them are
-// in each state of the subtree says how many meet which conditions of a leaf. Of players of several features the shares
-// of the covers make the game.
+// in each state of the subtree says how many meet which conditions of a leaf. Where players have several features, the
+// shares of the covers make the game.
 #pragma once
 #include "common/arena.h"
 #include "explain/tables/kernels.h"
@@ -50,7 +50,7 @@ struct LeafGameSpace {
   LeafEntries* leaves;  // of the subtree
   const double** at;    // [leaf]: its entries for the state above
   double* value;        // [leaf]
-  // Of few rows:
+  // For few rows:
   WantedStates found;
   WantedState* wanted;
   char* is_made;  // [set]: a leaf's entries

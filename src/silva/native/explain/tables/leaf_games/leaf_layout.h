@@ -41,7 +41,7 @@ class LeafLayout {
   TablePlan& plan_;
   std::vector<int32_t> shared_, above_;
   std::vector<double> share_;  // [lane]: of the path to the node that is visited
-  // Of the states of the features below the root, one feature behind the other.
+  // For the states of the features below the root, one feature behind the other.
   std::vector<int32_t> class_of_state_;  // a class of codes in each; -1: outside of the path
   std::vector<int32_t> n_unmet_;         // edges from the root that it does not meet, one more outside of the path
   std::vector<int32_t> first_state_;     // [feature of the tree]
@@ -102,7 +102,7 @@ class LeafLayout {
     plan_.leaves.push_back(one);
   }
 
-  // Of the position of a lane's player, which is added if the leaf has none.
+  // The bit of the position of a lane's player, which is added if the leaf has none.
   uint16_t bit_of(int32_t lane, SubtreeLeaf& leaf) const {
     const auto first = plan_.leaf_lanes.begin() + leaf.first_lane,
                found = std::find(first, plan_.leaf_lanes.end(), lane);

@@ -29,8 +29,8 @@ inline void multiply_shares(const double* share, int d, const double* t, const d
   }
 }
 
-// [set]: Σ over K points of F times the factor of the point. Of sets that meet p (and q), with 1 / (r (1 - t) + t) of p
-// (and q) as the factor, it is the integral of the product over the other positions.
+// [set]: Σ over K points of F times the factor of the point. For sets that meet p (and q), with
+// 1 / (r (1 - t) + t) of p (and q) as the factor, it is the integral of the product over the other positions.
 template <int K>
 void sum_points(const double* products, uint32_t n, const double* factor, double* out) {
 #pragma GCC ivdep

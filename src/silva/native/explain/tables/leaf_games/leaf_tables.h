@@ -43,7 +43,7 @@ struct LeafPoints {
   static void load(const double* from, V& to) { __builtin_memcpy(&to, from, sizeof(V)); }
 };
 
-// Of one leaf; [set].
+// Tables of one leaf; [set].
 struct LeafTables {
   double* sums;  // 8 times as many
   double* last;  // shares of background rows; of pairs, then of those that miss one condition

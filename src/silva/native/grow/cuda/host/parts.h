@@ -33,7 +33,7 @@ struct GpuPart {
   double* sums_of_list(int list) const { return reinterpret_cast<double*>(list_sums + list * list_sums_bytes); }
 };
 
-// Where the rows of a request stand, by part. Of copies any one can tell: `parts` is empty until somebody decides.
+// Where the rows of a request stand, by part. Any copy can tell: `parts` is empty until one is chosen.
 struct RowsByPart {
   std::vector<RowPositions> parts;
   int64_t count = 0;
@@ -49,7 +49,7 @@ class GpuParts {
 
   // Whether each part holds all rows, as the only one does.
   bool are_copies() const { return parts_[0].n_rows == data_.n_rows; }
-  // Of copies, the one whose GPU keeps a list.
+  // The copy whose GPU keeps a list.
   int home(int list) const { return list % size(); }
 
   int size() const { return int(parts_.size()); }

@@ -18,7 +18,7 @@ class RankedList {
   // Adds to the request for the list what its first candidates follow from; then takes the answer.
   virtual void prepare(ListRequest& list) = 0;
   virtual void open(const ListRequest& list) = 0;
-  // Of every range.
+  // The candidates of every range.
   virtual std::vector<Candidates> candidates_between(const std::vector<Range>& level) = 0;
   // Adds to a round what the candidates between these positions follow from: there the search may go on.
   virtual void look_ahead(const std::vector<std::pair<int, int>>& ranges, GpuRequests& round) = 0;

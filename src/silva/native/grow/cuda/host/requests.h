@@ -66,7 +66,7 @@ struct CandidatesRequest {
   CandidatesAnswer answer{};
 };
 
-// Of a list that one part holds, what a leaf's model leaves unexplained at candidates whose sums were kept there, in
+// What a leaf's model leaves unexplained at candidates of a list that one part holds, whose sums were kept there in
 // this round or before.
 struct SolveRequest {
   int part = 0;

@@ -173,8 +173,8 @@ class GpuThresholdSearch : public ThresholdSearch {
   int home() const { return source_.parts().home(list_.index()); }
 
   // Where sums stand: for each place the parts of the left side's leaves, one record of all of them behind the other,
-  // then those of the right side; behind these for each place what lies before the parts, by leaf. Of a leaf its count
-  // of rows, then its sums.
+  // then those of the right side; behind these for each place what lies before the parts, by leaf: the leaf's count of
+  // rows, then its sums.
   int64_t step_of(int first_leaf, int last_leaf) const {
     int64_t n = 0;
     for (int i = first_leaf; i < last_leaf; ++i) n += 1 + int64_t(leaves_[i].columns.n_entries());
