@@ -105,7 +105,7 @@ def rebuilt_forest(n_trees, depth, n_features, n_outputs):
     ("dtype", "n_features", "n_outputs"), [("float32", 8, 1), ("float64", 7, 2), ("float32", 12, 3), ("float32", 25, 2)]
 )
 def test_tables_beyond_the_budget_are_built_for_each_call(dtype, n_features, n_outputs):
-    """Some trees keep their tables, some are built in several batches of 8 MB; bits do not depend on the call."""
+    """Some trees keep their tables, some are built in batches, whose size follows the threads; bits do not."""
     forest = rebuilt_forest(14, 10, n_features, n_outputs)
     X = np.random.default_rng(1).normal(size=(1100, n_features))
     explainer = Explainer(forest, algorithm="tables", dtype=dtype, table_bytes=2**24, n_jobs=1)

@@ -11,10 +11,10 @@ template <class Real>
 class RebuiltTables {
  public:
   RebuiltTables(PlannedTables<Real> planned, int64_t batch_bytes)
-      : planned_(std::move(planned)),
-        ranges_(planned_.ranges(std::max<int64_t>(1, batch_bytes / planned_.vector_bytes()))) {}
+      : planned_(std::move(planned)), batch_bytes_(batch_bytes), ranges_(ranges_of(batch_bytes)) {}
   // Tables of the same plan, to be counted anew.
-  explicit RebuiltTables(const RebuiltTables& other) : planned_(other.planned_), ranges_(other.ranges_) {}
+  explicit RebuiltTables(const RebuiltTables& other)
+      : planned_(other.planned_), batch_bytes_(other.batch_bytes_), ranges_(other.ranges_) {}
 
   void count(const RowSource& rows, std::span<const int64_t> weight, int64_t total, int n_threads) {
     total_ = double(total);
@@ -44,10 +44,11 @@ class RebuiltTables {
     const BatchMemory memory(*this);
     Real* table = reinterpret_cast<Real*>(memory.data());
     const bool has_few = has_few_rows(task.rows.n_rows);
+    const std::vector<ChunkRange> ranges = has_few ? ranges_ : ranges_of(near_bytes(n_threads));
     std::vector<uint16_t> keys;
     std::vector<int64_t> count;
     task.adds = true;
-    planned_.pass_ranges(task, ranges_, table, n_threads, [&](const ChunkRange& range) {
+    planned_.pass_ranges(task, ranges, table, n_threads, [&](const ChunkRange& range) {
       if (has_few) keys = planned_.keys(task, range, n_threads);
       const uint16_t* some = has_few ? keys.data() : nullptr;
       if (first_.empty()) return planned_.fill_by_covers(range, table, n_threads, some, task.rows.n_rows);
@@ -57,6 +58,7 @@ class RebuiltTables {
 
  private:
   PlannedTables<Real> planned_;
+  int64_t batch_bytes_;
   std::vector<ChunkRange> ranges_;
   mutable std::mutex mutex_;
   mutable std::unique_ptr<TableMemory> spare_;
@@ -96,6 +98,17 @@ class RebuiltTables {
     constexpr int64_t kStates = 8, kRows = 4;
     const int64_t n_keys = n_rows * n_subtrees(), n_states = planned_.plan().n_vectors;
     return first_.empty() ? n_keys * kStates <= n_states : n_keys <= n_states * kRows;
+  }
+
+  std::vector<ChunkRange> ranges_of(int64_t n_bytes) const {
+    return planned_.ranges(std::max<int64_t>(1, n_bytes / planned_.vector_bytes()));
+  }
+
+  // Bytes of a batch that many rows pass: what a thread builds stays in its second-level cache until it is read. Few
+  // rows read a part of it, and each batch costs a start of the threads. No bits depend on batches.
+  int64_t near_bytes(int n_threads) const {
+    constexpr int64_t kOfThread = 1 << 20;
+    return std::min(batch_bytes_, kOfThread * n_threads);
   }
 
   int64_t batch_size() const {
