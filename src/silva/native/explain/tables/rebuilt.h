@@ -92,12 +92,11 @@ class RebuiltTables {
     std::unique_ptr<TableMemory> memory_;
   };
 
-  // Whether to find the states that rows are in pays: of covers if a subtree has so many states for each row, against a
-  // background, whose states cost more, for so many rows for each state.
+  // Whether to find the states that rows are in pays: if subtrees have so many states for each row on average. Against
+  // a background a state costs more.
   bool has_few_rows(int64_t n_rows) const {
-    constexpr int64_t kStates = 8, kRows = 4;
-    const int64_t n_keys = n_rows * n_subtrees(), n_states = planned_.plan().n_vectors;
-    return first_.empty() ? n_keys * kStates <= n_states : n_keys <= n_states * kRows;
+    const int64_t n_states = first_.empty() ? 8 : 1;
+    return n_rows * n_states * n_subtrees() <= planned_.plan().n_vectors;
   }
 
   std::vector<ChunkRange> ranges_of(int64_t n_bytes) const {
