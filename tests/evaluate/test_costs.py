@@ -32,6 +32,8 @@ def permutes_bytes():
         (full_forest(0, 1, 10, 8), 10_000, "windowed"),
         (full_forest(0, 100, 6, 50, "float64"), 10_000, "by_node"),
         (full_forest(0, 100, 8, 300), 10_000, "by_sample"),
+        (full_forest(0, 100, 12, 10), 8, "windowed"),
+        (full_forest(0, 1, 12, 100), 1000, "by_sample"),
     ],
 )
 def test_the_fastest_of_clear_cases(forest, n_rows, expected):

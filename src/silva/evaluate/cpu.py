@@ -124,7 +124,7 @@ class CpuEvaluator:
 
     def default_choice(self, n_rows: int) -> Choice:
         """Pick what the model of costs prefers for `n_rows` rows."""
-        kind = (n_rows > costs.FEW_ROWS) + (n_rows >= costs.LANE_ROWS)
+        kind = costs.batch_kind(n_rows)
         if kind not in self._default_choices:
             self._default_choices[kind] = min(self._usual(), key=lambda choice: self._cost(choice, n_rows))
         return self._default_choices[kind]
