@@ -166,9 +166,9 @@ def test_copies_of_a_row_that_a_sequence_sees_do_not_judge_it(monkeypatch, data)
     X, y = data[0][:90], data[1][:90]
     judged, original = [], boosting.boosted
 
-    def spy(plan, data, draw, given):
-        judged.append((data.columns.X[draw.seen], data.columns.X[draw.unseen]))
-        return original(plan, data, draw, given)
+    def spy(plan, data, given):
+        judged.append((data.columns.X[plan.draw.seen], data.columns.X[plan.draw.unseen]))
+        return original(plan, data, given)
 
     monkeypatch.setattr("silva.grow.ensemble_base.boosted", spy)
     boosted(X, y, 1.0 + (np.arange(90) % 2), max_trees=2)

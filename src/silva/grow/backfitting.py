@@ -40,9 +40,11 @@ def fitted_together(plan: SequencePlan, data: TrainingData, given: Circumstances
     ----------
     plan : SequencePlan
     data : TrainingData
+        All rows.
     given : Circumstances
     """
-    (columns, target, weight), loss, began = data, plan.loss, time.perf_counter()
+    data, loss, began = data.taken(plan.draw.seen), plan.loss, time.perf_counter()
+    columns, target, weight = data
     start = loss.start(target, weight)
     begun = beginning(plan, data, given) if plan.curves and plan.n_trees > 1 else None
     n_trees, rows = plan.n_trees - (begun is not None), columns.as_rows()

@@ -92,11 +92,22 @@ def _columns(margins: Doubles) -> Doubles:
 
 
 @dataclass(frozen=True, eq=False)
+class Draw:
+    """Seed of a sequence, rows that it is grown on, and those that it does not see."""
+
+    seed: int
+    seen: Int32s
+    unseen: Int32s
+
+
+@dataclass(frozen=True, eq=False)
 class SequencePlan:
     """How to grow trees whose predictions are added up.
 
     Attributes
     ----------
+    draw : Draw
+        Unseen rows say when to stop. Without any of these every tree stays.
     member : ModelTreeRegressor
         What they are grown with.
     loss : SequenceLoss
@@ -114,6 +125,7 @@ class SequencePlan:
         Whether a sum begins with curves.
     """
 
+    draw: Draw
     member: ModelTreeRegressor
     loss: SequenceLoss
     n_trees: int
@@ -128,16 +140,7 @@ class SequencePlan:
         return None if self.seconds is None else self.seconds - (time.perf_counter() - began)
 
 
-@dataclass(frozen=True, eq=False)
-class Draw:
-    """Seed of a sequence, rows that it is grown on, and those that it does not see."""
-
-    seed: int
-    seen: Int32s
-    unseen: Int32s
-
-
-def boosted(plan: SequencePlan, data: TrainingData, draw: Draw, given: Circumstances) -> TreeSequence:
+def boosted(plan: SequencePlan, data: TrainingData, given: Circumstances) -> TreeSequence:
     """Grow a sequence; it ends with the step after which the rows that it has not seen are predicted best.
 
     If a whole tree alone predicts these rows better, the sequence begins with it instead of a constant, and may end
@@ -148,36 +151,34 @@ def boosted(plan: SequencePlan, data: TrainingData, draw: Draw, given: Circumsta
     plan : SequencePlan
     data : TrainingData
         All rows.
-    draw : Draw
-        Unseen rows say when to stop. Without any of these every tree stays.
     given : Circumstances
     """
-    seen, unseen, began = data.taken(draw.seen), data.taken(draw.unseen), time.perf_counter()
+    seen, unseen, began = data.taken(plan.draw.seen), data.taken(plan.draw.unseen), time.perf_counter()
     start = TreeSequence(plan.loss.start(seen.target, seen.weight), rate=plan.rate)
-    sequence, least = _continued(plan, start, 1, data, draw, given)
+    sequence, least = _continued(plan, start, 1, data, given)
     seconds = plan.left(began)
-    if not len(draw.unseen) or given.interrupts.have_come or (seconds is not None and seconds <= 0):
+    if not len(plan.draw.unseen) or given.interrupts.have_come or (seconds is not None and seconds <= 0):
         return sequence
     whole, rows = plan.whole(seconds, seen, given.now()), unseen.columns.as_rows()
     constant, alone = (plan.loss.total(unseen.target, one.margins(rows, 1), unseen.weight) for one in (start, whole))
     if alone >= least or alone <= EXACT * constant:
         return sequence if alone >= least else whole
     rest = replace(plan, seconds=plan.left(began))
-    return _continued(rest, replace(whole, rate=plan.rate), 0, data, draw, given)[0]
+    return _continued(rest, replace(whole, rate=plan.rate), 0, data, given)[0]
 
 
 def _continued(
-    plan: SequencePlan, begun: TreeSequence, least_steps: int, data: TrainingData, draw: Draw, given: Circumstances
+    plan: SequencePlan, begun: TreeSequence, least_steps: int, data: TrainingData, given: Circumstances
 ) -> tuple[TreeSequence, float]:
     """Add steps to a sequence; and what is left of the loss of rows that it has not seen."""
-    unseen = draw.unseen
+    unseen = plan.draw.unseen
 
     def left() -> float:
         return plan.loss.total(data.target[unseen], margins[unseen], data.weight[unseen])
 
     margins = begun.margins(data.columns.as_rows(), 1)
     kept, steps, least = least_steps, list[list["ModelTreeRegressor"]](), left()
-    for trees, predictions in _grown(plan, begun, data, draw.seen, given, margins):
+    for trees, predictions in _grown(plan, begun, data, given, margins):
         steps.append(trees)
         margins += plan.rate * predictions
         total = left()
@@ -189,11 +190,11 @@ def _continued(
 
 
 def _grown(
-    plan: SequencePlan, begun: TreeSequence, data: TrainingData, seen: Int32s, given: Circumstances, margins: Doubles
+    plan: SequencePlan, begun: TreeSequence, data: TrainingData, given: Circumstances, margins: Doubles
 ) -> Iterator[tuple[list[ModelTreeRegressor], Doubles]]:
     """Grow steps one after the other, each of what `margins` then leave: trees, and their predictions of all rows."""
     random, began = np.random.default_rng(given.seed), time.perf_counter()
-    rows = data.columns.as_rows()
+    rows, seen = data.columns.as_rows(), plan.draw.seen
     for number in range(plan.n_trees):
         seconds = plan.left(began)
         is_late = seconds is not None and seconds < 0

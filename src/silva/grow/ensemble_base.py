@@ -262,10 +262,9 @@ class TreeEnsembleEstimator(TreeEstimator):
                 return self._alone(tree, data.taken(draw.seen), given)
             n_trees = self.max_trees if self.method == "boosting" else self.n_estimators
             loss, whole = self._loss(data.target), partial(self._whole, member)
-            plan = SequencePlan(member, loss, n_trees, seconds, self, self.learning_rate, whole, curves)
-            if self.method == "boosting":
-                return boosted(plan, data, draw, given)
-            return fitted_together(plan, data.taken(draw.seen), given)
+            plan = SequencePlan(draw, member, loss, n_trees, seconds, self, self.learning_rate, whole, curves)
+            grow = boosted if self.method == "boosting" else fitted_together
+            return grow(plan, data, given)
 
         if n_together <= 1:
             return [fitted(number) for number in range(len(draws))]
