@@ -194,9 +194,23 @@ class _SubtreeTables:
     def cut_nodes(self) -> NDArray[np.int64]: ...
     def build(self, n_threads: int) -> None: ...
     def build_background(self, rows: NDArray[Any], weight: NDArray[np.int64], total: int, n_threads: int) -> None: ...
-    def values(self, rows: NDArray[Any], out: NDArray[Any], adds: bool, n_threads: int) -> None: ...
+    def has_few(self, n_rows: int) -> bool: ...
+    def values(
+        self,
+        rows: NDArray[Any],
+        out: NDArray[Any],
+        adds: bool,
+        n_threads: int,
+        against: tuple[NDArray[Any], NDArray[np.int64], int] | None = None,
+    ) -> None: ...
     def interactions(
-        self, rows: NDArray[Any], places: NDArray[np.int32], out: NDArray[Any], adds: bool, n_threads: int
+        self,
+        rows: NDArray[Any],
+        places: NDArray[np.int32],
+        out: NDArray[Any],
+        adds: bool,
+        n_threads: int,
+        against: tuple[NDArray[Any], NDArray[np.int64], int] | None = None,
     ) -> None: ...
 
 def effect_sums(

@@ -28,7 +28,9 @@ def check(forest, X, background, weight=None, **options):
     expected = interventional.values_by_pair(forest, X, background, weight)
     for dtype in DTYPES:
         explainer = Explainer(forest, background, background_weight=weight, dtype=dtype, **options)
-        assert_close(explainer.shap_values(X), expected, forest, dtype)
+        first = explainer.shap_values(X)
+        assert_close(first, expected, forest, dtype)
+        np.testing.assert_array_equal(explainer.shap_values(X), first)  # which few rows build nothing for
         mean = interventional.expected_value(forest, background, weight)
         scale = np.abs(forest.ensemble.base_score) + np.abs(evaluate.tree_values(forest, background)).sum(axis=0).max(
             axis=0
@@ -54,7 +56,9 @@ def test_interactions_of_any_forest(table_bytes, example):
     expected = interventional.interactions(forest, X, background, weight)
     for dtype in DTYPES:
         explainer = Explainer(forest, background, background_weight=weight, dtype=dtype, table_bytes=table_bytes)
-        assert_close(explainer.shap_interaction_values(X), expected, forest, dtype)
+        first = explainer.shap_interaction_values(X)
+        assert_close(first, expected, forest, dtype)
+        np.testing.assert_array_equal(explainer.shap_interaction_values(X), first)
 
 
 def wide_forest(n_outputs=1, vector_leaves=False):
@@ -106,6 +110,20 @@ def test_deep_paths_of_many_features(d):
     X = (rng.random((30, d)) < 0.97).astype(float)
     explainer = check(forest, X[:10], X[10:])
     assert explainer.algorithm_ == ("tables" if d == 9 else "patterns")
+
+
+@pytest.mark.parametrize("n_rows", [1, 40])
+def test_a_first_call_of_few_rows_keeps_no_tables(n_rows):
+    forest = full_forest(1, n_trees=12, depth=6, n_features=6)
+    X = np.random.default_rng(1).normal(size=(2000, 6))
+    few = Explainer(forest, X[:50])
+    first = few.shap_values(X[:n_rows])
+    assert plan_of(few).n_bytes == 0
+    np.testing.assert_array_equal(few.shap_values(X[:n_rows]), first)
+    assert plan_of(few).n_bytes > 0
+    many = Explainer(forest, X[:50])
+    np.testing.assert_array_equal(many.shap_values(X)[:n_rows], first)
+    assert plan_of(many).n_bytes == plan_of(few).n_bytes
 
 
 def test_a_small_budget_leaves_trees_to_the_patterns():

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from silva.ensemble import TreeEnsemble
     from silva.explain.game import Game, Settings
     from silva.explain.walks import Walk
-    from silva.typing import Array, Explained, Int32s
+    from silva.typing import Array, Explained, Int32s, Int64s
 
 TABLE_BYTES, GPU_TABLE_BYTES = 2**28, 2**29
 """Budgets of explainers that are given none, on cores and on a GPU, which has more memory than it needs."""
@@ -136,6 +136,7 @@ class TableRunner:
         self.compiled: Any = None
         self._shared: SharedPlan | None = None
         self._is_planned = self.is_built = False
+        self._is_first = True
         self._lock = threading.RLock()
         _runners.add(self)
 
@@ -188,6 +189,9 @@ class TableRunner:
 
     def values(self, rows: Array, out: Array, n_jobs: int | None) -> None:
         """Fill out, (n, P) or (n, P, k)."""
+        if against := self._unbuilt(len(rows), n_jobs):
+            self.compiled.values(rows, out, False, n_threads(n_jobs), against)
+            return
         if not self.is_built:
             self.prepare(n_jobs)
         if self.rest is not None:
@@ -197,12 +201,29 @@ class TableRunner:
 
     def interactions(self, rows: Array, places: Int32s, out: Array, n_jobs: int | None) -> None:
         """Fill out, (n, m, P) or (n, m, P, k); places[p] is player p's place among the m, or -1."""
+        if against := self._unbuilt(len(rows), n_jobs):
+            self.compiled.interactions(rows, places, out, False, n_threads(n_jobs), against)
+            return
         if not self.is_built:
             self.prepare(n_jobs)
         if self.rest is not None:
             self.rest.interactions(rows, places, out, n_jobs)
         if self.compiled is not None:
             self.compiled.interactions(rows, places, out, self.rest is not None, n_threads(n_jobs))
+
+    def _unbuilt(self, n_rows: int, n_jobs: int | None) -> tuple[Array, Int64s, int] | None:
+        """Background rows of the first call if its rows are so few that it fills what they look up, and keeps nothing.
+
+        Further calls build the tables, so that what one call saves is all that can be in vain.
+        """
+        with self._lock:
+            is_first, self._is_first = self._is_first, False
+            if not is_first or self.is_built or not self._game.has_background:
+                return None
+            self._plan(n_jobs)
+            tables = self.compiled
+        is_whole = tables is not None and not len(tables.walked_trees)
+        return self._game.weighted_rows if is_whole and tables.has_few(n_rows) else None
 
     def _plan(self, n_jobs: int | None) -> None:
         with self._lock:
@@ -218,6 +239,7 @@ class TableRunner:
         with self._lock:
             self._game, self._whole_walk = game, None
             self.rest, self.is_built = None, False
+            self._is_first = True
 
     def begin_anew(self) -> None:
         """In a forked process, forget tables that a thread of the parent was planning or building."""

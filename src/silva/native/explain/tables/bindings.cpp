@@ -1,12 +1,17 @@
 // Bindings of subtree tables: silva.explain.tables calls these.
 #include "common/bindings.h"
 
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/tuple.h>
+
 #include "common/interrupts.h"
 #include "explain/tables/tables.h"
 
 namespace silva {
 
 using Result = nb::ndarray<nb::device::cpu>;
+// Background rows, their weights, and what these are shares of.
+using Against = std::optional<std::tuple<RowMatrix, Vector<int64_t>, int64_t>>;
 
 template <class Real>
 static ExplanationTarget<Real> target_of(const Result& out, bool of_pairs) {
@@ -26,7 +31,16 @@ static void check_result(const SubtreeTables<Real>& tables, const PassTask<Real>
 }
 
 template <class Real>
-static void pass_rows(SubtreeTables<Real>& tables, PassTask<Real>& task, const Result& out, int n_threads) {
+static RowSource background_of(const SubtreeTables<Real>& tables, const RowMatrix& rows,
+                               const Vector<int64_t>& weight) {
+  const RowSource source = rows_of(rows, tables.n_features());
+  if (int64_t(weight.size()) != source.n_rows) throw nb::value_error("one weight a background row is needed");
+  return source;
+}
+
+template <class Real>
+static void pass_rows(SubtreeTables<Real>& tables, PassTask<Real>& task, const Result& out, int n_threads,
+                      const Against& against) {
   check_result(tables, task, out);
   task.double_out = out.dtype() == nb::dtype<double>();
   if (task.double_out)
@@ -35,22 +49,25 @@ static void pass_rows(SubtreeTables<Real>& tables, PassTask<Real>& task, const R
     task.out32 = target_of<float>(out, tables.of_pairs());
   else
     throw nb::type_error("the result must be float32 or float64");
-  run_interruptibly([&] { tables.pass(task, n_threads); });
+  if (!against) return run_interruptibly([&] { tables.pass(task, n_threads); });
+  const RowSource rows = background_of(tables, std::get<0>(*against), std::get<1>(*against));
+  const auto weight = view(std::get<1>(*against));
+  run_interruptibly([&] { tables.pass_against(task, rows, weight, std::get<2>(*against), n_threads); });
 }
 
 template <class Real>
 static void explain_values(SubtreeTables<Real>& tables, const RowMatrix& rows, const Result& out, bool adds,
-                           int n_threads) {
+                           int n_threads, const Against& against) {
   if (tables.of_pairs()) throw nb::value_error("the tables are those of interactions");
   PassTask<Real> task{};
   task.rows = rows_of(rows, tables.n_features());
   task.adds = adds;
-  pass_rows(tables, task, out, n_threads);
+  pass_rows(tables, task, out, n_threads, against);
 }
 
 template <class Real>
 static void explain_interactions(SubtreeTables<Real>& tables, const RowMatrix& rows, Vector<int32_t> places,
-                                 const Result& out, bool adds, int n_threads) {
+                                 const Result& out, bool adds, int n_threads, const Against& against) {
   if (!tables.of_pairs()) throw nb::value_error("the tables are those of values");
   if (int64_t(places.size()) != tables.n_players()) throw nb::value_error("places has the wrong length");
   PassTask<Real> task{};
@@ -58,14 +75,13 @@ static void explain_interactions(SubtreeTables<Real>& tables, const RowMatrix& r
   task.adds = adds;
   task.places = places.data();
   for (const int32_t place : view(places)) task.n_places = std::max<int64_t>(task.n_places, place + 1);
-  pass_rows(tables, task, out, n_threads);
+  pass_rows(tables, task, out, n_threads, against);
 }
 
 template <class Real>
 static void build_background(SubtreeTables<Real>& tables, const RowMatrix& rows, const Vector<int64_t>& weight,
                              int64_t total, int n_threads) {
-  const RowSource source = rows_of(rows, tables.n_features());
-  if (int64_t(weight.size()) != source.n_rows) throw nb::value_error("one weight a background row is needed");
+  const RowSource source = background_of(tables, rows, weight);
   run_interruptibly([&] { tables.build_background(source, view(weight), total, n_threads); });
 }
 
@@ -92,6 +108,8 @@ static void bind_type(nb::module_& module, const char* name) {
       .def_prop_ro("n_subtrees", &Tables::n_subtrees)
       .def_prop_ro("n_rebuilt", &Tables::n_rebuilt, "Subtrees whose tables are built anew for each call.")
       .def_prop_ro("is_whole", &Tables::is_whole)
+      .def("has_few", &Tables::has_few, nb::arg("n_rows"),
+           "Whether tables against a background that are all kept have as many entries as so few rows look up.")
       .def_prop_ro(
           "walked_trees",
           [](const Tables& tables) { return to_numpy(std::vector<int32_t>(tables.plan().walked_trees)); },
@@ -105,9 +123,11 @@ static void bind_type(nb::module_& module, const char* name) {
       .def("build_background", &build_background<Real>, nb::arg("rows"), nb::arg("weight"), nb::arg("total"),
            nb::arg("n_threads"), "Fills the tables with the game against background rows of shares weight / total.")
       .def("values", &explain_values<Real>, nb::arg("rows"), nb::arg("out"), nb::arg("adds"), nb::arg("n_threads"),
-           "SHAP values, (n, P) or (n, P, n_outputs), written or added to what the result holds.")
+           nb::arg("against") = nb::none(),
+           "SHAP values, (n, P) or (n, P, n_outputs), written or added to what the result holds. Of tables that are "
+           "not filled against background rows (rows, weights, total), of which this call fills what its rows look up.")
       .def("interactions", &explain_interactions<Real>, nb::arg("rows"), nb::arg("places"), nb::arg("out"),
-           nb::arg("adds"), nb::arg("n_threads"),
+           nb::arg("adds"), nb::arg("n_threads"), nb::arg("against") = nb::none(),
            "Interactions, (n, m, P) or (n, m, P, n_outputs), likewise; places[p] is player p's place among the m, or "
            "-1.");
 }

@@ -49,6 +49,29 @@ class SubtreeTables {
     if (rebuilt_) rebuilt_->count(rows, weight, total, n_threads);
   }
 
+  // Whether tables against a background that are all kept have as many entries as so few rows look up.
+  bool has_few(int64_t n_rows) const {
+    const bool may_have = game_ == TableGame::kBackground && is_whole();
+    return may_have && n_rows > 0 && n_rows * n_subtrees() <= plan().n_vectors;
+  }
+
+  // As `pass` after `build_background`, of tables that hold the entries alone that the rows look up and that are not
+  // kept.
+  void pass_against(PassTask<Real>& task, const RowSource& rows, std::span<const int64_t> weight, int64_t total,
+                    int n_threads) const {
+    const std::vector<ChunkRange> ranges = kept_->ranges(kBatchBytes * n_threads / kept_->vector_bytes());
+    int64_t most = 0;
+    for (const ChunkRange& range : ranges) most = std::max(most, range.n_vectors);
+    const Workspace memory(most * kept_->vector_bytes());
+    Real* table = reinterpret_cast<Real*>(memory.data());
+    std::vector<int64_t> count;
+    kept_->pass_ranges(task, ranges, table, n_threads, [&](const ChunkRange& range) {
+      kept_->count_into(count, range, rows, weight, n_threads);
+      const std::vector<uint16_t> keys = kept_->keys(task, range, n_threads);
+      kept_->fill_by_counts(range, count, double(total), range, table, n_threads, keys.data(), task.rows.n_rows);
+    });
+  }
+
   // `task` has the rows, the target and whether to add.
   void pass(PassTask<Real>& task, int n_threads) const {
     kept_->pass(task, table(), n_threads);
@@ -64,6 +87,7 @@ class SubtreeTables {
  private:
   template <class>
   friend class RowMemory;
+  static constexpr int64_t kBatchBytes = 1 << 20;  // of a thread, which stay in the second-level cache
 
   TableGame game_;
   std::unique_ptr<PlannedTables<Real>> kept_;

@@ -99,7 +99,7 @@ class LeafGameBuilder {
       const SubtreeLeaf& leaf = task_.plan.leaves[subtree.first_leaf + i];
       multiply_out(task_.plan.unmet + leaf.first_unmet, task_.plan.axis_states + subtree.first_axis, subtree.n_axes,
                    unmet);
-      if (keys && has_background(task_) && !of_pairs_)
+      if (keys && has_background(task_) && !of_pairs_ && kSetsOfWanted * n_wanted < 1 << leaf.n_positions)
         fill_wanted(leaf, unmet, n_seen, n_wanted, entries);
       else
         fill_all(leaf, unmet, n_seen, entries);
@@ -119,6 +119,7 @@ class LeafGameBuilder {
 
  private:
   static constexpr int kTogether = L == 8 ? 4 : 2;
+  static constexpr int kSetsOfWanted = 2;
 
   const LeafGameTask<Real>& task_;
   const LeafGameSpace<Real>& space_;
