@@ -142,8 +142,8 @@ struct NodeWalk {
     }
   }
 
-  // 8 levels for a row alone: a tree is read once, from the second-level cache at best, and the half of the last level
-  // that the row does not need is left there.
+  // 8 levels for a row alone: a tree is read once, from the second-level cache at best, and of the last level only the
+  // split that the row comes to.
   void descend_alone(const NodeTree& tree, int32_t* leaf) const {
     const Row codes = row(0);
     const auto word_of = [&](int64_t block) {
@@ -155,8 +155,23 @@ struct NodeWalk {
     SILVA_UNROLL
     for (int level = 0; level < 6; ++level) at = heap_step(word, at);
     at = heap_step(below, at);
-    at = heap_step(word_of(int64_t(at) / kBlock), at);
+    if constexpr (Kind == Values::kClasses)
+      at = heap_step(word_of(int64_t(at) / kBlock), at);
+    else
+      at = 2 * at + goes_right_alone(tree, int64_t(at));
     *leaf = tree.first_leaf - (1 << kMostLevels) + int(at);
+  }
+
+  // Whether a row alone goes right at a position of the heap, without a branch.
+  SILVA_INLINE bool goes_right_alone(const NodeTree& tree, int64_t at) const {
+    const int64_t position = tree.first_position + at;
+    const uint32_t column = RowTable<Code, 0>::index(*columns(position));
+    const Code x = rows.codes[column];
+    const bool right = x >= *thresholds(position);
+    if constexpr (!Missing) return right;
+    const bool unknown = sizeof(Code) == 4 ? x != x : rows.flags[column] != 0;
+    const bool by_default = forest.default_right[tree.first_block + at / kBlock] >> (at % kBlock) & 1;
+    return unknown ? by_default : right;
   }
 
   void follow(const NodeTree& tree, int32_t* leaf) const {
