@@ -119,7 +119,7 @@ class LeafGameBuilder {
 
  private:
   static constexpr int kTogether = L == 8 ? 4 : 2;
-  static constexpr int kSetsOfWanted = 2;
+  static constexpr int kSetsOfWanted = 2;  // a leaf's, for each wanted state: fewer cost less together than one by one
 
   const LeafGameTask<Real>& task_;
   const LeafGameSpace<Real>& space_;
