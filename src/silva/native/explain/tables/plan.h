@@ -113,7 +113,8 @@ struct TablePlan {
   UnsetVector<Cell> cells;
   UnsetVector<uint16_t> bits;
   UnsetVector<PathFactor> factors;
-  // Games by leaves; most_patterns: sum of 2^positions over a subtree's leaves; most_unmet: its leaves times its cells.
+  // Games by leaves; most_patterns: sum of 2^positions over a subtree's leaves; most_unmet: its cells times its
+  // leaves, in vectors of kLeafLanes.
   int64_t most_patterns = 0, most_unmet = 0;
   int32_t most_leaves = 0, most_states = 0;
   UnsetVector<SubtreeLeaf> leaves;

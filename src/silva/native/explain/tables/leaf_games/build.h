@@ -17,7 +17,7 @@ namespace {
 // A leaf's entries of weight 1, one a set of conditions that are not met.
 struct LeafEntries {
   const double* entries;
-  const uint16_t* unmet;
+  const uint16_t* unmet;  // [cell], kLeafLanes apart
   int32_t n_below, n_positions;
 };
 
@@ -43,7 +43,7 @@ struct WantedState {
 template <class Real>
 struct LeafGameSpace {
   double* entries;  // [leaf][set][number]
-  uint16_t* unmet;  // [leaf][cell]
+  LeafBits* unmet;  // [leaf / kLeafLanes][cell], a lane a leaf
   LeafTables tables;
   int64_t* count;  // [set]
   SeenState* seen;
@@ -60,7 +60,7 @@ struct LeafGameSpace {
     const auto& plan = task.plan;
     const int64_t n_sets = plan.most_patterns < kSets ? plan.most_patterns : kSets;
     entries = arena.take<double>(plan.most_patterns * most_numbers);
-    unmet = arena.take<uint16_t>(plan.most_unmet);
+    unmet = arena.take<LeafBits>(plan.most_unmet / kLeafLanes);
     tables.sums = arena.take<double>(n_sets * (kMostPositions / 2));
     tables.last = arena.take<double>(n_sets);
     for (double*& t : tables.t) t = arena.take<double>(n_sets);
@@ -94,18 +94,16 @@ class LeafGameBuilder {
   void run(const Subtree& subtree, int index, const uint16_t* keys) const {
     const int32_t n_seen = find_seen(subtree, index), n_wanted = keys ? find_wanted(subtree, keys) : 0;
     double* entries = space_.entries;
-    uint16_t* unmet = space_.unmet;
+    multiply_out_all(subtree);
     for (int i = 0; i < subtree.n_leaves; ++i) {
       const SubtreeLeaf& leaf = task_.plan.leaves[subtree.first_leaf + i];
-      multiply_out(task_.plan.unmet + leaf.first_unmet, task_.plan.axis_states + subtree.first_axis, subtree.n_axes,
-                   unmet);
+      const uint16_t* unmet = unmet_of(subtree, i);
       if (keys && has_background(task_) && !of_pairs_ && kSetsOfWanted * n_wanted < 1 << leaf.n_positions)
         fill_wanted(leaf, unmet, n_seen, n_wanted, entries);
       else
         fill_all(leaf, unmet, n_seen, entries);
       space_.leaves[i] = {entries, unmet, leaf.n_below, leaf.n_positions};
       entries += int64_t(size_) << leaf.n_positions;
-      unmet += subtree.n_cells;
     }
     for (int output = 0; output < task_.plan.width; ++output) {
       find_values(subtree, output);
@@ -131,6 +129,25 @@ class LeafGameBuilder {
   LeafPoints<8> eight_;
 
   const double* points(int n) const { return task_.points + (n - 1) * 2 * kMostPoints; }
+
+  void multiply_out_all(const Subtree& subtree) const {
+    const SubtreeLeaf* leaves = task_.plan.leaves + subtree.first_leaf;
+    for (int first = 0; first < subtree.n_leaves; first += kLeafLanes) {
+      const uint16_t* of_state[kLeafLanes];
+      for (int i = 0; i < kLeafLanes; ++i) {
+        const int leaf = first + i < subtree.n_leaves ? first + i : first;
+        of_state[i] = task_.plan.unmet + leaves[leaf].first_unmet;
+      }
+      multiply_out(of_state, task_.plan.axis_states + subtree.first_axis, subtree.n_axes,
+                   space_.unmet + int64_t(first / kLeafLanes) * subtree.n_cells);
+    }
+  }
+
+  // As in LeafEntries.
+  const uint16_t* unmet_of(const Subtree& subtree, int leaf) const {
+    const LeafBits* first = space_.unmet + int64_t(leaf / kLeafLanes) * subtree.n_cells;
+    return reinterpret_cast<const uint16_t*>(first) + leaf % kLeafLanes;
+  }
 
   int32_t find_seen(const Subtree& subtree, int index) const {
     if (task_.seen.first) return take_seen(subtree, index);
@@ -159,7 +176,7 @@ class LeafGameBuilder {
     __builtin_memset(space_.count, 0, sizeof(int64_t) << leaf.n_positions);
     for (int32_t i = 0; i < n_seen; ++i) {
       const SeenState& state = space_.seen[i];
-      space_.count[all & ~(uint32_t(unmet[state.cell]) | ~state.above << leaf.n_below)] += state.count;
+      space_.count[all & ~(uint32_t(unmet[state.cell * kLeafLanes]) | ~state.above << leaf.n_below)] += state.count;
     }
   }
 
@@ -194,7 +211,7 @@ class LeafGameBuilder {
     const uint8_t* lanes = lanes_of(leaf);
     __builtin_memset(space_.is_made, 0, int64_t(1) << leaf.n_positions);
     for (int32_t i = 0; i < n_wanted; ++i) {
-      const uint32_t set = unmet[space_.wanted[i].cell] | space_.wanted[i].outside << leaf.n_below;
+      const uint32_t set = unmet[space_.wanted[i].cell * kLeafLanes] | space_.wanted[i].outside << leaf.n_below;
       if (space_.is_made[set]) continue;
       space_.is_made[set] = 1;
       double* to = entries + int64_t(set) * size_;
@@ -320,9 +337,10 @@ class LeafGameBuilder {
     for (V& one : sum) one = V::splat(0);
     for (int i = 0; i < n_leaves; ++i) {
       const double *entries = space_.at[i] + first, value = space_.value[i];
-      const uint16_t* unmet = space_.leaves[i].unmet + cell;
+      const uint16_t* unmet = space_.leaves[i].unmet + cell * kLeafLanes;
       SILVA_UNROLL
-      for (int c = 0; c < N; ++c) sum[c] += *reinterpret_cast<const V*>(entries + int64_t(unmet[c]) * size) * value;
+      for (int c = 0; c < N; ++c)
+        sum[c] += *reinterpret_cast<const V*>(entries + int64_t(unmet[c * kLeafLanes]) * size) * value;
     }
     for (int c = 0; c < N; ++c) {
       double lanes[L];

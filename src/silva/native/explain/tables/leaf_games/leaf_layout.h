@@ -1,5 +1,6 @@
 // Lays out the leaves of subtrees for games by leaves: which of a leaf's conditions a state does not meet.
 #pragma once
+#include "explain/tables/leaf_games/cell_conditions.h"
 #include "explain/tables/plan.h"
 #include "explain/tables/states.h"
 
@@ -26,7 +27,7 @@ class LeafLayout {
     find_classes(root);
     visit(root, root, lane_of, leaf_of);
     subtree.n_leaves = int32_t(int64_t(plan_.leaves.size()) - subtree.first_leaf);
-    plan_.most_unmet = std::max(plan_.most_unmet, int64_t(subtree.n_leaves) * subtree.n_cells);
+    plan_.most_unmet = std::max(plan_.most_unmet, (int64_t(subtree.n_leaves) + kLeafLanes) * subtree.n_cells);
     int64_t n_patterns = 0;
     for (int64_t i = subtree.first_leaf; i < int64_t(plan_.leaves.size()); ++i)
       n_patterns += int64_t(1) << plan_.leaves[i].n_positions;
