@@ -15,7 +15,6 @@ from hypothesis import HealthCheck, settings
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 # OpenBLAS has no such policy; its threads took a fifth of the processor time of tests that grow or emulate a GPU.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 # What a shell starts in the background, CI perhaps, ignores interrupts, and so do its children: their tests would fail.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
