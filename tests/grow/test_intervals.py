@@ -195,3 +195,14 @@ def test_rows_of_one_part_may_have_categories_of_their_own():
     X[:, 1] = [f"level {level:.0f}" for level in X[:, 1]]
     tree = noise_tree(categorical_features=[1]).fit(X, rng.standard_normal(60))
     assert np.isfinite(tree.predict_interval(X)).all()
+
+
+def test_scores_next_to_0_widen_no_others():
+    """Rows that regressions hit, but trees that have not seen them miss, say nothing about the others."""
+    scores = np.concatenate([np.full(20, 0.05), np.linspace(0.1, 2, 180)])
+    within = np.concatenate([np.full(20, 1e-15), np.linspace(0.1, 2, 180)])
+    outside = np.concatenate([np.full(20, 0.5), np.linspace(0.5, 2, 180)])
+    parts = intervals.LeftOutRows(within, outside, np.ones(200), np.ones(200), 1.0)
+    wider = parts.widened(scores, np.zeros(200))
+    assert (np.diff(wider) >= 0).all()
+    assert wider[-20:] == pytest.approx(scores[-20:], rel=0.05)

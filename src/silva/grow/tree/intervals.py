@@ -59,7 +59,8 @@ class LeftOutRows:
         level = np.arange(1, len(scores) + 1) / (len(scores) + 1)
         left_out, outside = np.quantile(self.within, level), np.quantile(self.outside, level)
         factor = np.maximum(np.divide(outside, left_out, out=np.ones(len(level)), where=left_out > 0), 1.0)
-        wider: Doubles = np.maximum.accumulate(scores * factor)
+        # Rising from above: factors of scores next to 0 are of any size, and must widen no others.
+        wider: Doubles = np.minimum.accumulate((scores * factor)[::-1])[::-1]
         return np.maximum(wider, np.sqrt(wider * np.quantile(unseen, level)))
 
 
