@@ -98,19 +98,11 @@ def _silva(split: Split, kind: Any, settings: dict[str, Any]) -> dict[str, Any]:
         low, high = model.predict_interval(split.X_test, COVERAGE).T
         held = float(np.mean((low <= split.y_test) & (split.y_test <= high)))
         found = {"predicted": model.predict(split.X_test), "held": held}
-    return {**found, **_to_read(model)}
-
-
-def _to_read(model: Any) -> dict[str, int]:
-    """Leaves, terms and the most terms of a leaf; a curve of a sum counts as one leaf with one term."""
     ensemble = model.forest_.ensemble
-    sizes = [tree.n_leaves_ for tree in getattr(model, "estimators_", [])][: getattr(model, "n_curves_", 0)]
-    place = np.concatenate([np.repeat(np.arange(len(sizes)), sizes), len(sizes) + np.arange(model.n_leaves_)])
-    leaf = np.repeat(place[: len(ensemble.linear_offsets) - 1], np.diff(ensemble.linear_offsets))
+    leaf = np.repeat(np.arange(len(ensemble.linear_offsets) - 1), np.diff(ensemble.linear_offsets))
     terms = set(zip(leaf.tolist(), ensemble.linear_feature.tolist(), strict=True))
     most = max(np.bincount([leaf for leaf, _ in terms]), default=0) if terms else 0
-    n_leaves = model.n_leaves_ - sum(sizes) + len(sizes)
-    return {"leaves": int(n_leaves), "terms": len(terms), "most": int(most)}
+    return {**found, "leaves": int(model.n_leaves_), "terms": len(terms), "most": int(most)}
 
 
 def _set_constants(settings: dict[str, Any]) -> None:

@@ -2,11 +2,8 @@
 
 import json
 
-import numpy as np
 import pytest
-from benchmarks.pool import methods, results
-
-import silva
+from benchmarks.pool import results
 
 ABOUT = {"kind": "regression", "rows": 400, "most_rows": 4500}
 
@@ -82,16 +79,3 @@ def test_the_page_has_every_method_first_on_all_sets(record):
     cells = [line.split(" | ") for line in record.read_text().splitlines() if line.startswith("| 2")]
     assert [cell[0] for cell in cells] == ["| 2"] * 2 + ["| 2 of 300 rows and more"] * 2
     assert [cell[1] for cell in cells] == ["tree", "linear"] * 2
-
-
-def test_a_curve_counts_as_one_leaf():
-    rng = np.random.default_rng(0)
-    X = rng.uniform(-1, 1, (200, 2))
-    y = np.sin(3 * X[:, 0]) + X[:, 1] ** 2 + 0.1 * rng.standard_normal(200)
-    model = silva.ModelTreeEnsembleRegressor(method="sum", n_estimators=2, curves=True, n_jobs=1).fit(X, y)
-    *curves, tree = model.estimators_
-    assert len(curves) == 2
-    read = methods._to_read(model)
-    assert read["leaves"] == 2 + tree.n_leaves_
-    assert read["terms"] == 2 + methods._to_read(tree)["terms"]
-    assert methods._to_read(tree)["leaves"] == tree.n_leaves_

@@ -14,7 +14,6 @@ import numpy as np
 from sklearn.base import clone
 
 from silva.grow.boosting import TreeSequence
-from silva.grow.curves import beginning
 from silva.grow.data.columns import TrainingData
 from silva.grow.search.fitting import fit_tree
 
@@ -46,24 +45,17 @@ def fitted_together(plan: SequencePlan, data: TrainingData, given: Circumstances
     data, loss, began = data.taken(plan.draw.seen), plan.loss, time.perf_counter()
     columns, target, weight = data
     start = loss.start(target, weight)
-    begun = beginning(plan, data, given) if plan.curves and plan.n_trees > 1 else None
-    n_trees, rows = plan.n_trees - (begun is not None), columns.as_rows()
+    n_trees, rows = plan.n_trees, columns.as_rows()
     trees: list[ModelTreeRegressor] = []
     own = np.zeros((n_trees, len(target)))
     orders = [columns] * n_trees
     margins = np.tile(start, (len(target), 1))
-    if begun is not None:
-        margins[:, 0] += begun.unseen
     for turn in range(CYCLES * n_trees):
         number, is_first = turn % n_trees, turn < n_trees
         seconds = plan.left(began)
         is_late = seconds is not None and seconds <= 0
         if not is_first and (given.interrupts.have_come or is_late):
             break
-        if begun is not None and number == 0 and not is_first:
-            margins[:, 0] -= begun.unseen
-            begun = beginning(plan, data._replace(target=target - own.sum(axis=0)), given) or begun
-            margins[:, 0] += begun.unseen
         rest, spread = loss.step(target, margins, weight, 0)
         wanted = rest + own[number]
         tree = clone(plan.member)
@@ -83,5 +75,4 @@ def fitted_together(plan: SequencePlan, data: TrainingData, given: Circumstances
         margins[:, 0] -= own[number]
         own[number] = tree.forest_.predict(rows, device="cpu", n_jobs=tree.n_jobs)
         margins[:, 0] += own[number]
-    curves = [] if begun is None else begun.trees
-    return TreeSequence(start, trees=[*curves, *trees], n_curves=len(curves))
+    return TreeSequence(start, trees=trees)

@@ -44,15 +44,12 @@ class TreeSequence:
         Those of a step beside each other, one an output.
     rate : float
         Factor of `trees`.
-    n_curves : int
-        How many of `trees`, the first ones, are an equation and curves (`silva.grow.curves`).
     """
 
     start: Doubles
     first: Any = None
     trees: list[ModelTreeRegressor] = field(default_factory=list)
     rate: float = 1.0
-    n_curves: int = 0
 
     @property
     def estimators(self) -> list[Any]:
@@ -121,8 +118,6 @@ class SequencePlan:
         Factor of each tree.
     whole : callable
         Grows a sequence of one whole tree from the seconds for it, its rows and the circumstances.
-    curves : bool
-        Whether a sum begins with curves.
     """
 
     draw: Draw
@@ -133,7 +128,6 @@ class SequencePlan:
     reader: Any
     rate: float
     whole: Callable[[float | None, TrainingData, Circumstances], TreeSequence]
-    curves: bool = False
 
     def left(self, began: float) -> float | None:
         """Return the seconds that are left of those from `began` on; None: no limit."""

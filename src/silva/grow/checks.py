@@ -115,7 +115,6 @@ PARAMETERS: dict[str, Callable[[str, Any], None]] = {
     "algorithm": one_of(*get_args(GrowAlgorithm)),
     "storage": one_of(*STORAGES),
     "log_terms": _check_switch,
-    "curves": _check_switch,
     "verbose": _check_switch,
     "device": _check_device,
     "chunks": _whole(1, limits="at least 1 row", words=("auto", None)),

@@ -46,8 +46,7 @@ class ModelTreeEnsembleRegressor(RegressorMixin, TreeEnsembleEstimator):  # type
     the rows that the sequence has not seen no longer improve. If one larger tree predicts these rows better, the
     sequence begins with it, and may end with it. The forest is the mean of the sequences. ``method="sum"`` adds up
     `n_estimators` trees that are fitted together, each in turn to the residuals of the others (backfitting; Friedman
-    and Stuetzle 1981). Two readable trees often replace one tree with many leaves. `curves` of single features may take
-    the place of one of the trees.
+    and Stuetzle 1981). Two readable trees often replace one tree with many leaves.
 
     Parameters
     ----------
@@ -76,13 +75,6 @@ class ModelTreeEnsembleRegressor(RegressorMixin, TreeEnsembleEstimator):  # type
         Number of threads, one per tree or sequence; None or -1 for all. On a GPU, trees are grown one after another.
         The trees do not depend on it.
     random_state : int, RandomState instance or None, default=0
-    curves : bool or "auto", default=False
-        Whether an equation and curves of single features take the place of one of the (two or more) trees of a sum.
-        Each curve is a tree that tests one feature, with a line in each leaf. It is continuous up to rounding, and
-        level beyond the rows. A missing value counts as the feature's mean or, if no row lacks it, as the mean of that
-        piece. Categories, and features that have no bend, are terms of the equation. ``auto``: up to 20,000 rows, where
-        sums on parts of the rows predict the other rows better with curves, which takes 1.3 times as long. There are
-        no curves with fewer than 50 rows, losses other than ``squared``, ``honest``, constant leaves or constraints.
 
     Attributes
     ----------
@@ -92,8 +84,6 @@ class ModelTreeEnsembleRegressor(RegressorMixin, TreeEnsembleEstimator):  # type
     estimators_ : list of ModelTreeRegressor
         The trees, each fitted on its rows, with equations, tables and history. Boosted trees predict the residuals of
         the previous trees, those of a sum the residuals of the others.
-    n_curves_ : int
-        How many of `estimators_`, the first ones, are an equation (if any) and curves of a sum.
     sequence_ : int, (n_trees,)
         Which of `n_estimators` each tree belongs to.
     samples_ : list of int32 arrays
@@ -140,12 +130,11 @@ class ModelTreeEnsembleRegressor(RegressorMixin, TreeEnsembleEstimator):  # type
         time_limit: float | None = 120,
         n_jobs: int | None = None,
         random_state: Any = 0,
-        curves: bool | Literal["auto"] = False,
     ) -> None:
         self.estimator, self.n_estimators, self.max_samples = estimator, n_estimators, max_samples
         self.method, self.learning_rate, self.max_trees = method, learning_rate, max_trees
         self.loss, self.quantile = loss, quantile
-        self.time_limit, self.n_jobs, self.random_state, self.curves = time_limit, n_jobs, random_state, curves
+        self.time_limit, self.n_jobs, self.random_state = time_limit, n_jobs, random_state
 
     def fit(self, X: Rows, y: ArrayLike, sample_weight: ArrayLike | None = None) -> ModelTreeEnsembleRegressor:
         """Grow the trees.
@@ -234,22 +223,6 @@ class ModelTreeEnsembleRegressor(RegressorMixin, TreeEnsembleEstimator):  # type
     @property
     def _has_intervals(self) -> bool:
         return self.loss not in LINKS
-
-    def _curves(self, member: ModelTreeRegressor, data: TrainingData) -> bool | str:
-        if self.method != "sum" or not self.curves:
-            return False
-        loss = member.loss if self.loss == "squared" else self.loss
-        obstacles = {
-            f"loss={loss!r}": loss != "squared",
-            f"leaf_model={member.leaf_model!r}": member.leaf_model != "linear",
-            f"honest={member.honest}": bool(member.honest),
-            "monotonic_cst or coefficient_signs": data.columns.term_signs is not None,
-            "interaction_cst": len(data.columns.groups) > 0,
-        }
-        found = [name for name, is_there in obstacles.items() if is_there]
-        if found and self.curves is True:
-            raise ValueError(f"curves is True, expected 'auto' or False with {', '.join(found)}")
-        return False if found else self.curves
 
     def _members(self) -> dict[str, ModelTreeRegressor]:
         return {method: ModelTreeRegressor(**parameters) for method, parameters in MEMBERS.items()}

@@ -30,7 +30,7 @@ from silva.grow.search.selection import BRIEF, FOLDS, MOST_ROWS
 from silva.parallel import n_threads
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from silva.grow.data.columns import TrainingData
     from silva.grow.estimator import ModelTreeRegressor
@@ -42,10 +42,6 @@ BOOSTED: dict[str, Any] = {
     "population_size": 16, "generations": 20, "log_terms": False,
 }  # fmt: skip
 """What the trees of a sequence are grown with by default."""
-
-
-PART = 0.2
-"""Of the limit of time, for sums on parts of the rows that say whether curves pay; twice."""
 
 
 class TreeEnsembleEstimator(TreeEstimator):
@@ -65,10 +61,6 @@ class TreeEnsembleEstimator(TreeEstimator):
     def _has_intervals(self) -> bool:
         """Whether intervals are made."""
         return False
-
-    @abstractmethod
-    def _curves(self, member: Any, data: TrainingData) -> bool | str:
-        """Whether a sum of these trees begins with curves; "auto" where they pay."""
 
     @abstractmethod
     def _members(self) -> dict[str, Any]:
@@ -171,41 +163,14 @@ class TreeEnsembleEstimator(TreeEstimator):
         data = data._replace(columns=data.columns.ranked(n_threads(self.n_jobs), sorter))
         draws = self._samples(rows, group[order].astype(np.int64))
         self.samples_ = [order[draw.seen] for draw in draws]
-        folds = self._folds(rows) if self.method == "sum" else []
         with undisturbed() as interrupts:
-            grown = partial(self._grown, data=data, home=home, interrupts=interrupts)
-            curves, parts = self._with_curves(grown, member, data, folds)
-            sequences = grown(member, draws=draws, curves=curves)
+            sequences = self._grown(member, data, draws, home, interrupts)
             self._join(sequences, **meaning, objective=f"{objective}{self._constraints}")
             if self.method == "sum":
-                sequences = parts or grown(clone(member).set_params(**BRIEF), draws=folds, curves=curves)
-                draws = folds
+                draws = self._folds(rows)
+                sequences = self._grown(member.set_params(**BRIEF), data, draws, home, interrupts)
             self.interrupted_ = interrupts.have_come
         return sequences, draws, data
-
-    def _with_curves(
-        self, grown: Callable[..., list[TreeSequence]], member: Any, data: TrainingData, folds: list[Draw]
-    ) -> tuple[bool, list[TreeSequence]]:
-        """Decide whether a sum begins with curves; also sums on parts of the rows, if these were asked.
-
-        Curves have to pay for rows that brief sums have not seen.
-        """
-        wanted = self._curves(member, data)
-        if wanted != "auto" or not folds:
-            return wanted is True, []
-        brief = clone(member).set_params(**BRIEF)
-        parts = [grown(clone(brief), draws=folds, curves=curves, part=PART) for curves in (False, True)]
-        without, beside = (self._left(sequences, folds, data) for sequences in parts)
-        curves = beside < without
-        return curves, parts[curves]
-
-    def _left(self, sequences: list[TreeSequence], draws: list[Draw], data: TrainingData) -> float:
-        """Add up what sequences leave of the loss of the rows that they have not seen."""
-        loss, rows = self._loss(data.target), data.columns.as_rows()
-        return sum(
-            loss.total(data.target[unseen], sequence.margins(rows[unseen], self.n_jobs), data.weight[unseen])
-            for sequence, unseen in ((one, draw.unseen) for one, draw in zip(sequences, draws, strict=True))
-        )
 
     def _samples(self, row: Int64s, group: Int64s) -> list[Draw]:
         """Draw the rows of each sequence; copies of a `row` that it sees are not among those that it has not seen.
@@ -238,16 +203,9 @@ class TreeEnsembleEstimator(TreeEstimator):
         ]
 
     def _grown(
-        self,
-        member: Any,
-        data: TrainingData,
-        draws: list[Draw],
-        home: int | None,
-        interrupts: Interrupts,
-        curves: bool = False,
-        part: float = 1.0,
+        self, member: Any, data: TrainingData, draws: list[Draw], home: int | None, interrupts: Interrupts
     ) -> list[TreeSequence]:
-        """Grow the sequences in a part of the limit of time, as many beside each other as there are threads."""
+        """Grow the sequences, as many beside each other as there are threads."""
         began, n_together = time.perf_counter(), min(n_threads(self.n_jobs), len(draws))
         if parse_device(member.device)[0] in {"cuda", "all"} or home is not None:
             n_together = 1
@@ -255,14 +213,14 @@ class TreeEnsembleEstimator(TreeEstimator):
 
         def fitted(number: int) -> TreeSequence:
             draw = draws[number]
-            seconds = self._share(part, time.perf_counter() - began, len(draws) - number, n_together)
+            seconds = self._share(time.perf_counter() - began, len(draws) - number, n_together)
             given = Circumstances(draw.seed, home=home, interrupts=Interrupts(interrupts))
             if self.method == "mean":
                 tree = clone(member).set_params(random_state=draw.seed, time_limit=seconds)
                 return self._alone(tree, data.taken(draw.seen), given)
             n_trees = self.max_trees if self.method == "boosting" else self.n_estimators
             loss, whole = self._loss(data.target), partial(self._whole, member)
-            plan = SequencePlan(draw, member, loss, n_trees, seconds, self, self.learning_rate, whole, curves)
+            plan = SequencePlan(draw, member, loss, n_trees, seconds, self, self.learning_rate, whole)
             grow = boosted if self.method == "boosting" else fitted_together
             return grow(plan, data, given)
 
@@ -271,16 +229,15 @@ class TreeEnsembleEstimator(TreeEstimator):
         with ThreadPoolExecutor(n_together) as pool:
             return list(pool.map(fitted, range(len(draws))))
 
-    def _share(self, part: float, elapsed: float, n_left: int, n_together: int) -> float | None:
+    def _share(self, elapsed: float, n_left: int, n_together: int) -> float | None:
         """Seconds for one of the trees that are left."""
         if self.time_limit is None:
             return None
-        return max((part * self.time_limit - elapsed) * min(1.0, n_together / n_left), 1e-3)
+        return max((self.time_limit - elapsed) * min(1.0, n_together / n_left), 1e-3)
 
     def _join(self, sequences: list[TreeSequence], **meaning: Any) -> None:
         """Set the trees and their forest, the mean of the sequences; `meaning` are further fields of it."""
         self.estimators_ = [tree for sequence in sequences for tree in sequence.estimators]
-        self.n_curves_ = sequences[0].n_curves
         self.sequence_ = np.repeat(np.arange(len(sequences)), [len(sequence.estimators) for sequence in sequences])
         self._steps = np.concatenate([sequence.steps for sequence in sequences])
         share = 1 / len(sequences)

@@ -170,9 +170,6 @@ class ModelTreeEnsembleClassifier(ClassEstimator, TreeEnsembleEstimator):
         """Probabilities after each step of boosted sequences, the last time as `predict_proba` has them."""
         return self._staged(X, "probability")
 
-    def _curves(self, member: Any, data: TrainingData) -> bool | str:  # noqa: ARG002
-        return False
-
     def _members(self) -> dict[str, Any]:
         return {
             "mean": ModelTreeClassifier(penalty=0.5, n_iter_no_change=BRIEF, log_terms=False),
