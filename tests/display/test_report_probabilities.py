@@ -87,10 +87,24 @@ def test_forests_whose_margins_are_probabilities_say_so(browser, tmp_path):
     assert content(path)["card"]["Explanation"]["SHAP values"] == "path-dependent values of the probability"
 
 
+SCROLLED = """() => [...document.querySelectorAll("#rows .table")]
+    .filter((table) => table.clientWidth && table.scrollWidth > table.clientWidth).length"""
+# Names whose cells do not show the probability beside them.
+HIDDEN = """() => [...document.querySelectorAll("#rows .cut")]
+    .filter((name) => name.parentElement.scrollWidth > name.parentElement.clientWidth).length"""
+
+
 def test_long_names_do_not_widen_a_phone(browser, tmp_path):
-    X, y = rows(2)
+    X, y = rows(3)
     X = X.rename(columns={"age": "a_very_long_name_of_a_feature_that_nobody_would_ever_shorten_at_all"})
-    model = ensemble.GradientBoostingClassifier(n_estimators=5).fit(X, y)
-    shown = Page(browser, silva.report(model, X, y, tmp_path / "report.html"), width=390)
+    classes = np.array(["Rechtsschutzversicherungsgesellschaften", "the third of three classes, which is long", "no"])
+    model = ensemble.GradientBoostingClassifier(n_estimators=5).fit(X, classes[y])
+    path = silva.report(model, X, classes[y], tmp_path / "report.html")
+    shown = Page(browser, path, width=390)
     assert shown.page.evaluate("document.documentElement.scrollWidth") == 390
+    assert shown.page.evaluate(SCROLLED) == 0
+    shown.close()
+    shown = Page(browser, path)
+    assert shown.page.locator(f"#rows .cut[title='{classes[1]}']").count() > 0
+    assert shown.page.evaluate(HIDDEN) == 0
     shown.close()

@@ -23,9 +23,15 @@ function best(i) {
   for (let k = 1; k < nResponses(); k++) if (held.responses.at(i, k) > held.responses.at(i, most)) most = k;
   return most;
 }
-function predictionText(i) {
-  if (data.isClassifier && data.classes.length) return `${data.classes[best(i)]} (${fmt(held.responses.at(i, best(i)), 3)})`;
-  return fmt(held.responses.at(i, nResponses() > 1 ? state.output : 0), 5);
+function predictionParts(i) {
+  if (data.isClassifier && data.classes.length) return [data.classes[best(i)], ` (${fmt(held.responses.at(i, best(i)), 3)})`];
+  return [fmt(held.responses.at(i, nResponses() > 1 ? state.output : 0), 5)];
+}
+const predictionText = (i) => predictionParts(i).join("");
+// Long names of classes are cut, so that the probability is seen.
+function predictionCell(i) {
+  const [name, share] = predictionParts(i);
+  return share ? [el("span", { class: "cut", title: name }, name), share] : name;
 }
 // Intervals that hold the targets of nine in ten rows: of new rows, or of rows in the same leaves.
 const spans = data.intervals && unpack(data.intervals.ends);
@@ -49,9 +55,9 @@ const near = data.similar && { places: unpack(data.similar.places), shares: unpa
 function similarRows(i) {
   const found = [];
   for (let k = 0; k < data.similar.places.shape[1]; k++) if (near.places.at(i, k) >= 0) found.push([near.places.at(i, k), near.shares.at(i, k)]);
-  const top = rows.features.slice(0, 3), said = [predictionText(i), ...(held.y ? [targetText(i)] : []), ...top.map((f) => valueText(f, rows.value(i, f)))];
+  const top = rows.features.slice(0, 3), said = [predictionCell(i), ...(held.y ? [targetText(i)] : []), ...top.map((f) => valueText(f, rows.value(i, f)))];
   const cells = ([row, share]) => [el("button", { "aria-label": `Explain row ${held.index[row]}`, onclick: () => change("row", row) }, String(held.index[row])),
-    `${Math.round(100 * share)} %`, predictionText(row), ...(held.y ? [targetText(row)] : []), ...top.map((f) => valueText(f, rows.value(row, f)))];
+    `${Math.round(100 * share)} %`, predictionCell(row), ...(held.y ? [targetText(row)] : []), ...top.map((f) => valueText(f, rows.value(row, f)))];
   const body = table(["row", "same leaves", "prediction", ...(held.y ? ["target"] : []), ...top.map(nameOf)], [[String(held.index[i]), "itself", ...said], ...found.map(cells)]);
   body.querySelector("tbody tr").classList.add("chosen");
   return el("div", { id: "similar" }, el("h3", {}, "Rows like this one"), note("The rows of this report that reach the same leaves as the chosen row in most trees. A tree counts by how much it contributes."), body);
@@ -63,11 +69,11 @@ function spanNote(i) {
 
 function rowTable() {
   const shown = { order: "row number", text: "", page: 0 }, box = el("div"), top = rows.features.slice(0, 3);
-  const cells = (i) => [predictionText(i), ...(held.y ? [targetText(i)] : []), ...top.map((f) => valueText(f, rows.value(i, f)))];
+  const cells = (i, prediction) => [prediction, ...(held.y ? [targetText(i)] : []), ...top.map((f) => valueText(f, rows.value(i, f)))];
   function found() {
     const wanted = shown.text.trim().toLowerCase(), list = [...held.index.keys()], exact = held.index.findIndex((row) => String(row) === wanted);
     if (exact >= 0) return [exact];
-    const kept = wanted ? list.filter((i) => cells(i).some((cell) => cell.toLowerCase().includes(wanted))) : list;
+    const kept = wanted ? list.filter((i) => cells(i, predictionText(i)).some((cell) => cell.toLowerCase().includes(wanted))) : list;
     return kept.sort(ORDERS[shown.order]);
   }
   function draw() {
@@ -75,7 +81,7 @@ function rowTable() {
     shown.page = Math.min(shown.page, pages - 1);
     const part = list.slice(shown.page * PAGE, (shown.page + 1) * PAGE);
     const body = table(["row", "prediction", ...(held.y ? ["target"] : []), ...top.map(nameOf)],
-      part.map((i) => [el("button", { "aria-label": `Explain row ${held.index[i]}`, "data-row": i, onclick: () => change("row", i) }, String(held.index[i])), ...cells(i)]));
+      part.map((i) => [el("button", { "aria-label": `Explain row ${held.index[i]}`, "data-row": i, onclick: () => change("row", i) }, String(held.index[i])), ...cells(i, predictionCell(i))]));
     body.querySelectorAll("tbody tr").forEach((line, at) => {
       line.classList.toggle("chosen", part[at] === state.row);
       line.addEventListener("click", (event) => { if (event.target.tagName !== "BUTTON") change("row", part[at]); });
