@@ -1,4 +1,4 @@
-"""Files of at most a megabyte that ask for much: {name: (suffix, bytes)}."""
+"""Files of at most a megabyte that ask for much: {name: (suffix, function of no arguments that returns bytes)}."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import functools
 import json
 import re
 import struct
+from functools import partial
 
 import numpy as np
 from tests.fuzz.formats import FOLDERS, join_silva, repair_sizes, saved, split_silva
@@ -96,73 +97,84 @@ def by_number(n_trees=1, modes=("BRANCH_LEQ", "LEAF", "LEAF"), operator="TreeEns
 def onnx_attacks():
     """Attacks on the reader of ONNX."""
     chain = np.arange(1, 8001)
-    yield "one root many times", ensemble(2000, np.zeros(5000, int), chain[:2000] % 2000, to_leaf=(0, 1))
+    yield "one root many times", lambda: ensemble(2000, np.zeros(5000, int), chain[:2000] % 2000, to_leaf=(0, 1))
     yield (
         "a chain every node of which is a root",
-        ensemble(8000, np.arange(8000), np.append(chain[:-1], 0), to_leaf=(np.arange(8000) == 7999, 1)),
+        lambda: ensemble(8000, np.arange(8000), np.append(chain[:-1], 0), to_leaf=(np.arange(8000) == 7999, 1)),
     )
-    yield "both children the same node", ensemble(
+    yield "both children the same node", lambda: ensemble(
         60, (0,), np.append(np.arange(1, 60), 0), np.append(np.arange(1, 60), 0),
         to_leaf=(np.arange(60) == 59, np.arange(60) == 59),
     )  # fmt: skip
-    yield "a node that is its own child", ensemble(30_000, (0,), np.zeros(30_000, int), to_leaf=(0, 1))
-    yield "one leaf of many nodes", ensemble(60_000, (0,), np.append(np.arange(1, 60_000), 0),
+    yield "a node that is its own child", lambda: ensemble(30_000, (0,), np.zeros(30_000, int), to_leaf=(0, 1))
+    yield "one leaf of many nodes", lambda: ensemble(60_000, (0,), np.append(np.arange(1, 60_000), 0),
         to_leaf=(np.arange(60_000) == 59_999, 1))  # fmt: skip
     roots = np.arange(10_000)
     for targets in (2**31, 2**31 - 1, 2**62, -1, 2**16, 2**14):
-        yield f"{targets} outputs", ensemble(10_000, roots, targets=targets)
-        yield (
-            f"{targets} outputs by number",
-            by_number(9000, n_targets=targets, target_ids=np.tile([0, min(targets, 2**16) - 1], 9000)),
-        )
-    yield "labels for many classes", by_number(
+        yield f"{targets} outputs", partial(ensemble, 10_000, roots, targets=targets)
+        numbers = np.tile([0, min(targets, 2**16) - 1], 9000)
+        yield f"{targets} outputs by number", partial(by_number, 9000, n_targets=targets, target_ids=numbers)
+    yield "labels for many classes", lambda: by_number(
         5000, operator="TreeEnsembleClassifier", classlabels_int64s=np.arange(2**16),
         class_ids=np.tile([0, 9000], 5000),
     )  # fmt: skip
-    yield "feature 2^24", ensemble(1, feature=[2**24 - 1])
-    yield "feature 2^31", ensemble(1, feature=[2**31 - 1])
-    yield "equality of feature 2^24", ensemble(1, feature=[2**24 - 1], mode=4)
-    yield "equality of many features", ensemble(20_000, np.arange(20_000), feature=np.arange(20_000), mode=4)
-    yield "equality with many values", ensemble(30_000, np.arange(30_000), mode=4)
-    yield "sets of a large member", ensemble(
+    yield "feature 2^24", lambda: ensemble(1, feature=[2**24 - 1])
+    yield "feature 2^31", lambda: ensemble(1, feature=[2**31 - 1])
+    yield "equality of feature 2^24", lambda: ensemble(1, feature=[2**24 - 1], mode=4)
+    yield "equality of many features", lambda: ensemble(20_000, np.arange(20_000), feature=np.arange(20_000), mode=4)
+    yield "equality with many values", lambda: ensemble(30_000, np.arange(30_000), mode=4)
+    yield "sets of a large member", lambda: ensemble(
         20_000, np.arange(20_000), mode=6,
         membership_values=bytes_of_tensor(np.tile([2.0**20, np.nan], 20_000)),
     )  # fmt: skip
     yield (
         "one set of many members",
-        ensemble(1, mode=6, membership_values=bytes_of_tensor(np.append(np.arange(2**17) * 8, np.nan))),
+        lambda: ensemble(1, mode=6, membership_values=bytes_of_tensor(np.append(np.arange(2**17) * 8, np.nan))),
     )
-    yield "many nodes of a mode", by_number(12_000)
-    yield "tree numbers far apart", by_number(5000, nodes_treeids=np.repeat(np.arange(5000) * 2**18, 3),
+    yield "many nodes of a mode", lambda: by_number(12_000)
+    yield "tree numbers far apart", lambda: by_number(5000, nodes_treeids=np.repeat(np.arange(5000) * 2**18, 3),
         target_treeids=np.repeat(np.arange(5000) * 2**18, 2))  # fmt: skip
     deep = 20_000
-    yield "a deep chain by number", by_number(
+    yield "a deep chain by number", lambda: by_number(
         1, ["BRANCH_LEQ"] * deep + ["LEAF"] * (deep + 1),
         nodes_truenodeids=np.append(np.append(np.arange(1, deep), 2 * deep), np.zeros(deep + 1, int)),
         nodes_falsenodeids=np.append(np.arange(deep) + deep, np.zeros(deep + 1, int)),
         target_treeids=np.zeros(1, int), target_nodeids=[2 * deep], target_ids=[0], target_weights=np.ones(1),
     )  # fmt: skip
-    identities = [[[1, 2, b"X"], [2, 2, b"X"], [4, 2, b"Identity"]]] * 50_000
-    yield "many operators", model("TreeEnsemble", [], nodes=identities)
-    yield "many attributes", model("TreeEnsemble", [attribute(f"a{i}", 1) for i in range(50_000)])
-    yield "one attribute many times", model("TreeEnsemble", [attribute("tree_roots", np.arange(9))] * 30_000)
-    yield "fields of four bytes by turns", b"".join(bytes([8 * (2 + i % 2) + 5]) + b"\0\0\0\0" for i in range(200_000))
-    yield "numbers by turns, two of a kind", (b"\x08\1\x08\1\x10\1\x10\1") * (MEGABYTE // 8)
-    yield "numbers by turns", (b"\x08\1\x10\1") * (MEGABYTE // 4)
-    yield "empty fields", b"\x0a\0" * (MEGABYTE // 2)
-    yield "texts of a node", encode([[7, 2, encode([[1, 2, b"\x0a\x01X" * 300_000]])]])
-    yield "opsets", encode([[7, 2, b""], *[[8, 2, b""]] * 200_000])
-    yield "dimensions of a tensor", ensemble(1, nodes_splits=encode([[1, 2, varints([2**62] * 9)], [2, 0, 1]]))
-    note = json.dumps({"version": 1, "crc32": 0, "fields": {"classes": [[0]] * 100_000}})
-    yield "a long note", model("TreeEnsemble", [], more=[[14, 2, encode([[1, 2, b"silva"], [2, 2, note.encode()]])]])
-    yield "a nested note", model("TreeEnsemble", [], more=[
-        [14, 2, encode([[1, 2, b"silva"], [2, 2, b"[" * 500_000]])],
-    ])  # fmt: skip
+    identity = [[1, 2, b"X"], [2, 2, b"X"], [4, 2, b"Identity"]]
+    yield "many operators", lambda: model("TreeEnsemble", [], nodes=[identity] * 50_000)
+    yield "many attributes", lambda: model("TreeEnsemble", [attribute(f"a{i}", 1) for i in range(50_000)])
+    yield "one attribute many times", lambda: model("TreeEnsemble", [attribute("tree_roots", np.arange(9))] * 30_000)
+    fields = (bytes([8 * (2 + i) + 5]) + b"\0\0\0\0" for i in range(2))
+    yield "fields of four bytes by turns", partial(bytes.__mul__, b"".join(fields), 100_000)
+    yield "numbers by turns, two of a kind", lambda: b"\x08\1\x08\1\x10\1\x10\1" * (MEGABYTE // 8)
+    yield "numbers by turns", lambda: b"\x08\1\x10\1" * (MEGABYTE // 4)
+    yield "empty fields", lambda: b"\x0a\0" * (MEGABYTE // 2)
+    yield "texts of a node", lambda: encode([[7, 2, encode([[1, 2, b"\x0a\x01X" * 300_000]])]])
+    yield "opsets", lambda: encode([[7, 2, b""], *[[8, 2, b""]] * 200_000])
+    yield (
+        "dimensions of a tensor",
+        lambda: ensemble(1, nodes_splits=encode([[1, 2, varints([2**62] * 9)], [2, 0, 1]])),
+    )
+    note = {"version": 1, "crc32": 0, "fields": {"classes": [[0]] * 100_000}}
+    yield "a long note", lambda: with_note(json.dumps(note).encode())
+    yield "a nested note", lambda: with_note(b"[" * 500_000)
+
+
+def with_note(note):
+    """An ONNX model with what silva's own files say beside the graph."""
+    return model("TreeEnsemble", [], more=[[14, 2, encode([[1, 2, b"silva"], [2, 2, note]])]])
 
 
 def silva_attacks():
     """Attacks on the reader of `.silva` files."""
-    _, header, _ = split_silva(saved(full_forest(0, 3, 3, 4)))
+    _, header, arrays = split_silva(saved(full_forest(0, 3, 3, 4)))
+    for name, changed in headers(header):
+        yield name, partial(join_silva, 1, changed, arrays)
+
+
+def headers(header):
+    """What the files say that they hold."""
     entry = header["arrays"][-1]
     yield "an array many times", header | {"arrays": [*header["arrays"], *[entry] * 10_000]}
     yield "many arrays", header | {"arrays": header["arrays"] + [entry | {"name": f"x{i}"} for i in range(9000)]}
@@ -183,12 +195,12 @@ def silva_attacks():
 
 def other_attacks():
     """Attacks on the readers of JSON and UBJSON."""
-    yield "brackets", ".json", b"[" * MEGABYTE
-    yield "objects", ".json", b'{"a":' * 200_000
-    yield "a number of many digits", ".json", b'{"learner":' + b"9" * 900_000 + b"}"
-    yield "an array announced long", ".ubj", b"{L" + struct.pack(">q", 1) + b"a[#L" + struct.pack(">q", 2**40)
-    yield "typed arrays of nothing", ".ubj", b"{L" + struct.pack(">q", 1) + b"a[$Z#L" + struct.pack(">q", 2**40)
-    yield "lists of empty objects", ".ubj", encode_ubj({"learner": [{}] * 200_000})
+    yield "brackets", ".json", lambda: b"[" * MEGABYTE
+    yield "objects", ".json", lambda: b'{"a":' * 200_000
+    yield "a number of many digits", ".json", lambda: b'{"learner":' + b"9" * 900_000 + b"}"
+    yield "an array announced long", ".ubj", lambda: b"{L" + struct.pack(">q", 1) + b"a[#L" + struct.pack(">q", 2**40)
+    yield "typed arrays of nothing", ".ubj", lambda: b"{L" + struct.pack(">q", 1) + b"a[$Z#L" + struct.pack(">q", 2**40)
+    yield "lists of empty objects", ".ubj", lambda: encode_ubj({"learner": [{}] * 200_000})
 
 
 HUGE = (2**31 - 1, 2**31, 2**62)
@@ -205,15 +217,18 @@ def parameter_attacks():
             found = next(match for match in re.finditer(pattern, data) if match[1] == key)
             for value in HUGE:
                 edited = data[: found.start(2)] + str(value).encode() + data[found.end(2) :]
-                edited = repair_sizes(edited.decode()).encode() if suffix == ".txt" else edited
-                yield f"{key.decode()} of {value}", suffix, edited
+                yield f"{key.decode()} of {value}", suffix, partial(repaired, edited, suffix)
+
+
+def repaired(data, suffix):
+    """A file whose own sizes of its trees are right."""
+    return repair_sizes(data.decode()).encode() if suffix == ".txt" else data
 
 
 @functools.cache
 def attacks():
-    """All of them."""
-    found = {f"onnx: {name}": (".onnx", data) for name, data in onnx_attacks()}
-    _, _, arrays = split_silva(saved(full_forest(0, 3, 3, 4)))
-    found |= {f"silva: {name}": (".silva", join_silva(1, header, arrays)) for name, header in silva_attacks()}
+    """All of them; their files are built by who asks for them."""
+    found = {f"onnx: {name}": (".onnx", build) for name, build in onnx_attacks()}
+    found |= {f"silva: {name}": (".silva", build) for name, build in silva_attacks()}
     others = (*other_attacks(), *parameter_attacks())
-    return found | {f"{suffix[1:]}: {name}": (suffix, data) for name, suffix, data in others}
+    return found | {f"{suffix[1:]}: {name}": (suffix, build) for name, suffix, build in others}
