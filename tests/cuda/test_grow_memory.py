@@ -56,7 +56,7 @@ def gpu_memory(monkeypatch):
                 alloc=fail,
                 alloc_pinned_memory=fail,
             ),
-            asarray=fail,
+            empty=fail,
         )
         monkeypatch.setattr(cuda, "import_cupy", lambda: module)
         return cuda.GpuMemory(0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
@@ -9,7 +10,8 @@ import numpy as np
 import pytest
 
 import silva.grow.search.engine
-from silva.grow.cuda.sorting import GpuSorter
+from silva.grow.cuda import sorting
+from silva.grow.cuda.sorting import PAGE_BYTES, GpuSorter
 from silva.grow.data.rows import prepare
 from silva.grow.data.sorting import Sorter
 from tests.grow.engines import piecewise
@@ -40,6 +42,22 @@ def test_ranks_are_those_of_the_cores(name):
     for found, expected in zip(ranks_of(GpuSorter([0]), COLUMNS[name]), ranks_of(Sorter(), COLUMNS[name]), strict=True):
         assert found.dtype == expected.dtype
         np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.usefixtures("gpu")
+def test_memory_that_is_pinned():
+    """Its pages hold nothing else, and views keep it."""
+    sorter = GpuSorter([0])
+    for shape, dtype in (((3, 1001), np.int32), ((0,), np.float64), ((5000,), np.float64)):
+        array = sorter.empty(shape, dtype)
+        assert array.shape == shape
+        assert array.dtype == dtype
+        assert array.ctypes.data % PAGE_BYTES == 0
+        array[...] = 7
+        view = array[:1]
+        del array
+        gc.collect()
+        assert (view == 7).all()
 
 
 @pytest.mark.usefixtures("gpu")
@@ -77,15 +95,14 @@ def test_ranks_follow_their_rows(monkeypatch, fails):
     for a, values in enumerate(X):
         expected[:, a] = ranks_of(Sorter(), values[source])[:2]
     if fails:
-        cupy, n_calls = sys.modules["cupy"], iter(range(100))
-        given = cupy.asarray
+        given, n_calls = sorting.sent, iter(range(100))
 
-        def fail(values, *rest, **named):
+        def fail(cupy, values):
             if next(n_calls) == 3:
                 raise cupy.cuda.memory.OutOfMemoryError(1, 1, 1)
-            return given(values, *rest, **named)
+            return given(cupy, values)
 
-        monkeypatch.setattr(cupy, "asarray", fail)
+        monkeypatch.setattr(sorting, "sent", fail)
     GpuSorter([0]).rearrange(ranks, order, source, 2)
     np.testing.assert_array_equal(ranks, expected[0])
     for rank, rows in zip(ranks, order, strict=True):  # rows of equal rank keep the order that they had

@@ -13,6 +13,7 @@ from silva import _core
 from silva.cuda.compiler import compile_kernel, compiler_architecture, variant
 from silva.device import DeviceError, capability, import_cupy
 from silva.grow.cuda import parts
+from silva.grow.cuda.sorting import PORTABLE, sent
 from silva.grow.data.rows import rank_zones
 from silva.parallel import n_threads, side_by_side
 
@@ -24,9 +25,6 @@ if TYPE_CHECKING:
     from silva.cuda.compiler import Variant
     from silva.grow.cuda.parts import GpuLayout
     from silva.grow.data.rows import TrainingRows
-
-PORTABLE = 1
-"""cudaHostRegisterPortable: pinned for all GPUs."""
 
 PART_ARRAYS = ("z", "ranks", "order")
 
@@ -156,7 +154,7 @@ class GpuMemory:
     def place(self, array: NDArray[Any]) -> int:
         """Copy an array to the GPU."""
         with self._copying():
-            placed = self._cupy.asarray(array, order="C")
+            placed = sent(self._cupy, array)
         self._kept.append(placed)
         return int(placed.data.ptr)
 
@@ -165,9 +163,11 @@ class GpuMemory:
         with self._copying():
             padded = self._cupy.zeros((len(z), n_columns), z.dtype)
             n_rows = max(1, PADDED_BYTES // max(padded[:1].nbytes, 1))
+            block = self._cupy.empty((min(n_rows, len(z)), z.shape[1]), z.dtype)
             for first in range(0, len(z), n_rows):
-                block = slice(first, first + n_rows)
-                padded[block, : z.shape[1]] = self._cupy.asarray(z[block])
+                given = np.ascontiguousarray(z[first : first + n_rows])
+                block[: len(given)].set(given)
+                padded[first : first + n_rows, : z.shape[1]] = block[: len(given)]
         self._kept.append(padded)
         return int(padded.data.ptr)
 

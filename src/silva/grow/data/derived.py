@@ -123,10 +123,10 @@ def _skewness(x: Doubles, weight: Doubles) -> float:
     """Mean cube of the standardised numbers, missing ones left out."""
     present = ~np.isnan(x)
     share = weight[present] / weight[present].sum()
-    deviation = x[present] - share @ x[present]
+    deviation = x[present] - (share * x[present]).sum()
     deviation /= float(np.abs(deviation).max()) or 1.0
-    squares = deviation * deviation
-    return float(share @ (squares * deviation) / max(share @ squares, 1e-300) ** 1.5)
+    squares = share * deviation**2
+    return float((squares * deviation).sum() / max(squares.sum(), 1e-300) ** 1.5)
 
 
 def _with_own_columns(columns: TrainingColumns) -> Bools:

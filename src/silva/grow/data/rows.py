@@ -15,7 +15,9 @@ from silva.grow.data.sorting import KnownRanks, Sorter
 from silva.parallel import beside, side_by_side
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
 
     from silva.typing import Bools, Doubles, Floats, Int32s, Int64s
 
@@ -186,18 +188,18 @@ def arranged(
     if n_rows < LEAST_ARRANGED or not 0 < n_attributes <= MOST_ARRANGED:
         return None
     n_bits = min(16, math.ceil(math.log2(n_rows / ZONE)) + 1)
-    gains = np.array([_explained(rank, n, y) for rank, n in zip(ranks, n_distinct, strict=True)]) + LEAST_EXPLAINED
+    explained = side_by_side(lambda a: _explained(ranks[a], int(n_distinct[a]), y), n_attributes, n_threads)
+    gains = np.array(explained) + LEAST_EXPLAINED
     levels = np.zeros(n_attributes, int)
     for _ in range(n_bits):
         levels[np.argmax(gains / 4.0**levels)] += 1
     scales = 2.0**levels / (n_distinct + 1)
-    key = np.zeros(n_rows, np.uint16)
+    key, bits = np.zeros(n_rows, np.uint16), _interleaved(levels)
 
     def find_keys(block: int) -> None:
         rows = slice(block * BLOCK_VALUES, (block + 1) * BLOCK_VALUES)
-        places = {int(a): ((ranks[a, rows] + 1) * scales[a]).astype(np.uint16) for a in np.flatnonzero(levels)}
-        for a, level in _interleaved(levels):
-            key[rows] = (key[rows] << np.uint16(1)) | (places[a] >> np.uint16(levels[a] - 1 - level) & np.uint16(1))
+        for a, of_place in bits.items():
+            key[rows] |= of_place[((ranks[a, rows] + 1) * scales[a]).astype(np.uint16)]
 
     side_by_side(find_keys, -(-n_rows // BLOCK_VALUES), n_threads)
     order = (sorter or Sorter()).order(key)
@@ -220,11 +222,16 @@ def _explained(rank: Int32s, n_distinct: int, y: Doubles) -> float:
     return between / max(float(((y - y.mean()) ** 2).sum()), np.finfo(float).tiny)
 
 
-def _interleaved(levels: Int64s) -> Iterator[tuple[int, int]]:
-    """Attributes and levels of their bits, the highest first, those of all attributes in turn."""
+def _interleaved(levels: Int64s) -> dict[int, NDArray[np.uint16]]:
+    """Bits of the key by attribute and place along it: the highest bits of all attributes in turn, then the next."""
+    places = {int(a): np.arange(1 << levels[a]) for a in np.flatnonzero(levels)}
+    bits = {a: np.zeros(len(place), np.uint16) for a, place in places.items()}
+    shift = int(levels.sum())
     for level in range(int(levels.max(initial=0))):
-        for a in np.flatnonzero(levels > level):
-            yield int(a), level
+        for a in np.flatnonzero(levels > level).tolist():
+            shift -= 1
+            bits[a] |= ((places[a] >> (levels[a] - 1 - level) & 1) << shift).astype(np.uint16)
+    return bits
 
 
 def rank_zones(ranks: Int32s) -> Int32s:
@@ -261,10 +268,15 @@ def _packed(
 
     def pack(block: int) -> None:
         rows = slice(block * n_rows, (block + 1) * n_rows)
-        values = X[rows] if source is None else X[source[rows]]
+        given = X[rows] if source is None else np.take(X, source[rows], axis=0, mode="clip")
         root = np.sqrt(weight[rows])[:, None]
-        z[rows, 1 : 1 + len(linear)] = np.nan_to_num((values[:, linear] - centres) / scales) * root
-        z[rows, 1 + len(linear) : width - 1] = np.isnan(values[:, marked]) * root
+        values = given[:, linear]
+        values -= centres
+        values /= scales
+        if len(marked):
+            np.nan_to_num(values, copy=False)
+            z[rows, 1 + len(linear) : width - 1] = np.isnan(given[:, marked]) * root
+        z[rows, 1 : 1 + len(linear)] = values * root
         z[rows, 0], z[rows, width - 1] = root[:, 0], y[rows] * root[:, 0]
 
     side_by_side(pack, -(-len(y) // n_rows), n_threads)
@@ -273,7 +285,7 @@ def _packed(
 
 def gathered(X: Values, rows: Int32s) -> Values:
     """Take rows of X, or numbers of a list, in blocks side by side; X itself if they are all of it in its order."""
-    if len(rows) == len(X) and np.array_equal(rows, np.arange(len(X))):
+    if _are_all(rows, len(X)):
         return X
     result: Any = np.empty((len(rows), *X.shape[1:]), X.dtype)
     n_rows = max(1, BLOCK_VALUES // max(math.prod(X.shape[1:]), 1))
@@ -285,6 +297,13 @@ def gathered(X: Values, rows: Int32s) -> Values:
     side_by_side(gather, -(-len(rows) // n_rows), threads_of(result.size))
     taken: Values = result
     return taken
+
+
+def _are_all(rows: Int32s, n_rows: int) -> bool:
+    """Whether they are so many rows in their order; the first and the last say mostly that they are not."""
+    if len(rows) != n_rows or not n_rows or (rows[0], rows[-1]) != (0, n_rows - 1):
+        return False
+    return np.array_equal(rows, np.arange(n_rows, dtype=np.int32))
 
 
 def threads_of(n_values: int) -> int:
@@ -390,30 +409,28 @@ def _ranked_columns(
 ) -> tuple[list[Standard], Int32s, Int32s, Doubles, Int32s, Int64s]:
     """Units, y's behind those of the attributes, ranks, order, values, starts and offsets, as TrainingRows has them."""
     n_rows, n_attributes = X.shape
-    units = [Standard(0.0, 0.0)] * (n_attributes + 1)
-    ranks = np.empty((n_attributes, n_rows), np.int32)
-    order = np.empty((n_attributes, n_rows), np.int32)
-    values, starts = np.empty(n_rows * n_attributes), np.empty((n_rows + 1) * n_attributes, np.int32)
-    offsets = np.zeros(n_attributes + 1, np.int64)
+    each = (n_attributes, n_rows), np.int32
+    shapes = each, each, ((n_rows * n_attributes,), np.float64), (((n_rows + 1) * n_attributes,), np.int32)
+
+    def begin(task: int) -> Any:
+        """Take memory, and beside it standardise columns: memory that is pinned takes as long."""
+        if task < len(shapes):
+            return sorter.empty(*shapes[task])
+        a = task - len(shapes)
+        return standard(y if a == n_attributes else np.ascontiguousarray(X[:, a]), weight)
+
+    ranks, order, values, starts, *units = side_by_side(begin, len(shapes) + n_attributes + 1, n_threads)
 
     def rank(a: int) -> int:
-        if a == n_attributes:
-            units[a] = standard(y, weight)
-            return 0
-        column = np.ascontiguousarray(X[:, a])
-        tested = column if testable[a] else np.zeros(n_rows)
+        tested = np.ascontiguousarray(X[:, a]) if testable[a] else np.zeros(n_rows)
         # Where they stand if no value repeats: threads write beside each other.
         own_values, own_starts = values[a * n_rows :][:n_rows], starts[a * (n_rows + 1) :][: n_rows + 1]
         is_known = known is not None and testable[a] and known.knows(a)
         ranker = partial(known.rank, a) if known is not None and is_known else sorter.rank
-        n_distinct, units[a] = beside(
-            lambda: ranker(tested, ranks[a], order[a], own_values, own_starts),
-            lambda: standard(column, weight),
-            2 if sorter.waits and not is_known else 1,
-        )
-        return n_distinct
+        return ranker(tested, ranks[a], order[a], own_values, own_starts)
 
-    offsets[1:] = np.cumsum(side_by_side(rank, n_attributes + 1, n_threads)[:-1])
+    offsets = np.zeros(n_attributes + 1, np.int64)
+    offsets[1:] = np.cumsum(side_by_side(rank, n_attributes, n_threads))
     for a, (at, end) in enumerate(itertools.pairwise(offsets.tolist())):
         if at < a * n_rows:
             values[at:end] = values[a * n_rows :][: end - at]

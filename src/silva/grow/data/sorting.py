@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,21 +11,17 @@ from silva import _core
 from silva.parallel import side_by_side
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from numpy.typing import DTypeLike, NDArray
 
     from silva.typing import Bools, Doubles, Int32s, Int64s
 
 
 class Sorter:
-    """Sorts columns on the cores; several threads may ask it.
+    """Sorts columns on the cores; several threads may ask it."""
 
-    Attributes
-    ----------
-    waits : bool
-        Whether a thread that asks mostly waits, so that another may use its core.
-    """
-
-    waits = False
+    def empty(self, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
+        """Take memory that columns are written to."""
+        return np.empty(shape, dtype)
 
     def rank(self, values: Doubles, ranks: Int32s, order: Int32s, distinct: Doubles, starts: Int32s) -> int:
         """Write what `ranked` finds of a column, the latter two into first places; return how many are distinct."""
@@ -41,11 +37,11 @@ class Sorter:
         """Let ranks and order, (n_attributes, n_rows), speak of the rows in a new order; `source` are their places."""
         place = np.empty_like(source)
         place[source] = np.arange(len(source), dtype=np.int32)
-        side_by_side(lambda a: self._rearrange(ranks[a], order[a], source, place), len(ranks), n_threads)
 
-    def _rearrange(self, ranks: Int32s, order: Int32s, source: Int32s, place: Int32s) -> None:
-        """Do so with one attribute's."""
-        ranks[:], order[:] = ranks[source], place[order]
+        def move(a: int) -> None:
+            ranks[a], order[a] = ranks[a][source], place[order[a]]
+
+        side_by_side(move, len(ranks), n_threads)
 
 
 @dataclass(frozen=True, eq=False)
