@@ -10,8 +10,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given
+from sklearn.ensemble import ExtraTreesRegressor
 
-from silva import Explainer
+from silva import Explainer, load
 from silva.plans import plan_of
 from tests.explain.tolerance import assert_close
 from tests.oracles import shapley
@@ -67,7 +68,8 @@ def test_the_strongest_features(forest, n_outputs, top):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @given(example=forests_and_rows())
-def test_walked_rows_are_right(dtype, example):
+def test_rows_without_tables_are_right(dtype, example):
+    """By blocks of leaves."""
     forest, X = example
     row = Explainer(forest, algorithm="quadrature", dtype=dtype).row()
     expected = shapley.values(forest, shapley.sides(forest, X))
@@ -78,10 +80,16 @@ def test_walked_rows_are_right(dtype, example):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(
     "forest",
-    [full_forest(0, 5, 7, 3), full_forest(1, 3, 9, 12), full_forest(2, 20, 6, 70), chain_forest(60, 1e-3)],
-    ids=["few features", "some", "more than bits", "more points than lanes"],
+    [
+        full_forest(0, 5, 7, 3),
+        full_forest(3, 3, 9, 12),
+        full_forest(1, 3, 9, 16),
+        full_forest(2, 20, 6, 70),
+        chain_forest(60, 1e-3),
+    ],
+    ids=["few features", "some", "too many for blocks", "more than bits", "more points than lanes"],
 )
-def test_walked_rows_beside_batches(forest, dtype):
+def test_rows_without_tables_beside_batches(forest, dtype):
     X = np.random.default_rng(1).normal(size=(20, forest.n_features))
     X[::3, 0] = np.nan
     groups = {"both": [0, 1]}
@@ -92,7 +100,34 @@ def test_walked_rows_beside_batches(forest, dtype):
         assert_close(np.array([row(x) for x in X]), exact[:, :, None], forest, dtype)
 
 
-def test_threads_do_not_change_the_bits_of_walked_rows():
+@pytest.mark.parametrize("dtype", DTYPES)
+@given(example=forests_and_rows(n_features=40))
+def test_walked_rows_of_every_kind(dtype, example):
+    """Trees of more than 12 features, too many for the oracle: beside the walk of batches."""
+    forest, X = example
+    row = Explainer(forest, algorithm="quadrature", dtype=dtype).row()
+    exact = Explainer(forest, algorithm="quadrature", dtype="float64").shap_values(X)
+    for x, phi in zip(X, exact.reshape(len(X), 40, forest.n_outputs), strict=True):
+        assert_close(row(np.ascontiguousarray(x))[None], phi[None], forest, dtype)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("n_features", [2, 5, 8, 9, 12, 13])
+def test_rows_of_trees_of_full_depth(n_features, dtype):
+    """Blocks of subtrees of many sizes, of leaves that are one number and of vectors."""
+    rng = np.random.default_rng(n_features)
+    X = rng.normal(size=(700, n_features)).astype(np.float32)
+    y = np.column_stack([X[:, 0] * X[:, 1] + rng.normal(size=700), rng.normal(size=700), X.sum(1)])
+    rows = np.where(rng.random((30, n_features)) < 0.1, np.nan, X[:30])
+    for target in (y[:, 0], y):
+        forest = load(ExtraTreesRegressor(5, random_state=0).fit(X, target))
+        row = Explainer(forest, algorithm="quadrature", dtype=dtype).row()
+        exact = Explainer(forest, algorithm="quadrature", dtype="float64").shap_values(rows)
+        found = np.array([row(x) for x in rows])
+        assert_close(found, exact.reshape(30, n_features, -1), forest, dtype)
+
+
+def test_threads_do_not_change_the_bits_of_rows_without_tables():
     """80,000 splits: groups of trees that threads share out."""
     forest = full_forest(0, 20, 12, 6)
     X = np.random.default_rng(1).normal(size=(10, 6))

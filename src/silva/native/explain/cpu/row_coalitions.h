@@ -15,11 +15,7 @@ struct RowNodes {
   const RowWalkTask<Real>& task;
   int output;
 
-  SILVA_INLINE bool goes_left(const RowNode<Real>& node) const {
-    const float x = task.encoded[node.feature];
-    if (node.flags() & kCategorical && x == x) return category_goes_left(task.sets[node.set], task.words, x);
-    return x != x ? node.flags() & kDefaultLeft : !(x >= node.threshold);
-  }
+  SILVA_INLINE bool goes_left(const RowNode<Real>& node) const { return row_goes_left(task, node, node.flags()); }
   SILVA_INLINE Real mean(const RowNode<Real>& node, int side) const {
     if (task.width == 1) return node.mean[side];
     return task.means[((&node - task.nodes) * 2 + side) * task.width + output];

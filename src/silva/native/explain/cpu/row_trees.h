@@ -4,6 +4,7 @@
 
 #include "common/forest_view.h"
 #include "explain/cpu/quadrature.h"
+#include "explain/cpu/row_blocks.h"
 #include "explain/cpu/row_task.h"
 #include "explain/leaves.h"
 #include "explain/players.h"
@@ -17,6 +18,7 @@ struct RowTrees {
   std::vector<RowTree> trees;  // those with splits
   std::vector<int32_t> slot_player;
   std::vector<Real> points, means;
+  RowBlocks<Real> blocks;
   std::vector<CategorySet> sets;
   std::vector<uint32_t> words;
   std::vector<int32_t> first_tree;  // of groups whose sums are taken apart, so that threads share them out; and the end
@@ -40,7 +42,10 @@ struct RowTrees {
  private:
   static constexpr int64_t kGroupSplits = 1 << 15, kMostGroups = 16;
 
-  std::map<int32_t, int64_t> first_point_;
+  static constexpr int32_t kDeepestBlocks = 500, kBlockFeatures = 1 << 16;
+
+  std::map<std::pair<int32_t, int32_t>, int64_t> first_point_;  // of points, and of pairs of players in blocks
+  std::vector<int64_t> n_splits_;                               // [tree]
 
   // The nodes of one tree.
   struct Nodes {
@@ -75,10 +80,22 @@ struct RowTrees {
     }
     for (int32_t slot = 0; slot < out.n_slots; ++slot) slot_of[slot_player[out.first_slot + slot]] = -1;
     if (n == 1) return;
+    if (out.n_slots <= kBlockSlots && depth <= kDeepestBlocks && n_features <= kBlockFeatures)
+      return add_blocks(forest, first, n, of, (most + 1) / 2, out);
     add_nodes(forest, first, n, of);
+    n_splits_.push_back(n / 2);
     most_slots = std::max(most_slots, out.n_slots), most_depth = std::max(most_depth, depth);
     // More points than a path needs do no harm.
     place_points(((out.n_slots > kSharedBit ? std::min(depth, out.n_slots) : most) + 1) / 2, out);
+    trees.push_back(out);
+  }
+
+  void add_blocks(const ForestView& forest, int64_t first, int64_t n, const Nodes& of, int32_t n_points, RowTree& out) {
+    out.n_points = n_points, out.n_pairs = pairs_of(out.n_slots);
+    out.first_point = block_points(n_points, out.n_pairs);
+    BlockLayout<Real>({forest, first, of.slot, of.mean, coding.encoded, sets}, int32_t(n), blocks, out);
+    n_splits_.push_back(n / 2);
+    most_slots = std::max(most_slots, 2 * out.n_pairs);
     trees.push_back(out);
   }
 
@@ -127,17 +144,29 @@ struct RowTrees {
 
   // Makes groups of about as many splits each. The forest alone decides on them, and so on the order of sums.
   void group_trees() {
-    const int64_t n_splits = int64_t(nodes.size()), n = std::clamp<int64_t>(n_splits / kGroupSplits, 1, kMostGroups);
+    const int64_t n_splits = std::accumulate(n_splits_.begin(), n_splits_.end(), int64_t(0));
+    const int64_t n = std::clamp<int64_t>(n_splits / kGroupSplits, 1, kMostGroups);
     first_tree.assign(1, 0);
-    for (int32_t t = 0; t < int32_t(trees.size()); ++t)
-      if (trees[t].root * n >= n_splits * int64_t(first_tree.size())) first_tree.push_back(t);
+    int64_t before = 0;
+    for (int32_t t = 0; t < int32_t(trees.size()); before += n_splits_[t++])
+      if (before * n >= n_splits * int64_t(first_tree.size())) first_tree.push_back(t);
     first_tree.push_back(int32_t(trees.size()));
+  }
+
+  // Values of s at n points, then their weights.
+  int64_t block_points(int32_t n, int32_t n_pairs) {
+    const auto [found, is_new] = first_point_.try_emplace({n, n_pairs}, int64_t(points.size()));
+    if (!is_new) return found->second;
+    const std::vector<double> both = gauss_legendre(n);
+    for (int32_t k = 0; k < n; ++k) points.push_back(Real(both[k] / (1 - both[k])));
+    for (int32_t k = 0; k < n; ++k) points.push_back(Real(both[n + k] * std::pow(1 - both[k], 2 * n_pairs - 1)));
+    return found->second;
   }
 
   void place_points(int32_t n, RowTree& tree) {
     tree.lanes = n > 8 ? 16 : n > 4 ? 8 : 4;
     tree.n_points = (n + tree.lanes - 1) / tree.lanes * tree.lanes;
-    const auto [found, is_new] = first_point_.try_emplace(n, int64_t(points.size()));
+    const auto [found, is_new] = first_point_.try_emplace({n, 0}, int64_t(points.size()));
     tree.first_point = found->second;
     if (!is_new) return;
     const std::vector<double> both = gauss_legendre(n);

@@ -1,4 +1,5 @@
-// Path-dependent values of one row: the walk of explain/cpu/shap.h with quadrature points in the lanes, not rows.
+// Path-dependent values of one row, of trees of more players than explain/cpu/row_leaves.h serves: the walk of
+// explain/cpu/shap.h with quadrature points in the lanes, not rows.
 //
 // What the splits below a node make of a coalition depends on the players that the path has not left unmet, and that
 // these splits test:
@@ -12,6 +13,7 @@
 #pragma once
 #include "common/vectors.h"
 #include "explain/cpu/row_coalitions.h"
+#include "explain/cpu/row_leaves.h"
 
 namespace silva {
 namespace {
@@ -197,7 +199,9 @@ template <class Real>
 void explain_row_by_trees(const RowWalkTask<Real>& task, const RowSpace<Real>& space, const RowTree* first,
                           const RowTree* end, double* total) {
   for (const RowTree* tree = first; tree < end; ++tree)
-    if (tree->lanes == 4)
+    if (tree->n_blocks)
+      explain_row_by_blocks<Real>(task, space, *tree, total);
+    else if (tree->lanes == 4)
       walk_row<Real, 4>(task, space, *tree, total);
     else if (tree->lanes == 8)
       walk_row<Real, 8>(task, space, *tree, total);

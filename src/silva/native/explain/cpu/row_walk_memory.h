@@ -24,6 +24,12 @@ class RowWalkMemory : public RowEngine<Real> {
         .slot_player = trees.slot_player.data(),
         .points = trees.points.data(),
         .means = trees.means.data(),
+        .upper = trees.blocks.upper.data(),
+        .blocks = trees.blocks.blocks.data(),
+        .parts = trees.blocks.parts.data(),
+        .block_splits = trees.blocks.splits.data(),
+        .part_z = trees.blocks.z.data(),
+        .block_value = trees.blocks.values.data(),
         .sets = trees.sets.data(),
         .words = trees.words.data(),
         .n_outputs = trees.n_outputs,
@@ -55,15 +61,19 @@ class RowWalkMemory : public RowEngine<Real> {
   struct Thread {
     std::vector<Real> z;
     std::vector<Block> waiting, frames, phi;
+    std::vector<uint16_t> met;
 
     void reserve(const RowTrees<Real>& trees) {
       const auto n_blocks = [](int64_t n_bytes) { return n_bytes / int64_t(sizeof(Block)) + 1; };
       z.resize(trees.most_slots);
       waiting.resize(n_blocks((trees.most_depth + 1) * kRowWaitingBytes));
       frames.resize(n_blocks((trees.most_depth + 1) * kRowFrameBytes));
-      phi.resize(n_blocks(trees.most_slots * kMostRowLanes * int64_t(sizeof(Real))));
+      phi.resize(n_blocks(int64_t(trees.most_slots) * trees.width * kMostRowLanes * int64_t(sizeof(Real))));
+      met.resize(trees.blocks.most_edges);
     }
-    RowSpace<Real> space() { return {z.data(), waiting.data()->bytes, frames.data()->bytes, phi.data()->bytes}; }
+    RowSpace<Real> space() {
+      return {z.data(), waiting.data()->bytes, frames.data()->bytes, phi.data()->bytes, met.data()};
+    }
   };
 
   const RowTrees<Real>& trees_;
