@@ -98,7 +98,8 @@ EVALUATE = [
     few_variant("wide", "float32", "float64", "float32", "float32"),
 ]
 IN_FLOATS = [kernels(4, 4)["sum_rows"], *(qr_kernels(4)[name] for name in ("average_columns", "reorganise"))]
-GROW = [*kernels(4).values(), *qr_kernels().values(), *IN_FLOATS]
+RANKS = [variant(f"grow/cuda/kernels/{name}") for name in ("key_values", "mark_distinct", "write_ranks")]
+GROW = [*kernels(4).values(), *qr_kernels().values(), *IN_FLOATS, *RANKS]
 SUMS_OF_ROWS = [kernels(stride, size)["sum_rows"] for stride in (4, 8, 16, 24, 56, 96, 128) for size in (8, 4)]
 ADD = [
     add_variant(dtype, is_narrow, True, threads)

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from silva.cuda.compiler import variant
+from silva.cuda.launches import launch
 from silva.device import import_cupy
 from silva.grow.data.sorting import Sorter
 from silva.parallel import side_by_side
@@ -27,7 +29,7 @@ PORTABLE = 1
 
 PAGE_BYTES = 4096
 
-SIGN = np.uint64(1 << 63)
+THREADS = 256
 
 AT_ONCE = 3
 """Columns of a GPU at a time: while one is sorted, others are copied there and back."""
@@ -149,25 +151,20 @@ def _places(cupy: Any, source: Int32s) -> tuple[Any, Any]:
 
 def _ranked(cupy: Any, values: Doubles) -> tuple[Any, Any, Any, Any]:
     """Rank on the current GPU, into CuPy arrays."""
-    x = sent(cupy, values)
-    is_missing = cupy.isnan(x)
-    n_missing = int(is_missing.sum())
-    order = cupy.argsort(_keys(cupy, x, is_missing)).astype(np.int32)
-    present = x[order[n_missing:]]
-    is_new = cupy.ones(len(present), np.bool_)
-    is_new[1:] = present[1:] != present[:-1]
-    ranks = cupy.empty(len(x), np.int32)
-    ranks[order[:n_missing]] = -1
-    ranks[order[n_missing:]] = cupy.cumsum(is_new, dtype=np.int32) - np.int32(1)
-    starts = cupy.empty(int(is_new.sum()) + 1, np.int32)
-    starts[:-1] = cupy.flatnonzero(is_new) + n_missing
-    starts[-1:] = len(x)
-    return ranks, order, present[is_new], starts
+    x, n = sent(cupy, values), len(values)
+    keys, counts = cupy.empty(n, np.uint64), cupy.empty(n, np.int32)
+    _launch("key_values", n, values=x, keys=keys)
+    sorted_rows = cupy.argsort(keys)
+    _launch("mark_distinct", n, keys=keys, order=sorted_rows, is_distinct=counts)
+    counts = cupy.cumsum(counts, dtype=np.int32)
+    n_distinct = int(counts[-1])
+    ranks, order = cupy.empty(n, np.int32), cupy.empty(n, np.int32)
+    distinct, starts = cupy.empty(n_distinct, np.float64), cupy.empty(n_distinct + 1, np.int32)
+    found = {"ranks": ranks, "order": order, "distinct": distinct, "starts": starts}
+    _launch("write_ranks", n, values=x, sorted=sorted_rows, counts=counts, **found)
+    return ranks, order, distinct, starts
 
 
-def _keys(cupy: Any, x: Any, is_missing: Any) -> Any:
-    """Return whole numbers in the order of the values: equal for equal values (both zeros too), missing ones first."""
-    bits = (x + 0.0).view(np.uint64)
-    keys = cupy.where(bits & SIGN != 0, ~bits, bits | SIGN)
-    keys[is_missing] = 0
-    return keys
+def _launch(name: str, n: int, **args: Any) -> None:
+    """Queue a kernel with a thread a row."""
+    launch(variant(f"grow/cuda/kernels/{name}"), (-(-n // THREADS), 1), (THREADS, 1), {**args, "n": n})
