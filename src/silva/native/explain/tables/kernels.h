@@ -97,6 +97,7 @@ struct CountTask {
   PassTask<Real> pass;    // without tables and target
   const int64_t* weight;  // [row]
   int16_t* codes;         // [column][row], rows padded to whole tiles
+  bool is_encoded;        // whether codes are those of the rows
   int64_t* count;         // [subtree's first vector - first_count + state]: += the weights of the rows in that state
   int64_t first_count;
 };
@@ -104,9 +105,10 @@ struct CountTask {
 // The states of subtrees that background rows are in, each with their weights: [subtree] into states and counts, from
 // the first subtree's on.
 struct SeenCounts {
-  const int64_t* first;  // [subtree + 1]; null: there are none
-  const uint16_t* states;
-  const int64_t* counts;
+  const int64_t* first;    // [subtree + 1]; null: there are none
+  const uint16_t* states;  // rising
+  const uint32_t* few;     // counts; null: they are many
+  const int64_t* many;
 };
 
 // Fills tables leaf by leaf: against background rows, or of players of several features from the covers.

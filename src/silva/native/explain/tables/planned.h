@@ -87,6 +87,13 @@ struct ChunkRange {
   int64_t first_vector, n_vectors;
 };
 
+// Background rows, whose codes are kept from one range of chunks to the next if they are few enough.
+struct CountedRows {
+  RowSource rows;
+  std::span<const int64_t> weight;
+  std::vector<int16_t> codes = {};
+};
+
 // A plan with its forest, which copies share: runs the kernels on some of its chunks.
 template <class Real>
 class PlannedTables {
@@ -154,25 +161,19 @@ class PlannedTables {
          n_threads);
   }
 
-  // How often background rows are in each state of the range's subtrees, each row by its weight.
-  std::vector<int64_t> count(const ChunkRange& range, const RowSource& rows, std::span<const int64_t> weight,
-                             int n_threads) const {
-    std::vector<int64_t> count;
-    count_into(count, range, rows, weight, n_threads);
-    return count;
-  }
-
-  // The same in memory of an earlier range: fresh memory costs more than the counts.
-  void count_into(std::vector<int64_t>& count, const ChunkRange& range, const RowSource& rows,
-                  std::span<const int64_t> weight, int n_threads) const {
+  // How often background rows are in each state of the range's subtrees, each row by its weight. In memory of an
+  // earlier range: fresh memory costs more than the counts.
+  void count_into(std::vector<int64_t>& count, const ChunkRange& range, CountedRows& of, int n_threads) const {
     count.assign(range.n_vectors, 0);
     constexpr int64_t kRowsTogether = 1 << 15;
-    for (int64_t first = 0; first < rows.n_rows; first += kRowsTogether) {
-      RowSource some = rows;
-      some.n_rows = std::min(kRowsTogether, rows.n_rows - first);
-      const int64_t real_bytes = rows.is_double ? sizeof(double) : sizeof(float);
-      some.data = static_cast<const char*>(rows.data) + first * rows.row_stride * real_bytes;
-      count_some(range, some, weight.data() + first, count.data(), n_threads);
+    const bool is_encoded = of.rows.n_rows <= kRowsTogether && !of.codes.empty();
+    for (int64_t first = 0; first < of.rows.n_rows; first += kRowsTogether) {
+      CountedRows some{of.rows, of.weight.subspan(first), std::move(of.codes)};
+      some.rows.n_rows = std::min(kRowsTogether, of.rows.n_rows - first);
+      const int64_t real_bytes = of.rows.is_double ? sizeof(double) : sizeof(float);
+      some.rows.data = static_cast<const char*>(of.rows.data) + first * of.rows.row_stride * real_bytes;
+      count_some(range, some, is_encoded, count.data(), n_threads);
+      of.codes = std::move(some.codes);
     }
   }
 
@@ -290,18 +291,18 @@ class PlannedTables {
     run(task);
   }
 
-  void count_some(const ChunkRange& range, const RowSource& rows, const int64_t* weight, int64_t* count,
-                  int n_threads) const {
+  void count_some(const ChunkRange& range, CountedRows& of, bool is_encoded, int64_t* count, int n_threads) const {
     CountTask<Real> task{};
     PassTask<Real>& pass = task.pass;
     describe(pass, range);
-    pass.rows = rows;
+    pass.rows = of.rows;
     pass.tile = kBlockRows;
-    task.weight = weight;
+    task.weight = of.weight.data();
     task.count = count;
     task.first_count = range.first_vector;
-    std::vector<int16_t> codes(forest_->columns.size() * ((rows.n_rows + kBlockRows - 1) / kBlockRows * kBlockRows));
-    task.codes = codes.data();
+    of.codes.resize(forest_->columns.size() * ((of.rows.n_rows + kBlockRows - 1) / kBlockRows * kBlockRows));
+    task.codes = of.codes.data();
+    task.is_encoded = is_encoded;
     pass.workspace_size = table_kernels<Real>().count_workspace(task);
     const Workspace workspace(pass.workspace_size * n_threads);
     pass.workspace = workspace.data();

@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "explain/tables/planned.h"
+#include "explain/tables/seen_states.h"
 
 namespace silva {
 
@@ -16,26 +17,19 @@ class RebuiltTables {
   explicit RebuiltTables(const RebuiltTables& other)
       : planned_(other.planned_), batch_bytes_(other.batch_bytes_), ranges_(other.ranges_) {}
 
-  void count(const RowSource& rows, std::span<const int64_t> weight, int64_t total, int n_threads) {
+  void count(CountedRows& rows, int64_t total, int n_threads) {
     total_ = double(total);
-    is_few_ = total < (int64_t(1) << 32);
-    first_.assign(1, 0);
-    states_.clear(), few_.clear(), many_.clear();
+    seen_.clear(total < (int64_t(1) << 32));
     std::vector<int64_t> count;
     for (const ChunkRange& range : ranges_) {
-      planned_.count_into(count, range, rows, weight, n_threads);
-      if (is_few_)
-        keep(range, count, few_);
-      else
-        keep(range, count, many_);
+      planned_.count_into(count, range, rows, n_threads);
+      const BorrowedTeam threads(n_threads);
+      seen_.add(planned_.plan(), range.first_chunk, range.n_chunks, count, threads.team());
     }
-    states_.shrink_to_fit(), few_.shrink_to_fit(), many_.shrink_to_fit();
+    seen_.end();
   }
 
-  int64_t n_bytes() const {
-    return batch_size() +
-           int64_t(states_.size() * sizeof(uint16_t) + few_.size() * sizeof(uint32_t) + many_.size() * sizeof(int64_t));
-  }
+  int64_t n_bytes() const { return batch_size() + seen_.n_bytes(); }
   int64_t n_subtrees() const { return int64_t(planned_.plan().subtrees.size()); }
   int64_t plan_bytes() const { return planned_.plan().n_bytes(); }
 
@@ -46,13 +40,12 @@ class RebuiltTables {
     const bool has_few = has_few_rows(task.rows.n_rows);
     const std::vector<ChunkRange> ranges = has_few ? ranges_ : ranges_of(near_bytes(n_threads));
     std::vector<uint16_t> keys;
-    std::vector<int64_t> count;
     task.adds = true;
     planned_.pass_ranges(task, ranges, table, n_threads, [&](const ChunkRange& range) {
       if (has_few) keys = planned_.keys(task, range, n_threads);
       const uint16_t* some = has_few ? keys.data() : nullptr;
-      if (first_.empty()) return planned_.fill_by_covers(range, table, n_threads, some, task.rows.n_rows);
-      planned_.fill_by_seen(range, seen(range, count), total_, table, n_threads, some, task.rows.n_rows);
+      if (seen_.is_empty()) return planned_.fill_by_covers(range, table, n_threads, some, task.rows.n_rows);
+      planned_.fill_by_seen(range, seen_.from(first_subtree(range)), total_, table, n_threads, some, task.rows.n_rows);
     });
   }
 
@@ -63,11 +56,7 @@ class RebuiltTables {
   mutable std::mutex mutex_;
   mutable std::unique_ptr<TableMemory> spare_;
   double total_ = 0;
-  bool is_few_ = true;
-  std::vector<int64_t> first_;  // [subtree + 1]: its states that background rows are in
-  std::vector<uint16_t> states_;
-  std::vector<uint32_t> few_;  // counts
-  std::vector<int64_t> many_;  // counts beyond 32 bits
+  SeenStates seen_;
 
   // Memory of a batch that a call borrows: fresh memory costs more than what is built into it.
   class BatchMemory {
@@ -95,7 +84,7 @@ class RebuiltTables {
   // Whether to find the states that rows are in pays: if subtrees have so many states for each row on average. Against
   // a background a state costs more.
   bool has_few_rows(int64_t n_rows) const {
-    const int64_t n_states = first_.empty() ? 8 : 1;
+    const int64_t n_states = seen_.is_empty() ? 8 : 1;
     return n_rows * n_states * n_subtrees() <= planned_.plan().n_vectors;
   }
 
@@ -118,35 +107,6 @@ class RebuiltTables {
 
   int64_t first_subtree(const ChunkRange& range) const {
     return planned_.plan().chunks[range.first_chunk].first_subtree;
-  }
-  int64_t end_subtree(const ChunkRange& range) const {
-    const TableChunk& last = planned_.plan().chunks[range.first_chunk + range.n_chunks - 1];
-    return last.first_subtree + last.n_subtrees;
-  }
-
-  // Nobody can foretell which of a subtree's counts is 0, hence no branch.
-  template <class Count>
-  void keep(const ChunkRange& range, const std::vector<int64_t>& count, std::vector<Count>& counts) {
-    for (int64_t s = first_subtree(range); s < end_subtree(range); ++s) {
-      const Subtree& subtree = planned_.plan().subtrees[s];
-      const int64_t* of_state = count.data() + subtree.first_vector - range.first_vector;
-      size_t n = states_.size();
-      states_.resize(n + subtree.n_states), counts.resize(n + subtree.n_states);
-      for (int32_t state = 0; state < subtree.n_states; ++state) {
-        states_[n] = uint16_t(state), counts[n] = Count(of_state[state]);
-        n += of_state[state] != 0;
-      }
-      states_.resize(n), counts.resize(n);
-      first_.push_back(int64_t(n));
-    }
-  }
-
-  // Counts of a range's subtrees; `counts` is to hold them.
-  SeenCounts seen(const ChunkRange& range, std::vector<int64_t>& counts) const {
-    const int64_t *first = first_.data() + first_subtree(range), end = first_[end_subtree(range)];
-    if (!is_few_) return {first, states_.data() + *first, many_.data() + *first};
-    counts.assign(few_.begin() + *first, few_.begin() + end);
-    return {first, states_.data() + *first, counts.data()};
   }
 };
 

@@ -43,10 +43,13 @@ class SubtreeTables {
   void build_background(const RowSource& rows, std::span<const int64_t> weight, int64_t total, int n_threads) {
     constexpr int64_t kStatesTogether = 1 << 22;
     allocate();
-    for (const ChunkRange& range : kept_->ranges(kStatesTogether))
-      kept_->fill_by_counts(range, kept_->count(range, rows, weight, n_threads), double(total), kept_->all(), table(),
-                            n_threads);
-    if (rebuilt_) rebuilt_->count(rows, weight, total, n_threads);
+    CountedRows counted{rows, weight};
+    std::vector<int64_t> count;
+    for (const ChunkRange& range : kept_->ranges(kStatesTogether)) {
+      kept_->count_into(count, range, counted, n_threads);
+      kept_->fill_by_counts(range, count, double(total), kept_->all(), table(), n_threads);
+    }
+    if (rebuilt_) rebuilt_->count(counted, total, n_threads);
   }
 
   // Whether tables against a background that are all kept have as many entries as so few rows look up.
@@ -64,9 +67,10 @@ class SubtreeTables {
     for (const ChunkRange& range : ranges) most = std::max(most, range.n_vectors);
     const Workspace memory(most * kept_->vector_bytes());
     Real* table = reinterpret_cast<Real*>(memory.data());
+    CountedRows counted{rows, weight};
     std::vector<int64_t> count;
     kept_->pass_ranges(task, ranges, table, n_threads, [&](const ChunkRange& range) {
-      kept_->count_into(count, range, rows, weight, n_threads);
+      kept_->count_into(count, range, counted, n_threads);
       const std::vector<uint16_t> keys = kept_->keys(task, range, n_threads);
       kept_->fill_by_counts(range, count, double(total), range, table, n_threads, keys.data(), task.rows.n_rows);
     });

@@ -76,6 +76,19 @@ struct LeafGameSpace {
   }
 };
 
+// The state above of states of a subtree that rise: no division each.
+class AboveOf {
+ public:
+  explicit AboveOf(const Subtree& subtree) : n_cells_(subtree.n_cells), end_(subtree.n_cells) {}
+  SILVA_INLINE int32_t operator()(int32_t state) {
+    for (; state >= end_; end_ += n_cells_) ++above_;
+    return above_;
+  }
+
+ private:
+  int32_t n_cells_, end_, above_ = 0;
+};
+
 // Lanes L of a vector, of which a state has some.
 template <class Real, int L>
 class LeafGameBuilder {
@@ -163,10 +176,13 @@ class LeafGameBuilder {
   int32_t take_seen(const Subtree& subtree, int index) const {
     const int64_t *first = task_.seen.first + index, at = *first - *task_.seen.first;
     const int32_t n_seen = int32_t(first[1] - *first);
+    AboveOf above_of(subtree);
     for (int32_t i = 0; i < n_seen; ++i) {
-      const int32_t state = task_.seen.states[at + i], above = state / subtree.n_cells;
-      space_.seen[i] = {state - above * subtree.n_cells, uint32_t(above), task_.seen.counts[at + i]};
+      const int32_t state = task_.seen.states[at + i], above = above_of(state);
+      space_.seen[i] = {state - above * subtree.n_cells, uint32_t(above), 0};
     }
+    for (int32_t i = 0; i < n_seen; ++i)
+      space_.seen[i].count = task_.seen.few ? int64_t(task_.seen.few[at + i]) : task_.seen.many[at + i];
     return n_seen;
   }
 
@@ -182,8 +198,9 @@ class LeafGameBuilder {
 
   int32_t find_wanted(const Subtree& subtree, const uint16_t* keys) const {
     space_.found.find(subtree, task_.plan, keys, task_.n_rows);
+    AboveOf above_of(subtree);
     for (int32_t i = 0; i < space_.found.n_states; ++i) {
-      const int32_t state = space_.found.states[i], above = state / subtree.n_cells;
+      const int32_t state = space_.found.states[i], above = above_of(state);
       space_.wanted[i] = {state, state - above * subtree.n_cells, ((1u << subtree.n_above) - 1) & ~uint32_t(above)};
     }
     return space_.found.n_states;
@@ -215,7 +232,7 @@ class LeafGameBuilder {
       if (space_.is_made[set]) continue;
       space_.is_made[set] = 1;
       double* to = entries + int64_t(set) * size_;
-      __builtin_memset(to, 0, sizeof(double) * size_);
+      for (int first = 0; first < size_; first += L) *reinterpret_cast<Pack<double, L>*>(to + first) = {};
       for (int p = 0; p < leaf.n_positions; ++p) to[lanes[p]] = t0[set] - t1[set | 1u << p];
     }
   }

@@ -45,7 +45,7 @@ void count_states(const CountTask<Real>& task) {
     return count_space(task, arena, task.codes);
   };
   const auto rows_of = [&](int64_t tile) { return n_rows - tile * size < size ? int(n_rows - tile * size) : size; };
-  share_out(pass.team, n_tiles, [&](int64_t tile, int32_t thread) {
+  share_out(pass.team, task.is_encoded ? 0 : n_tiles, [&](int64_t tile, int32_t thread) {
     PassSpace<Real> space = space_of(thread);
     space.codes += tile * size;
     encode_block(pass, space, tile * size, rows_of(tile));
