@@ -15,6 +15,9 @@ namespace silva {
 // Nanoseconds: a thread that has less to do than this costs more than it saves.
 constexpr double kWorthwhile = 5e4;
 
+// Parts of the rows that keep all threads busy to the end. A thread alone reads the forest once for all of them.
+inline int64_t shares_of(int32_t n_threads) { return n_threads > 1 ? 4 * n_threads : 1; }
+
 // tree_cost, column_cost: nanoseconds of a row.
 template <class Task, class Plan>
 Task begin_task(const Plan& plan, const RowSource& rows, int n_threads, double tree_cost, double column_cost,
@@ -35,7 +38,7 @@ inline EvaluateTask task_of(const EvaluatePlan& plan, const RowSource& rows, int
   EvaluateTask task = begin_task<EvaluateTask>(plan, rows, n_threads, 7, 2, plan.coding.view().n_used);
   task.any_categorical = !plan.classes.empty();
   // As many tiles as keep all threads busy and their rows in the cache.
-  const int64_t n_tiles = rows.n_rows / evaluate_kernels().row_tile / (4 * task.n_threads);
+  const int64_t n_tiles = rows.n_rows / evaluate_kernels().row_tile / shares_of(task.n_threads);
   const int64_t bytes = int64_t(evaluate_kernels().row_tile) * (task.coding.n_features + 1) * int64_t(sizeof(float));
   task.tiles_together =
       int32_t(std::clamp(std::min(n_tiles, kCache / bytes), int64_t(1), int64_t(evaluate_kernels().max_tiles)));
@@ -52,7 +55,7 @@ inline NodeTask task_of(const NodePlan& plan, const RowSource& rows, int n_threa
   NodeTask task = begin_task<NodeTask>(plan, rows, n_threads, 4, 2, plan.view().n_columns);
   task.in_place = plan.columns.as_they_lie && !rows.is_double && rows.feature_stride == 1;
   task.tile_rows = int32_t(
-      std::clamp(rows.n_rows / (4 * task.n_threads), std::clamp(rows.n_rows, int64_t(1), kFewestRows), kMostRows));
+      std::clamp(rows.n_rows / shares_of(task.n_threads), std::clamp(rows.n_rows, int64_t(1), kFewestRows), kMostRows));
   if (linear_size(task.linear, task.tile_rows) > 0) task.tile_rows = int32_t(in_groups(task.tile_rows));
   task.workspace_size = node_kernels().workspace(task);
   return task;
