@@ -55,6 +55,35 @@ struct RowSink {
       for (int row = 0; row < n_rows; ++row)
         margin[int64_t(output) * stride + row] += value[int64_t(places[row]) * forest.width + output];
   }
+  // The places of Rows rows, from `row` on, in trees `first` to `last`; not of linear leaves, whose numbers are laid
+  // out for all rows. Single sums stay in registers.
+  template <int Rows, int Most>
+  void take_trees(int row, int first, int last, const int32_t (&places)[Rows][Most]) const {
+    const auto& forest = task.forest;
+    if (task.leaf || !task.margin || forest.width > 1) return take_one_by_one(row, first, last, places);
+    if (forest.n_outputs > 1) {
+      for (int tree = first; tree < last; ++tree) {
+        double* sum = margin + int64_t(forest.tree_output[tree]) * stride + row;
+        SILVA_UNROLL
+        for (int i = 0; i < Rows; ++i) sum[i] += forest.value[places[i][tree - first]];
+      }
+      return;
+    }
+    double sum[Rows];
+    for (int i = 0; i < Rows; ++i) sum[i] = margin[row + i];
+    for (int tree = first; tree < last; ++tree) {
+      SILVA_UNROLL
+      for (int i = 0; i < Rows; ++i) sum[i] += forest.value[places[i][tree - first]];
+    }
+    for (int i = 0; i < Rows; ++i) margin[row + i] = sum[i];
+  }
+  template <int Rows, int Most>
+  void take_one_by_one(int row, int first, int last, const int32_t (&places)[Rows][Most]) const {
+    for (int i = 0; i < Rows; ++i) {
+      const RowSink own{task, first_row + row + i, 1, margin + row + i, stride};
+      for (int tree = first; tree < last; ++tree) own.take(tree, 0, &places[i][tree - first]);
+    }
+  }
   LinearRows linear_rows() const { return {task.rows, first_row, n_rows}; }
   // Lays the rows' numbers out by column, where leaves are linear.
   void lay_out(double* memory) {

@@ -109,6 +109,7 @@ struct RowTable<Code, Registers> {
   using Type = typename R::Type;
   Type part[Registers];
 
+  RowTable() = default;
   // Rows of floats may be the caller's own, which end where they end; ranks are padded.
   SILVA_INLINE RowTable(const Code* row, [[maybe_unused]] int n_columns) {
     SILVA_UNROLL

@@ -7,6 +7,7 @@
 #include "common/forest.h"
 #include "evaluate/cpu/linear/plan.h"
 #include "evaluate/cpu/nodes/columns.h"
+#include "evaluate/cpu/nodes/tree_lanes_plan.h"
 
 namespace silva {
 
@@ -26,6 +27,7 @@ struct NodePlan {
   std::vector<LaneSplit> lane_splits;
   std::vector<LaneLeaf> lane_leaves;
   std::vector<double> value, base_score;
+  TreeLanePlan tree_lanes;
   LinearPlan linear;
   int32_t width, window_levels, reductions;
 
@@ -47,6 +49,7 @@ struct NodePlan {
         reductions(reductions),
         forest_(forest) {
     const std::vector<int32_t> depth = node_depth(forest.tree_offsets, forest.left);
+    has_tree_lanes_ = has_trees_in_lanes(kernels, depth);
     for (tree_ = 0; tree_ < forest.n_trees(); ++tree_) {
       number_nodes();
       const int32_t n_splits = int32_t(number_.size()) / 2, levels = depth[forest.tree_offsets[tree_ + 1] - 1];
@@ -60,7 +63,9 @@ struct NodePlan {
         add_splits(trees.back(), n_splits);
       most_nodes_ = std::max(most_nodes_, int32_t(number_.size()));
       if (window_levels == 0 && code_type != CodeType::kFloat) add_lanes(trees.back());
+      if (has_tree_lanes_) add_tree_lanes(trees.back());
     }
+    tree_lanes.end();
     // Registers are loaded whole, also the last ones, and rows without a window look at the first.
     add_positions(kBlock);
     classes.words.resize(classes.words.size() + 4 * kPageGroups);
@@ -99,7 +104,8 @@ struct NodePlan {
             width,
             window_levels,
             reductions,
-            most_nodes_};
+            most_nodes_,
+            tree_lanes.view()};
   }
 
  private:
@@ -109,10 +115,11 @@ struct NodePlan {
   std::vector<int32_t> number_;  // of its splits, and of its leaves
   int64_t n_positions_ = 0;
   int32_t most_nodes_ = 0;
+  bool has_tree_lanes_ = false;
   std::map<std::tuple<int32_t, int32_t, int64_t>, uint64_t> found_;  // positions by block, column and first word
 
-  static PathKind kind_of(int32_t n_splits, int32_t levels) {
-    if (levels <= (n_splits <= kBlock ? kBlockLevels : kMostLevels)) return PathKind::kHeap;
+  PathKind kind_of(int32_t n_splits, int32_t levels) const {
+    if (levels <= (n_splits <= kBlock && !has_tree_lanes_ ? kBlockLevels : kMostLevels)) return PathKind::kHeap;
     return n_splits <= kBlock ? PathKind::kReduced : PathKind::kLinked;
   }
 
@@ -157,6 +164,12 @@ struct NodePlan {
     if (forest_.is_categorical(at)) found_[{block, columns.of_node[at], classes.first_word[at]}] |= uint64_t(1) << bit;
   }
 
+  auto put_at(int64_t first_position, int32_t block) {
+    return [this, first_position, block](int32_t at, int32_t node) {
+      put(first_position + at, block + at / kBlock, at % kBlock, node);
+    };
+  }
+
   void add_class_splits() {
     if (found_.empty()) return;
     first_class_split.assign(default_right.size() + 1, 0);
@@ -178,7 +191,7 @@ struct NodePlan {
   // A leaf above the last level stands at all exits below it.
   void add_heap(NodeTree& tree) {
     add_blocks(tree, 1 << tree.levels);
-    fill_heap(0, tree.levels, tree.first_position, tree.first_block,
+    fill_heap(0, tree.levels, put_at(tree.first_position, tree.first_block),
               [&](int32_t, int32_t leaf) { add_leaf(number_[leaf]); });
   }
 
@@ -218,25 +231,43 @@ struct NodePlan {
   }
 
   // The next `levels` levels below a node as a heap. What would stand below a leaf decides nothing: all of its exits
-  // are that leaf. exit(i, node) takes what stands below the last level, from left to right.
-  template <class Exit>
-  void fill_heap(int32_t node, int32_t levels, int64_t first_position, int32_t block, const Exit& exit,
-                 int32_t at = 1) {
+  // are that leaf. split(at, node) takes the splits, exit(i, node) what stands below the last level, from left to
+  // right.
+  template <class Split, class Exit>
+  void fill_heap(int32_t node, int32_t levels, const Split& split, const Exit& exit, int32_t at = 1) {
     if (at >> levels) return exit(at - (1 << levels), node);
-    if (is_split(node)) put(first_position + at, block + at / kBlock, at % kBlock, node);
+    if (is_split(node)) split(at, node);
     for (int side = 0; side < 2; ++side)
-      fill_heap(is_split(node) ? child(node, side) : node, levels, first_position, block, exit, 2 * at + side);
+      fill_heap(is_split(node) ? child(node, side) : node, levels, split, exit, 2 * at + side);
+  }
+
+  bool has_trees_in_lanes(const NodeKernels& kernels, const std::vector<int32_t>& depth) const {
+    constexpr size_t kMostColumns = 128;  // in two registers
+    const int32_t deepest = depth.empty() ? 0 : *std::max_element(depth.begin(), depth.end());
+    return kernels.has_bytes && code_type == CodeType::kByte && window_levels == 0 && deepest <= kMostLevels &&
+           classes.empty() && linear.empty() && columns.columns.size() <= kMostColumns;
+  }
+
+  void add_tree_lanes(const NodeTree& tree) {
+    tree_lanes.begin_tree(tree.levels, tree.first_leaf);
+    const auto put = [&](int32_t at, int32_t node) {
+      const int64_t split = root_ + node;
+      tree_lanes.put(at, columns.of_node[split], columns.rank_code(forest_, split), !forest_.default_left[split]);
+    };
+    fill_heap(0, tree.levels, put, [](int32_t, int32_t) {});
   }
 
   // Nanoseconds of a row, measured on a processor with AVX-512: splits for a vector of rows beside those of a tree for
   // a row, which take a dozen times as long where no registers hold the row.
   bool lanes_pay(const NodeKernels& kernels) const {
     constexpr double kTree = 1.6, kRegister = 0.6, kReduced = 2.8, kBlocks = 4, kFromMemory = 12;
+    constexpr double kUpper = 1.1, kLower = 1.4;
     const double code_bytes = code_type == CodeType::kByte ? 1 : 2;
     double alone = 0;
     for (const NodeTree& tree : trees) {
       const double registers = tree.n_blocks * code_bytes;
-      alone += tree.kind == PathKind::kHeap      ? kTree + registers * kRegister
+      alone += has_tree_lanes_                   ? kUpper + (tree.levels > kUpperLevels) * kLower
+               : tree.kind == PathKind::kHeap    ? kTree + registers * kRegister
                : tree.kind == PathKind::kReduced ? kReduced
                                                  : kBlocks + registers;
     }
@@ -326,12 +357,12 @@ struct NodePlan {
       const int64_t position = add_positions(std::max(n_exits, kSmallestWindow)), first_exit = int64_t(exits.size());
       default_right.push_back(0);
       exits.resize(exits.size() + n_exits);
-      fill_heap(
-          waiting[next], window_levels, position, int32_t(default_right.size()) - 1, [&](int32_t i, int32_t node) {
-            exits[first_exit + i] =
-                is_split(node) ? tree.first_block + int32_t(waiting.size()) : -1 - tree.first_leaf - number_[node];
-            if (is_split(node)) waiting.push_back(node);
-          });
+      fill_heap(waiting[next], window_levels, put_at(position, int32_t(default_right.size()) - 1),
+                [&](int32_t i, int32_t node) {
+                  exits[first_exit + i] = is_split(node) ? tree.first_block + int32_t(waiting.size())
+                                                         : -1 - tree.first_leaf - number_[node];
+                  if (is_split(node)) waiting.push_back(node);
+                });
     }
   }
 };

@@ -3,6 +3,7 @@
 #include "evaluate/cpu/nodes/decisions.h"
 #include "evaluate/cpu/nodes/row_lanes.h"
 #include "evaluate/cpu/nodes/rows.h"
+#include "evaluate/cpu/nodes/tree_lanes.h"
 
 namespace silva {
 namespace {
@@ -269,10 +270,51 @@ struct Buffers {
   }
 };
 
+#if defined(__AVX512VBMI__)
+// Groups of trees that stay in the second-level cache while all rows of a tile pass.
+constexpr int kGroupsTogether = 4;
+
+// Some rows through the trees of some groups.
+template <int Rows, int Registers, bool Missing>
+void evaluate_groups(const NodeTask& task, const CodeRows<uint8_t>& rows, const Sink& sink, int row, int first_group,
+                     int last_group) {
+  int32_t leaf[Rows][kGroupsTogether * kLaneTrees];
+  const int64_t at = row * rows.stride;
+  const TreeLanes<Registers, Missing, Rows> lanes(task.forest.tree_lanes, rows.codes + at, rows.flags + at, rows.stride,
+                                                  rows.n_columns);
+  lanes.reach(first_group, last_group, leaf[0], kGroupsTogether * kLaneTrees);
+  const int first = first_group * kLaneTrees, last = last_group * kLaneTrees;
+  sink.template take_trees<Rows>(row, first, last < task.forest.n_trees ? last : task.forest.n_trees, leaf);
+}
+#endif
+
+// All trees in lanes for a tile's rows; false where the trees have no tables for this.
+template <class Code, int Registers, Values Kind>
+bool evaluate_tree_lanes([[maybe_unused]] const NodeTask& task, [[maybe_unused]] const CodeRows<Code>& rows,
+                         [[maybe_unused]] const Sink& sink) {
+#if defined(__AVX512VBMI__)
+  if constexpr (sizeof(Code) == 1 && (Registers == 1 || Registers == 2) && Kind != Values::kClasses) {
+    if (!task.forest.tree_lanes.upper) return false;
+    constexpr bool Missing = Kind == Values::kMissing;
+    const int n_groups = (task.forest.n_trees + kLaneTrees - 1) / kLaneTrees;
+    for (int first = 0; first < n_groups; first += kGroupsTogether) {
+      const int last = first + kGroupsTogether < n_groups ? first + kGroupsTogether : n_groups;
+      int row = 0;
+      for (; row + kStepsTogether <= rows.n_rows; row += kStepsTogether)
+        evaluate_groups<kStepsTogether, Registers, Missing>(task, rows, sink, row, first, last);
+      for (; row < rows.n_rows; ++row) evaluate_groups<1, Registers, Missing>(task, rows, sink, row, first, last);
+    }
+    return true;
+  }
+#endif
+  return false;
+}
+
 // All trees for a tile's rows. For a row alone, the leaves come first and their values after: the walks of several
 // trees overlap then, each of which waits for its memory.
 template <class Code, int Registers, Values Kind>
 void evaluate_trees(const NodeTask& task, const CodeRows<Code>& rows, const Sink& sink, int32_t* leaf) {
+  if (evaluate_tree_lanes<Code, Registers, Kind>(task, rows, sink)) return;
   const NodeTables& forest = task.forest;
   const NodeWalk<Code, Registers, Kind> walk{forest, rows};
   if (rows.n_rows == 1) {

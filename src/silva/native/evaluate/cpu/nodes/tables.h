@@ -72,6 +72,22 @@ struct NodeTree {
   int64_t first_lane = 0, first_lane_leaf = 0;
 };
 
+// Trees of up to 8 levels in lanes (evaluate/cpu/nodes/tree_lanes.h), with codes of 8 bits: the upper levels of two
+// trees, then the lower ones below each of a tree's exits.
+constexpr int kUpperLevels = 5, kUpperExits = 1 << kUpperLevels, kLowerLevels = kMostLevels - kUpperLevels;
+constexpr int kPairBytes = 4 * kUpperExits;     // columns of two trees, then thresholds
+constexpr int kLowerBytes = 2 << kLowerLevels;  // columns, then thresholds; the first of these are default sides
+constexpr int kLowerTreeBytes = kUpperExits * kLowerBytes;
+constexpr int kLaneTrees = 16;  // a group
+struct TreeLaneTables {
+  const uint8_t* upper;           // [pair]; null: trees are walked one by one
+  const uint32_t* upper_default;  // [tree], a bit a position
+  const uint8_t* lower;           // [tree][exit]
+  const int64_t* first_lower;     // [group] into lower; below 0: no tree has lower levels
+  const int32_t* first_leaf;      // [tree]
+  const int32_t* shift;           // [tree]: levels that are missing at 8
+};
+
 struct NodeTables {
   CodeType code_type;
   int32_t n_columns;
@@ -99,6 +115,7 @@ struct NodeTables {
   int32_t window_levels;  // 0: by_node
   int32_t reductions;     // per pass of by_node; 0: all that the tree's depth can need
   int32_t most_nodes;     // of a tree
+  TreeLaneTables tree_lanes;
 };
 
 // Features whose ranks among their thresholds are known, from one on; rows hold those before it.
