@@ -193,7 +193,7 @@ def fit_leaf(
     """
     design = Design.of(X, y, weight, features, scale)
     total, means, spreads, centre = weight.sum(), design.means, design.spreads, design.centre
-    triangle = design.triangle()
+    triangle = design.triangle() if len(features) else np.zeros((1, 1))  # a mean needs no decomposition
     kept = independent(triangle[:, :-1], len(y))
     q, r = np.linalg.qr(triangle[:, kept])
     inverse = np.linalg.inv(r)
