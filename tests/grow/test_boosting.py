@@ -41,21 +41,82 @@ def rmse(model, X, y):
     return float(np.sqrt(np.mean((model.predict(X) - y) ** 2)))
 
 
-def added_up(model, X, y, number):
+def trees_of(model, number, leaf_model):
+    """Trees of one sequence with equations, or without."""
+    return [
+        tree
+        for tree, own in zip(model.estimators_, model.sequence_, strict=True)
+        if own == number and tree.leaf_model == leaf_model
+    ]
+
+
+def added_up(model, X, y, number, leaf_model):
     """Predictions of one sequence from those of its trees; a whole tree at its beginning stands for the mean."""
-    trees = [tree for tree, own in zip(model.estimators_, model.sequence_, strict=True) if own == number]
+    trees = trees_of(model, number, leaf_model)
     whole = trees[0].max_leaves == 64
     start = trees[0].predict(X) if whole else np.mean(y[model.samples_[number]])
-    return start + 0.3 * sum((tree.predict(X) for tree in trees[whole:]), np.zeros(len(X)))
+    rate = 0.3 if leaf_model == "linear" else 0.45
+    return start + rate * sum((tree.predict(X) for tree in trees[whole:]), np.zeros(len(X)))
+
+
+def parts_of(model, X, y):
+    """Predictions of the sequences with equations, and of those without, where there are any: a list of pairs."""
+    leaf_models = [leaf for leaf in ("linear", "constant") if trees_of(model, 0, leaf)]
+    return [[added_up(model, X, y, number, leaf) for leaf in leaf_models] for number in range(len(model.samples_))]
+
+
+def error_of_mixtures(model, y, parts, share):
+    """Squares of unseen rows if sequences without equations have this share."""
+    total = 0.0
+    for (linear, constant), sample in zip(parts, model.samples_, strict=True):
+        unseen = np.setdiff1d(np.arange(len(y)), sample)
+        total += np.sum((y - (1 - share) * linear - share * constant)[unseen] ** 2)
+    return total
 
 
 def test_predicts_the_mean_of_sums_of_small_steps(fitted, data):
     X, y = data
-    sums = [added_up(fitted, X, y, number) for number in range(2)]
-    np.testing.assert_allclose(fitted.predict(X), np.mean(sums, axis=0), rtol=1e-12)
+    parts = parts_of(fitted, X, y)
+    assert [len(of_one) for of_one in parts] == [1, 1]  # constants gain nothing here
+    np.testing.assert_allclose(fitted.predict(X), np.mean(parts, axis=(0, 1)), rtol=1e-12)
     assert fitted.forest_.n_trees == len(fitted.estimators_) == len(fitted.sequence_)
     assert fitted.n_leaves_ == sum(tree.n_leaves_ for tree in fitted.estimators_)
     assert max(tree.n_leaves_ for tree in fitted.estimators_ if tree.max_leaves == 4) <= 4
+
+
+def test_trees_without_equations_have_the_share_that_predicts_unseen_rows_best():
+    """The best of a fine grid, for all sequences together."""
+    X, y = waves(400)
+    model = boosted(X, y, n_estimators=3)
+    parts, n_linear = parts_of(model, X, y), len(trees_of(model, 0, "linear"))
+    grid = np.linspace(0, 1, 2001)
+    share = min(grid, key=lambda one: error_of_mixtures(model, y, parts, one))
+    assert 0.01 < share < 0.99
+    weights = model.forest_.ensemble.tree_weight[model.sequence_ == 0]
+    np.testing.assert_allclose(weights[n_linear:], 0.45 * share / 3, atol=1e-4)
+    expected = [(1 - share) * linear + share * constant for linear, constant in parts]
+    np.testing.assert_allclose(model.predict(X), np.mean(expected, axis=0), atol=1e-3 * y.std())
+
+
+def test_noise_has_no_equations():
+    """A sequence without a share is left out."""
+    X, _ = waves(400)
+    model = boosted(X, np.random.default_rng(3).standard_normal(400))
+    assert {tree.leaf_model for tree in model.estimators_} == {"constant"}
+
+
+@pytest.mark.parametrize("signs", ["monotonic_cst", "coefficient_signs"])
+def test_mixtures_keep_constraints(signs):
+    X = waves(400)[0]
+    y = np.sin(3 * X[:, 0]) + np.floor(2 * X[:, 1])
+    estimator = silva.ModelTreeRegressor(max_leaves=4, generations=3, population_size=8, **{signs: [0, 1, 0]})
+    model = silva.ModelTreeEnsembleRegressor(estimator, method="boosting", n_estimators=2, max_trees=20, n_jobs=1)
+    model.fit(X, y)
+    assert "constant" in {tree.leaf_model for tree in model.estimators_}
+    if signs == "monotonic_cst":
+        assert (model.predict(X + np.array([0, 1, 0])) >= model.predict(X) - 1e-9).all()
+    ensemble = model.forest_.ensemble
+    assert (ensemble.linear_coefficient[ensemble.linear_feature == 1] >= 0).all()
 
 
 def test_an_exactly_linear_target_has_one_tree():
@@ -99,7 +160,7 @@ def test_a_sequence_ends_where_rows_that_it_has_not_seen_are_predicted_best(monk
 def test_noise_makes_few_trees():
     X, _ = waves(400)
     model = boosted(X, np.random.default_rng(3).standard_normal(400), max_trees=100)
-    assert len(model.estimators_) < 20
+    assert len(model.estimators_) < 40  # of four sequences
     assert np.abs(model.predict(X)).max() < 1
 
 
@@ -141,8 +202,9 @@ def test_categories_and_missing_values(data, tmp_path):
     assert rmse(model, frame, target) < 0.5 * target.std()
     model.forest_.save(tmp_path / "forest.silva")
     np.testing.assert_array_equal(silva.load(tmp_path / "forest.silva").predict(frame), model.predict(frame))
-    sums = [added_up(model, frame, target, number) for number in range(2)]
-    np.testing.assert_allclose(model.predict(frame), np.mean(sums, axis=0), rtol=1e-10)
+    parts = parts_of(model, frame, target)
+    assert [len(of_one) for of_one in parts] == [1, 1]
+    np.testing.assert_allclose(model.predict(frame), np.mean(parts, axis=(0, 1)), rtol=1e-10)
 
 
 @pytest.mark.parametrize("coverage", [0.5, 0.9])

@@ -1,4 +1,9 @@
-"""Boosting: small model trees, each of what those before it leave of a loss, while rows that are left out gain."""
+"""Boosting: small model trees, each of what those before it leave of a loss, while rows that are left out gain.
+
+Equations follow slopes, steps of constants follow what bends and jumps; which of them a set needs is not known before.
+So trees without equations are boosted beside those with equations, and rows that neither has seen say how to mix both
+(stacking with shares, Breiman 1996, https://doi.org/10.1007/BF00117832).
+"""
 
 from __future__ import annotations
 
@@ -10,6 +15,7 @@ import numpy as np
 from sklearn.base import clone
 
 from silva.grow.data.columns import TrainingData
+from silva.grow.losses import SquaredLoss
 from silva.grow.search.fitting import fit_tree
 
 if TYPE_CHECKING:
@@ -26,6 +32,14 @@ PATIENCE = 10
 DRAWN = 0.7
 """Part of a sequence's rows that each of its trees is grown on (stochastic gradient boosting, Friedman 2002)."""
 
+CONSTANTS: dict[str, Any] = {"leaf_model": "constant", "population_size": 4, "generations": 2}
+"""What differs in a sequence of trees without equations, whose searches may be brief."""
+
+FASTER = 1.5
+"""Learning rate of trees without equations, relative to that of trees with equations: a smaller rate gains nothing."""
+
+LEAST_SHARE = 0.01
+"""Share of a mixture below which a sequence is left out."""
 
 EXACT = 1e-12
 """Part of the loss of a constant at which nothing is left to add to a tree but its rounding."""
@@ -83,6 +97,51 @@ class TreeSequence:
         return self.start + margins
 
 
+@dataclass(frozen=True, eq=False)
+class Mixture:
+    """Sequences that are grown on the same rows, each with a share of the prediction; it reads like one sequence.
+
+    Attributes
+    ----------
+    parts : list of TreeSequence
+    shares : list of float
+    """
+
+    parts: list[TreeSequence]
+    shares: list[float]
+
+    @property
+    def start(self) -> Doubles:
+        """Where the sequences begin, (n_outputs,)."""
+        start: Doubles = np.array(self.shares) @ np.array([part.start for part in self.parts])
+        return start
+
+    @property
+    def estimators(self) -> list[Any]:
+        """All trees."""
+        return [tree for part in self.parts for tree in part.estimators]
+
+    @property
+    def outputs(self) -> list[int]:
+        """Output of each tree of the forests."""
+        return [output for part in self.parts for output in part.outputs]
+
+    @property
+    def steps(self) -> list[int]:
+        """Step in which each of all trees was added."""
+        return [step for part in self.parts for step in part.steps]
+
+    @property
+    def weights(self) -> list[float]:
+        """Factor of each tree of the forests."""
+        return [share * weight for part, share in zip(self.parts, self.shares, strict=True) for weight in part.weights]
+
+    def margins(self, rows: Doubles, n_jobs: int | None) -> Doubles:
+        """Add up the trees, of rows as they route them: float64, (n_rows, n_outputs)."""
+        margins: Doubles = np.tensordot(self.shares, [part.margins(rows, n_jobs) for part in self.parts], axes=1)
+        return margins
+
+
 def _columns(margins: Doubles) -> Doubles:
     """One column an output."""
     return margins[:, None] if margins.ndim == 1 else margins
@@ -134,11 +193,8 @@ class SequencePlan:
         return None if self.seconds is None else self.seconds - (time.perf_counter() - began)
 
 
-def boosted(plan: SequencePlan, data: TrainingData, given: Circumstances) -> TreeSequence:
-    """Grow a sequence; it ends with the step after which the rows that it has not seen are predicted best.
-
-    If a whole tree alone predicts these rows better, the sequence begins with it instead of a constant, and may end
-    with it.
+def boosted(plan: SequencePlan, data: TrainingData, given: Circumstances) -> list[TreeSequence]:
+    """Grow a sequence and, where rows that it has not seen can say how to mix both, one of trees without equations.
 
     Parameters
     ----------
@@ -149,12 +205,68 @@ def boosted(plan: SequencePlan, data: TrainingData, given: Circumstances) -> Tre
     """
     seen, unseen, began = data.taken(plan.draw.seen), data.taken(plan.draw.unseen), time.perf_counter()
     start = TreeSequence(plan.loss.start(seen.target, seen.weight), rate=plan.rate)
+    sequence = _with_equations(plan, start, data, given)
+    seconds = plan.left(began)
+    has_time = not given.interrupts.have_come and (seconds is None or seconds > 0)
+    may_mix = isinstance(plan.loss, SquaredLoss) and plan.member.leaf_model == "linear" and len(plan.draw.unseen) > 0
+    if not has_time or not may_mix or _left(plan, sequence, unseen) <= EXACT * _left(plan, start, unseen):
+        return [sequence]
+    rate = min(FASTER * plan.rate, 1.0)
+    constants = replace(plan, member=clone(plan.member).set_params(**CONSTANTS), seconds=seconds, rate=rate)
+    return [sequence, _continued(constants, replace(start, rate=rate), 1, data, given)[0]]
+
+
+def mixed(
+    found: list[list[TreeSequence]], draws: list[Draw], data: TrainingData, loss: SequenceLoss
+) -> list[TreeSequence | Mixture]:
+    """Mix what was grown on each draw, all by the same share: rows that neither has seen are then predicted best.
+
+    Parameters
+    ----------
+    found : list of one or two sequences
+        Of each draw.
+    draws : list of Draw
+    data : TrainingData
+        All rows.
+    loss : SquaredLoss
+        Where there are two.
+    """
+    product = square = 0.0
+    for sequences, draw in zip(found, draws, strict=True):
+        if len(sequences) == 2 and isinstance(loss, SquaredLoss):
+            unseen = data.taken(draw.unseen)
+            first, other = (one.margins(unseen.columns.as_rows(), 1)[:, 0] / loss.unit for one in sequences)
+            product += float(unseen.weight @ ((unseen.target / loss.unit - first) * (other - first)))
+            square += float(unseen.weight @ (other - first) ** 2)
+    share = min(max(product / square, 0.0), 1.0) if square > 0 else 0.0
+    return [_mixture(sequences, share) for sequences in found]
+
+
+def _mixture(sequences: list[TreeSequence], share: float) -> TreeSequence | Mixture:
+    """Mix two sequences by the share of the second one, or keep one of them."""
+    if len(sequences) == 1 or share < LEAST_SHARE:
+        return sequences[0]
+    return sequences[1] if share > 1 - LEAST_SHARE else Mixture(sequences, [1 - share, share])
+
+
+def _left(plan: SequencePlan, sequence: TreeSequence, rows: TrainingData) -> float:
+    """Loss that a sequence leaves of rows."""
+    return plan.loss.total(rows.target, sequence.margins(rows.columns.as_rows(), 1), rows.weight)
+
+
+def _with_equations(plan: SequencePlan, start: TreeSequence, data: TrainingData, given: Circumstances) -> TreeSequence:
+    """Grow a sequence; it ends with the step after which the rows that it has not seen are predicted best.
+
+    If a whole tree alone predicts these rows better, the sequence begins with it instead of a constant, and may end
+    with it.
+    """
+    began, unseen = time.perf_counter(), data.taken(plan.draw.unseen)
     sequence, least = _continued(plan, start, 1, data, given)
     seconds = plan.left(began)
     if not len(plan.draw.unseen) or given.interrupts.have_come or (seconds is not None and seconds <= 0):
         return sequence
-    whole, rows = plan.whole(seconds, seen, given.now()), unseen.columns.as_rows()
-    constant, alone = (plan.loss.total(unseen.target, one.margins(rows, 1), unseen.weight) for one in (start, whole))
+    whole = plan.whole(seconds, data.taken(plan.draw.seen), given.now())
+    constant, alone = _left(plan, start, unseen), _left(plan, whole, unseen)
     if alone >= least or alone <= EXACT * constant:
         return sequence if alone >= least else whole
     rest = replace(plan, seconds=plan.left(began))
@@ -189,6 +301,7 @@ def _grown(
     """Grow steps one after the other, each of what `margins` then leave: trees, and their predictions of all rows."""
     random, began = np.random.default_rng(given.seed), time.perf_counter()
     rows, seen = data.columns.as_rows(), plan.draw.seen
+    parameters = plan.member.get_params(deep=False)  # clones take as long as a small tree's leaves
     for number in range(plan.n_trees):
         seconds = plan.left(began)
         is_late = seconds is not None and seconds < 0
@@ -200,9 +313,9 @@ def _grown(
         for output in range(plan.loss.n_outputs):
             rest, spread = plan.loss.step(target, margins[drawn], weight, output)
             own = given.now(seed=int(random.integers(2**31 - 1)))
-            tree = clone(plan.member)
+            tree = type(plan.member)(**parameters)
             if seconds is not None:
-                tree.set_params(time_limit=max(seconds, 1e-3))
+                tree.time_limit = max(seconds, 1e-3)
             tree._keep(fit_tree(tree, TrainingData(columns, rest, spread).by_target(), own), plan.reader)
             trees.append(tree)
         yield trees, np.column_stack([tree.forest_.predict(rows, device="cpu", n_jobs=tree.n_jobs) for tree in trees])

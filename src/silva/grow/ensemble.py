@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
+    from silva.grow.boosting import Mixture
     from silva.grow.data.columns import TrainingData
     from silva.grow.losses import SequenceLoss
     from silva.grow.search.engine import Circumstances
@@ -44,9 +45,10 @@ class ModelTreeEnsembleRegressor(RegressorMixin, TreeEnsembleEstimator):  # type
     ``method="mean"`` grows each tree on a part of the rows with another seed. ``method="boosting"`` grows a sequence of
     small trees on each part. Each tree fits the residuals of the previous ones (Friedman 2001), until predictions for
     the rows that the sequence has not seen no longer improve. If one larger tree predicts these rows better, the
-    sequence begins with it, and may end with it. The forest is the mean of the sequences. ``method="sum"`` adds up
-    `n_estimators` trees that are fitted together, each in turn to the residuals of the others (backfitting; Friedman
-    and Stuetzle 1981). Two readable trees often replace one tree with many leaves.
+    sequence begins with it, and may end with it. With ``loss="squared"``, a sequence of trees with constant leaves is
+    grown beside it. The same rows choose the share of both in the prediction. The forest is the mean of all parts.
+    ``method="sum"`` adds up `n_estimators` trees that are fitted together, each in turn to the residuals of the others
+    (backfitting; Friedman and Stuetzle 1981). Two readable trees often replace one tree with many leaves.
 
     Parameters
     ----------
@@ -56,13 +58,13 @@ class ModelTreeEnsembleRegressor(RegressorMixin, TreeEnsembleEstimator):  # type
         ``smoothing="auto"``, because nobody reads so many equations; for boosting, up to eight leaves and short
         searches. Its `n_jobs`, `random_state`, `time_limit`, `callbacks` and `verbose` are not used.
     n_estimators : int, default=10
-        Number of trees or, when boosting, of sequences.
+        Number of trees or, when boosting, of sequences and their companions with constant leaves.
     max_samples : float, default=0.8
         Share of the rows that each tree or sequence is grown on, above 0 and up to 1, without replacement. With 1, no
-        unseen rows end a sequence, so each has `max_trees` trees. A sum is grown on all rows.
+        unseen rows end a sequence, so each has `max_trees` trees, and no companion. A sum is grown on all rows.
     method : {"mean", "boosting", "sum"}, default="mean"
     learning_rate : float, default=0.1
-        Factor of each tree of a sequence, above 0 and up to 1.
+        Factor of each tree of a sequence, above 0 and up to 1; 1.5 times as much for trees with constant leaves.
     max_trees : int, default=100
         Largest number of trees in a sequence.
     loss, quantile : str and float, default="squared" and 0.5
@@ -79,13 +81,14 @@ class ModelTreeEnsembleRegressor(RegressorMixin, TreeEnsembleEstimator):  # type
     Attributes
     ----------
     forest_ : Forest
-        The trees, each with the weight 1 / n_estimators (times `learning_rate`, except for a tree that a sequence
-        begins with), or 1 in a sum. It can be predicted, saved and explained like any forest.
+        The trees, each with the weight 1 / n_estimators, or 1 in a sum. Boosted trees have the share of their sequence
+        times `learning_rate` besides, except for a tree that a sequence begins with. The forest can be predicted, saved
+        and explained like any forest.
     estimators_ : list of ModelTreeRegressor
         The trees, each fitted on its rows, with equations, tables and history. Boosted trees predict the residuals of
         the previous trees, those of a sum the residuals of the others.
     sequence_ : int, (n_trees,)
-        Which of `n_estimators` each tree belongs to.
+        Which of `n_estimators` each tree belongs to; first those with equations.
     samples_ : list of int32 arrays
         Rows with positive weight that each tree or sequence was grown on. A row whose weight is a whole number may
         occur as many times.
@@ -252,7 +255,7 @@ class ModelTreeEnsembleRegressor(RegressorMixin, TreeEnsembleEstimator):  # type
         return unit * np.sqrt(squares / n_trees)
 
     def _out_of_bag(
-        self, sequences: list[TreeSequence], rows: Doubles, target: Doubles, unseen: list[Int32s]
+        self, sequences: list[TreeSequence | Mixture], rows: Doubles, target: Doubles, unseen: list[Int32s]
     ) -> Doubles:
         """Residuals of rows, by the sequences that have not seen them, in errors of their leaves; rising."""
         chosen = np.zeros((len(target), len(sequences)), bool)

@@ -17,7 +17,7 @@ from silva.device import on_host, parse_device
 from silva.evaluate.links import respond
 from silva.forest import Forest
 from silva.grow.backfitting import fitted_together
-from silva.grow.boosting import Draw, SequencePlan, TreeSequence, boosted
+from silva.grow.boosting import Draw, Mixture, SequencePlan, TreeSequence, boosted, mixed
 from silva.grow.checks import check_parameters, one_of
 from silva.grow.data.reading import routed
 from silva.grow.data.repeats import repetitions
@@ -151,7 +151,7 @@ class TreeEnsembleEstimator(TreeEstimator):
 
     def _fit(
         self, member: Any, data: TrainingData, home: int | None, group: Doubles, objective: str, **meaning: Any
-    ) -> tuple[list[TreeSequence], list[Draw], TrainingData]:
+    ) -> tuple[list[TreeSequence | Mixture], list[Draw], TrainingData]:
         """Grow on draws with the same part of every `group`, and join; also the rows in their order.
 
         For a sum, which has seen all rows, it returns other sequences, grown on parts of the rows.
@@ -204,30 +204,30 @@ class TreeEnsembleEstimator(TreeEstimator):
 
     def _grown(
         self, member: Any, data: TrainingData, draws: list[Draw], home: int | None, interrupts: Interrupts
-    ) -> list[TreeSequence]:
+    ) -> list[TreeSequence | Mixture]:
         """Grow the sequences, as many beside each other as there are threads."""
         began, n_together = time.perf_counter(), min(n_threads(self.n_jobs), len(draws))
         if parse_device(member.device)[0] in {"cuda", "all"} or home is not None:
             n_together = 1
         member.set_params(n_jobs=self.n_jobs if n_together == 1 else 1, verbose=False)
+        loss = self._loss(data.target)
 
-        def fitted(number: int) -> TreeSequence:
+        def fitted(number: int) -> list[TreeSequence]:
             draw = draws[number]
             seconds = self._share(time.perf_counter() - began, len(draws) - number, n_together)
             given = Circumstances(draw.seed, home=home, interrupts=Interrupts(interrupts))
             if self.method == "mean":
                 tree = clone(member).set_params(random_state=draw.seed, time_limit=seconds)
-                return self._alone(tree, data.taken(draw.seen), given)
+                return [self._alone(tree, data.taken(draw.seen), given)]
             n_trees = self.max_trees if self.method == "boosting" else self.n_estimators
-            loss, whole = self._loss(data.target), partial(self._whole, member)
+            whole = partial(self._whole, member)
             plan = SequencePlan(draw, member, loss, n_trees, seconds, self, self.learning_rate, whole)
-            grow = boosted if self.method == "boosting" else fitted_together
-            return grow(plan, data, given)
+            return boosted(plan, data, given) if self.method == "boosting" else [fitted_together(plan, data, given)]
 
         if n_together <= 1:
-            return [fitted(number) for number in range(len(draws))]
+            return mixed([fitted(number) for number in range(len(draws))], draws, data, loss)
         with ThreadPoolExecutor(n_together) as pool:
-            return list(pool.map(fitted, range(len(draws))))
+            return mixed(list(pool.map(fitted, range(len(draws)))), draws, data, loss)
 
     def _share(self, elapsed: float, n_left: int, n_together: int) -> float | None:
         """Seconds for one of the trees that are left."""
@@ -235,7 +235,7 @@ class TreeEnsembleEstimator(TreeEstimator):
             return None
         return max((self.time_limit - elapsed) * min(1.0, n_together / n_left), 1e-3)
 
-    def _join(self, sequences: list[TreeSequence], **meaning: Any) -> None:
+    def _join(self, sequences: list[TreeSequence | Mixture], **meaning: Any) -> None:
         """Set the trees and their forest, the mean of the sequences; `meaning` are further fields of it."""
         self.estimators_ = [tree for sequence in sequences for tree in sequence.estimators]
         self.sequence_ = np.repeat(np.arange(len(sequences)), [len(sequence.estimators) for sequence in sequences])
