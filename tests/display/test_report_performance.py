@@ -172,6 +172,15 @@ def test_rows_of_one_class_have_no_curves(browser, incomes, tmp_path):
     shown.close()
 
 
+@pytest.mark.filterwarnings("error")
+def test_models_of_one_class(tmp_path):
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    model = silva.ModelTreeClassifier(max_leaves=2, time_limit=None, n_iter_no_change=5).fit(X, np.full(60, "only"))
+    shown = content(silva.report(model, X, np.full(60, "only"), tmp_path / "report.html"))
+    assert shown["performance"][""]["matrix"] == [[60]]
+    assert shown["card"]["Figures on these rows"]["log-loss"] == "0.0000"
+
+
 def test_refusals(incomes, tmp_path):
     X, y, model = incomes
     with pytest.raises(TypeError, match=r"test is a DataFrame, expected a pair of rows and their targets"):

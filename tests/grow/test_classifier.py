@@ -163,6 +163,10 @@ def test_one_class_and_classes_that_hardly_occur():
     alone = silva.ModelTreeClassifier(**FAST).fit(X, np.full(300, "only"))
     assert set(alone.predict(X)) == {"only"}
     np.testing.assert_array_equal(alone.predict_proba(X), 1)
+    assert alone.leaf_summary_["share"].tolist() == [1]
+    assert alone.leaf_summary_["n_clipped"].tolist() == [0]
+    assert "Probability of only (100 % of all rows)" in silva.export_text(alone)
+    assert "leaf 0: 100 %   (300 rows, log-loss" in silva.export_text(alone)
     rare = np.where(np.arange(300) == 5, 2, y)
     model = silva.ModelTreeClassifier(**FAST).fit(X, rare)
     assert model.predict_proba(X).shape == (300, 3)

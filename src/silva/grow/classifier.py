@@ -287,7 +287,7 @@ class ModelTreeClassifier(ClassEstimator):
         shares = Shares(self.time_limit, n_trees * self.rounds, given.started)
         found = []
         for tree in range(n_trees):
-            own = (data.target == (1 if n_trees == 1 else tree)).astype(np.float64)
+            own = (data.target == (1 if len(self.classes_) == 2 else tree)).astype(np.float64)
             rounds, ordered = self.rounds if 0 < own.sum() < len(own) else 1, data._replace(target=own).by_target()
             found.append(best_tree(searching, ordered, given.now(seed=seeds.randint(2**31 - 1)), rounds, shares))
             shares.n_left = (n_trees - tree - 1) * self.rounds

@@ -74,7 +74,7 @@ def figures(rows: ReportRows) -> dict[str, str]:
     chosen = np.clip(probabilities[np.arange(len(y)), y.astype(int)], 1e-15, 1)
     return {
         "accuracy": f"{np.mean(probabilities.argmax(axis=1) == y):.4f}",
-        "log-loss": f"{-np.log(chosen).mean():.4f}",
+        "log-loss": f"{abs(np.log(chosen).mean()):.4f}",
         "most frequent class": f"{np.bincount(y.astype(int)).max() / len(y):.4f} of the rows",
     }
 

@@ -138,11 +138,13 @@ def assembled(
         Further fields of Forest.
     """
     possible = _possible_categories(tree, rows, columns)
+    has_limits = any(len(model.features) for model in models.values())  # trees of constants have none
 
     def finished(v: int) -> LeafModel:
         X, weight = columns.X[reached[v]], rows.weight[reached[v]]
         model = dataclasses.replace(models[v], spreads=models[v].spreads_of(X, weight))
-        return in_features(_confined(model, limits[v], X), columns, X, weight, possible[v])
+        model = _confined(model, limits[v], X) if has_limits else model
+        return in_features(model, columns, X, weight, possible[v])
 
     models = _by_leaf(finished, list(models), columns)
     nodes, sets = _node_arrays(tree, rows, columns, reached, models)
