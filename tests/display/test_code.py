@@ -561,3 +561,22 @@ def test_categories_are_numbers_booleans_or_text():
     for label in (b"a", None, math.inf, 1j):
         with pytest.raises(NotImplementedError, match=r"the category .* is not a text, a boolean or a finite number"):
             silva.export_python(with_categories("b", label))
+
+
+def test_code_says_what_it_returns_and_what_codes_stand_for():
+    X = pd.DataFrame({"n": np.arange(60.0), "city": [f"the city {i % 35:02}" for i in range(60)]}).astype(
+        {"city": "category"}
+    )
+    model = xgboost.XGBClassifier(n_estimators=2, enable_categorical=True).fit(X, np.arange(60) % 2)
+    forest = silva.load(model, class_names=["no", "yes"])
+    source = silva.export_c(forest, "score")
+    assert 'score(x) returns the probability of class "yes", not its margin.' in source
+    assert 'x[1]: "city", a category\'s code\n     0 = "the city 00", 1 = "the city 01",' in source
+    assert '29 = "the city 29" and 5 more\n' in source
+    assert "the city 30" not in source
+    assert 'Returns the probability of class "yes", not its margin.' in silva.export_python(forest)
+    margins = silva.load(xgboost.XGBClassifier(n_estimators=2).fit(X[["n"]], np.arange(60) % 3))
+    assert "returns the margin of output 2 (2), before any link." in silva.export_c(margins, output=2)
+    assert "returns the margin; the forest has no link." in silva.export_c(of_xgboost())
+    counts = xgboost.XGBRegressor(n_estimators=2, objective="count:poisson").fit(X[["n"]], X["n"])
+    assert "returns the response, exp(margin)." in silva.export_c(counts)

@@ -69,6 +69,26 @@ def test_c_has_no_text_of_the_model_outside_comments(flags, tmp_path):
 
 
 @pytest.mark.skipif(COMPILER is None, reason="no compiler")
+@pytest.mark.parametrize("flags", C_FLAGS, ids=" ".join)
+def test_c_has_categories_and_classes_in_comments_only(flags):
+    """Categories of texts stand in the comment by their codes; code has the codes alone."""
+
+    def made(texts):
+        tables = [np.array(texts[start : start + 20], object) for start in range(0, len(texts), 20)]
+        options = Options(n_trees=3, n_features=len(tables), row_type="float64")
+        forest = dataclasses.replace(random_forest(1, options), link="logistic", prediction="argmax", missing=math.nan)
+        classes = (np.array([texts[0], texts[-1]], object),)
+        return dataclasses.replace(forest, categories=tuple(tables), classes=classes, source="silva")
+
+    hostile = sorted({*NAMES, *("x" * 200 + name for name in CODE)})
+    found, plain = (silva.export_c(made(texts)) for texts in (hostile, plain_names(len(hostile))))
+    assert found.isascii()
+    assert preprocess(found, flags) == preprocess(plain, flags)
+    assert shape_of(silva.export_python(made(hostile))).count("Pass") == 0
+    assert max(map(len, plain.splitlines()[:20])) <= 120
+
+
+@pytest.mark.skipif(COMPILER is None, reason="no compiler")
 def test_c_of_explainers_has_no_text_of_the_model_outside_comments(tmp_path):
     forest, flags = named(NAMES), C_FLAGS[0]
     expected = preprocess(silva.export_c(silva.Explainer(named(plain_names(len(NAMES)))), "explain"), flags)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from silva.display.code_comments import columns_of_c, origin, returned
 from silva.display.explainer_code import explainer_source
 from silva.display.languages import (
     C_SOURCE,
@@ -103,8 +104,9 @@ def export_python(model: object, name: str = "predict", output: int = 0) -> str:
     Returns
     -------
     str
-        The function returns a float with the bits of the margin in float64, as for `export_sql`; `math.exp` and
-        `math.log` may differ in the last bit.
+        The function returns a float: the response of a model with a single output, such as the probability of the
+        second of two classes, and the margin of one of several outputs. The margin has the bits of float64, as for
+        `export_sql`; `math.exp` and `math.log` may differ in the last bit.
 
     Raises
     ------
@@ -116,7 +118,8 @@ def export_python(model: object, name: str = "predict", output: int = 0) -> str:
     names = feature_names(forest)
     _refuse_twins(names, str, "a mapping")
     writer = _Writer(forest, Python([f"row[{python_literal(one)}]" for one in names]), output)
-    return PYTHON_SOURCE.format(name=name, what=_what(forest), statements=writer.statements("    "))
+    said = {"what": origin(forest), "returned": returned(forest, output)}
+    return PYTHON_SOURCE.format(name=name, **said, statements=writer.statements("    "))
 
 
 def export_c(model: object, name: str = "predict", output: int = 0) -> str:
@@ -135,9 +138,11 @@ def export_c(model: object, name: str = "predict", output: int = 0) -> str:
     Returns
     -------
     str
-        The function returns the bits of the margin in float64, as for `export_sql`, unless the compiler fuses products
-        with sums; exp and log may differ in the last bit. SHAP values are those of ``Explainer(dtype="float64")`` up to
-        rounding.
+        The function returns the response of a model with a single output, such as the probability of the second of two
+        classes, and the margin of one of several outputs; a comment says which, and lists the codes of the first 30
+        categories of each feature. The margin has the bits of float64, as for `export_sql`, unless the compiler fuses
+        products with sums; exp and log may differ in the last bit. SHAP values are those of
+        ``Explainer(dtype="float64")`` up to rounding; they add up to the margin.
 
     Raises
     ------
@@ -150,8 +155,7 @@ def export_c(model: object, name: str = "predict", output: int = 0) -> str:
     is_macro = name.startswith("_") or name.upper() == name
     _check_name(name, is_macro or name in C_WORDS or C_SUFFIX.sub("", name) in C_WORDS)
     writer = _Writer(forest, Language([f"x[{i}]" for i in range(forest.n_features)]), output, has_codes=True)
-    listed = "\n".join(f'   x[{feature}]: "{comment(one)}"' for feature, one in enumerate(feature_names(forest)))
-    about = {"name": name, "what": _what(forest), "columns": listed}
+    about = {"name": name, "what": origin(forest), "columns": columns_of_c(forest)}
     if isinstance(model, Explainer):
         _refuse_game(model)
         expected, players = float(np.atleast_1d(model.expected_value)[output]), model.game.players
@@ -159,6 +163,7 @@ def export_c(model: object, name: str = "predict", output: int = 0) -> str:
         of_phi = "".join(f'   phi[{player}]: "{comment(one)}"\n' for player, one in named)
         about |= {"order": "groups first" if of_phi else "the same order", "players": of_phi}
         return explainer_source(forest, output, expected, writer.numbers(), writer.tests(), about, players.of_feature)
+    about["returned"] = returned(forest, output)
     return C_SOURCE.format(**about, statements=writer.statements("  double ", ";"))
 
 
@@ -204,12 +209,6 @@ def _plain(category: Any) -> str | bool | int | float:
     if isinstance(value, float) and math.isfinite(value):
         return float(value)
     raise NotImplementedError(f"the category {value!r} is not a text, a boolean or a finite number; predict with silva")
-
-
-def _what(forest: TreeEnsemble) -> str:
-    return (
-        f"{forest.n_trees} tree{'s' * (forest.n_trees > 1)} of {comment(forest.source or 'silva')}, written by silva."
-    )
 
 
 def _check_name(name: str, is_taken: bool) -> None:

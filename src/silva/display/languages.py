@@ -270,6 +270,7 @@ C_SOURCE = """\
 #include <math.h>
 
 /* {what}
+   {name}(x) returns {returned}.
    x has these features, NAN where one is missing; compile without -ffast-math, and with -ffp-contract=off for the last
    bit.
 {columns}
@@ -299,6 +300,7 @@ def _exp(value):
 def {name}(row):
     """{what}
 
+    Returns {returned}.
     row maps the names of the columns to values; None and NaN are missing.
     """
 {statements}
