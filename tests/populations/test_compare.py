@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 
 import numpy as np
@@ -210,6 +211,30 @@ def test_what_is_refused(california, call, error, message):
     X, forest = california
     with pytest.raises(error, match=message):
         call(X[:50], forest)
+
+
+def test_text_names_what_is_explained_and_the_order(california):
+    X, forest = california
+    told = str(silva.compare(X[:100], X[100:200], model=forest)).splitlines()
+    assert told[0].startswith("mean prediction")
+    assert told[-1] == "Features stand in the order of how far their changes exceed two standard errors."
+    xgboost = pytest.importorskip("xgboost")
+    model = xgboost.XGBClassifier(n_estimators=3, max_depth=3).fit(X[:500], X["MedInc"][:500] > 4)
+    assert str(silva.compare(X[:100], X[100:200], model=model)).startswith("mean margin (log-odds) ")
+    chances = silva.compare(X[:100], X[100:200], model=model, output="probability")
+    assert str(chances).startswith("mean probability ")
+    summaries = [silva.Explainer(model).summary(rows) for rows in (X[:100], X[100:200])]
+    assert str(silva.compare(*summaries)).startswith("mean output ")
+
+
+def test_changes_that_rounding_makes_are_written_as_0(california):
+    X, forest = california
+    found = silva.compare(X[:333], X[:333], model=forest)
+    assert np.abs(found.change).max() < 1e-12
+    assert {line.split()[1] for line in str(found).splitlines()[1:-1]} == {"0"}
+    moved = silva.compare(X[:333], X[:333].assign(MedInc=X["MedInc"][:333] + 1e-9), model=forest)
+    apart = dataclasses.replace(moved, change=np.full(moved.change.shape, 1e-9))
+    assert "+1e-09 ±" in str(apart)
 
 
 def test_pictures(california):

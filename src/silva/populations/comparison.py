@@ -11,6 +11,7 @@ import numpy as np
 from silva.escapes import PICTURE, short, shown
 from silva.explain import Explainer, Summary
 from silva.explain.players import make_players
+from silva.explain.responses.response import is_margin
 from silva.extras import import_extra
 from silva.facts import output_names
 from silva.forest import Forest
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
 
 MOST_BARS = 20
 """Features of a picture."""
+
+ROUNDING = 1e-14
+"""Part of the mean up to which a change is the rounding of sums of float64."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +62,8 @@ class Comparison:
         difference of the distribution functions (Kolmogorov and Smirnov), for categories half the sum of the
         differences of the shares. With standard errors.
     n_rows : pair of int
+    explained : str
+        What the means are of, in words: "prediction", "margin (log-odds)", "probability", ...
 
     Notes
     -----
@@ -76,6 +82,7 @@ class Comparison:
     shift: Doubles | None
     shift_error: Doubles | None
     n_rows: tuple[int, int]
+    explained: str = "prediction"
 
     def strongest(self, output: int = 0) -> list[str]:
         """Names by how far the change exceeds two standard errors, then by its ratio to the standard error."""
@@ -111,14 +118,21 @@ class Comparison:
         lines, width = [], min(40, max(24, *map(len, map(shown, self.names))))
         for output, name in enumerate(self.output_names):
             prefix = f"{shown(name)}: " if len(self.output_names) > 1 else ""
-            lines.append(f"{prefix}mean prediction {self.before[output]:.6g} → {self.after[output]:.6g}")
+            lines.append(f"{prefix}mean {self.explained} {self.before[output]:.6g} → {self.after[output]:.6g}")
             if self.offset[output]:
                 lines.append(f"  {'(expected value)':{width}} {self.offset[output]:+.4g}")
             for row in self.rows(output):
                 moved = f"   moved {row['shift']:.3f} ± {row['shift_error']:.3f}" if "shift" in row else ""
-                value = f"{row['change']:+.4g} ± {row['standard_error']:.2g}"
+                value = f"{self._change_text(row['change'], output)} ± {row['standard_error']:.2g}"
                 lines.append(f"  {short(row['feature'], width):{width}} {value:22}{moved}")
+        if len(self.names) > 1:
+            lines.append("Features stand in the order of how far their changes exceed two standard errors.")
         return "\n".join(lines)
+
+    def _change_text(self, change: float, output: int) -> str:
+        """Write a change; 0 where the mean's own rounding may have made it."""
+        size = max(abs(self.before[output]), abs(self.after[output]), float(self.magnitude[:, output].max(initial=0)))
+        return f"{change:+.4g}" if abs(change) > ROUNDING * size else "0"
 
     def plot(self, axes: Any = None, output: int = 0) -> Any:
         """Draw changes with two standard errors and, beside them, the shifts of the features.
@@ -141,7 +155,7 @@ class Comparison:
             axes = pyplot.subplots(1, n, layout="constrained", squeeze=False, sharey=True, figsize=size)[1][0]
         axes = np.atleast_1d(axes)
         with import_extra("matplotlib", "plot", "pictures need matplotlib").rc_context(PICTURE):
-            _bars(axes[0], rows, "change", "standard_error", "change of the mean prediction")
+            _bars(axes[0], rows, "change", "standard_error", f"change of the mean {self.explained}")
             if n == 2 and len(axes) == 2:
                 _bars(axes[1], rows, "shift", "shift_error", "shift of the feature's distribution")
         return axes
@@ -272,7 +286,7 @@ def _populations(
     return Comparison(
         "populations", tuple(names), output_names(own, k), found[1], np.hypot(*errors), magnitude, expected[0],
         expected[1], np.zeros(k), moved.distance if is_feature else None,
-        moved.standard_error if is_feature else None, (len(rows[0]), len(rows[1])),
+        moved.standard_error if is_feature else None, (len(rows[0]), len(rows[1])), wording_of(own, settings["output"]),
     )  # fmt: skip
 
 
@@ -285,7 +299,7 @@ def _summaries(a: Summary, b: Summary) -> Comparison:
     before, after = (one.expected_value + one.mean.sum(axis=0) for one in (a, b))
     return Comparison(
         "summaries", a.names, a.output_names, change, errors, b.mean_abs, before, after, np.zeros(len(before)), None,
-        None, (a.n_rows, b.n_rows),
+        None, (a.n_rows, b.n_rows), "output",
     )  # fmt: skip
 
 
@@ -321,8 +335,18 @@ def _models(
         "models", tuple(explainers[0].players), output_names(explainers[0].game.forest, k), change,
         standard_error(means[:, 0], sizes, random_state, 0), magnitude, before,
         before + offsets[1] - offsets[0] + change.sum(axis=0), offsets[1] - offsets[0], None, None,
-        (len(rows[0]), len(rows[1])),
+        (len(rows[0]), len(rows[1])), wording_of(explainers[0].game.forest, settings["output"]),
     )  # fmt: skip
+
+
+def wording_of(forest: TreeEnsemble, output: Any) -> str:
+    """Name what is explained, for people."""
+    if not is_margin(output, forest):
+        words = {"probability": "probability", "log_loss": "log-loss", "response": "prediction"}
+        return words.get(output, "output") if isinstance(output, str) else "output"
+    if forest.link == "identity":
+        return "probability" if forest.classes else "prediction"
+    return "margin (log-odds)" if forest.link in {"logistic", "softmax"} and forest.link_scale == 1 else "margin"
 
 
 def _coded(model: Any, settings: dict[str, Any]) -> tuple[TreeEnsemble, Forest, dict[str, Any]]:
