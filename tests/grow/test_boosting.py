@@ -98,6 +98,25 @@ def test_trees_without_equations_have_the_share_that_predicts_unseen_rows_best()
     np.testing.assert_allclose(model.predict(X), np.mean(expected, axis=0), atol=1e-3 * y.std())
 
 
+def test_a_sequence_without_equations_that_time_has_ended_is_left_out(monkeypatch):
+    X, y = waves(400)
+    in_time = boosted(X, y, n_estimators=1)
+    assert {tree.leaf_model for tree in in_time.estimators_} == {"linear", "constant"}
+    original = boosting._continued
+
+    def late(plan, *rest):
+        found = original(plan, *rest)
+        if plan.member.leaf_model == "constant":
+            monkeypatch.setattr(boosting.SequencePlan, "left", lambda *_: -1.0)
+        return found
+
+    monkeypatch.setattr(boosting, "_continued", late)
+    too_late = boosted(X, y, n_estimators=1)
+    assert {tree.leaf_model for tree in too_late.estimators_} == {"linear"}
+    linear = trees_of(in_time, 0, "linear")
+    assert len(linear) == len(too_late.estimators_)
+
+
 def test_noise_has_no_equations():
     """A sequence without a share is left out."""
     X, _ = waves(400)

@@ -192,6 +192,11 @@ class SequencePlan:
         """Return the seconds that are left of those from `began` on; None: no limit."""
         return None if self.seconds is None else self.seconds - (time.perf_counter() - began)
 
+    def is_over(self, began: float, given: Circumstances) -> bool:
+        """Whether no seconds are left of those from `began` on, or an interrupt has come."""
+        seconds = self.left(began)
+        return given.interrupts.have_come or (seconds is not None and seconds <= 0)
+
 
 def boosted(plan: SequencePlan, data: TrainingData, given: Circumstances) -> list[TreeSequence]:
     """Grow a sequence and, where rows that it has not seen can say how to mix both, one of trees without equations.
@@ -206,14 +211,15 @@ def boosted(plan: SequencePlan, data: TrainingData, given: Circumstances) -> lis
     seen, unseen, began = data.taken(plan.draw.seen), data.taken(plan.draw.unseen), time.perf_counter()
     start = TreeSequence(plan.loss.start(seen.target, seen.weight), rate=plan.rate)
     sequence = _with_equations(plan, start, data, given)
-    seconds = plan.left(began)
-    has_time = not given.interrupts.have_come and (seconds is None or seconds > 0)
     may_mix = isinstance(plan.loss, SquaredLoss) and plan.member.leaf_model == "linear" and len(plan.draw.unseen) > 0
-    if not has_time or not may_mix or _left(plan, sequence, unseen) <= EXACT * _left(plan, start, unseen):
+    ends = plan.is_over(began, given) or not may_mix
+    if ends or _left(plan, sequence, unseen) <= EXACT * _left(plan, start, unseen):
         return [sequence]
-    rate = min(FASTER * plan.rate, 1.0)
+    rate, seconds = min(FASTER * plan.rate, 1.0), plan.left(began)
     constants = replace(plan, member=clone(plan.member).set_params(**CONSTANTS), seconds=seconds, rate=rate)
-    return [sequence, _continued(constants, replace(start, rate=rate), 1, data, given)[0]]
+    beside = _continued(constants, replace(start, rate=rate), 1, data, given)[0]
+    # Half a sequence would spoil the share that it has in common with those of other draws.
+    return [sequence] if plan.is_over(began, given) else [sequence, beside]
 
 
 def mixed(
@@ -262,10 +268,9 @@ def _with_equations(plan: SequencePlan, start: TreeSequence, data: TrainingData,
     """
     began, unseen = time.perf_counter(), data.taken(plan.draw.unseen)
     sequence, least = _continued(plan, start, 1, data, given)
-    seconds = plan.left(began)
-    if not len(plan.draw.unseen) or given.interrupts.have_come or (seconds is not None and seconds <= 0):
+    if not len(plan.draw.unseen) or plan.is_over(began, given):
         return sequence
-    whole = plan.whole(seconds, data.taken(plan.draw.seen), given.now())
+    whole = plan.whole(plan.left(began), data.taken(plan.draw.seen), given.now())
     constant, alone = _left(plan, start, unseen), _left(plan, whole, unseen)
     if alone >= least or alone <= EXACT * constant:
         return sequence if alone >= least else whole
