@@ -35,16 +35,16 @@ def routed_values(forest: Forest, X: Any) -> NDArray[Any]:
 def visits(forest: Forest, X: Any) -> Iterator[tuple[int, int, NDArray[np.intp]]]:
     """Yield tree, node (an index into the forest's arrays) and the rows that reach it, parents before children."""
     trees = forest.ensemble
-    values = routed_values(forest, X)
-    for tree in range(len(trees.tree_offsets) - 1):
-        root = int(trees.tree_offsets[tree])
-        pending = [(root, np.arange(len(values)))]
+    columns = np.ascontiguousarray(routed_values(forest, X).T)
+    feature, left_child, all_rows = trees.feature.tolist(), trees.left.tolist(), np.arange(len(X))
+    for tree, root in enumerate(trees.tree_offsets[:-1].tolist()):
+        pending = [(root, all_rows)]
         while pending:
             node, rows = pending.pop()
             yield tree, node, rows
-            if trees.feature[node] >= 0:
-                left = goes_left(forest, node, values[rows, trees.feature[node]])
-                child = root + int(trees.left[node])
+            if feature[node] >= 0:
+                left = goes_left(forest, node, columns[feature[node]][rows])
+                child = root + left_child[node]
                 pending += [(child, rows[left]), (child + 1, rows[~left])]
 
 
@@ -55,30 +55,30 @@ def goes_left(forest: Forest, node: int, x: NDArray[Any]) -> NDArray[np.bool_]:
     if len(trees.category_set) and trees.category_set[node] >= 0:
         left = _is_in_set(forest, int(trees.category_set[node]), threshold, x)
     else:
-        left = (x < threshold) | (threshold == np.inf)
-    return np.where(np.isnan(x), trees.default_left[node], left)
+        left = x < threshold if threshold != np.inf else np.ones(len(x), bool)
+    left[np.isnan(x)] = trees.default_left[node]
+    return left
 
 
 def _is_in_set(forest: Forest, which: int, smallest: float, x: NDArray[Any]) -> NDArray[np.bool_]:
     trees = forest.ensemble
     words = trees.set_words[trees.set_offsets[which] : trees.set_offsets[which + 1]]
-    member = [word >> bit & 1 for word in words.tolist() for bit in range(32)]
-    others = bool(trees.set_others_left[which])
-    result = [
-        bool(member[int(value)]) if member and smallest <= value < len(member) else others
-        for value in x.astype(float).tolist()
-    ]
-    return np.array(result, bool)
+    x, result = x.astype(np.float64), np.full(len(x), trees.set_others_left[which], bool)
+    if len(words):
+        known = (x >= float(smallest)) & (x < 32 * len(words))
+        place = x[known].astype(np.int64)  # towards 0
+        result[known] = words[place // 32].astype(np.int64) >> place % 32 & 1
+    return result
 
 
 def leaves(forest: Forest, X: Any) -> NDArray[np.int64]:
     """Leaf that each row reaches in each tree, an index into `leaf_value`: (n_rows, n_trees)."""
     trees = forest.ensemble
     result = np.full((len(X), len(trees.tree_offsets) - 1), -1, np.int64)
-    numbers = np.cumsum(trees.feature < 0) - 1
+    number = np.where(trees.feature < 0, np.cumsum(trees.feature < 0) - 1, -1).tolist()
     for tree, node, rows in visits(forest, X):
-        if trees.feature[node] < 0:
-            result[rows, tree] = numbers[node]
+        if number[node] >= 0:
+            result[rows, tree] = number[node]
     return result
 
 
