@@ -101,7 +101,7 @@ class TestSeveralFiles:
         for i in range(2):
             write(frame[i * 500 : i * 500 + 500], tmp_path / "data" / f"{i}.csv")
         frame.to_csv(tmp_path / "one.csv", index=False, sep=";", decimal=",")
-        options = ["--target", "y", "--columns", "a,b,c,d", "--generations", "5"]
+        options = ["--target", "y", "--columns", "a,b,c,d", "--generations", "2"]
         assert run("grow", tmp_path / "data", "-o", tmp_path / "a.silva", *options) == 0
         assert run("grow", tmp_path / "one.csv", "-o", tmp_path / "b.silva", "--decimal", ",", *options) == 0
         assert (tmp_path / "a.silva").read_bytes() == (tmp_path / "b.silva").read_bytes()

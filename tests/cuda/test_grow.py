@@ -174,7 +174,7 @@ def test_every_tree_of_a_run_has_the_fitness_of_the_cores(gpu_engine, storage):
 
 def test_many_requests_share_a_round(gpu_engine):
     """Of moves that are tried beside each other, and of a generation's offspring."""
-    X, y = piecewise(2000, 3)
+    X, y = piecewise(500, 3)
     for polish_interval, least in ((1, 2), (0, 4)):
         engine, _kept = gpu_engine(X, y, population=8, polish_interval=polish_interval, solve_work=10**18)
         engine.initialise([])

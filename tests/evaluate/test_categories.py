@@ -71,7 +71,7 @@ def test_leaves_are_the_oracles(n_categories, row_type, n_rows):
 
 @pytest.mark.parametrize("n_categories", [200, 900, 3000, 20_000, 70_000])
 def test_categories_beside_more_thresholds_than_a_byte_numbers(n_categories):
-    forest = forest_of_sets(n_categories, depth=6, n_trees=16, n_features=3)
+    forest = forest_of_sets(n_categories, depth=6, n_trees=16 if n_categories < 50_000 else 5, n_features=3)
     X = rows_of_sets(forest, n_categories, 300)
     plan = _core.NodePlan(forest, window_levels=0, reductions=0, ranks=True, lanes=True)
     found = np.empty((len(X), forest.n_trees), np.int32)

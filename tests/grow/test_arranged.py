@@ -60,11 +60,11 @@ def test_rows_that_stay(shape):
 def test_leaves_hold_the_rows_that_reach_them(monkeypatch):
     """The equations are fitted to the right rows, whatever their order, and missing values and weights go along."""
     monkeypatch.setattr(data, "LEAST_ARRANGED", 0)
-    X, y = piecewise(2000, 3)
+    X, y = piecewise(1000, 3)
     rng = np.random.default_rng(2)
     X[rng.random(X.shape) < 0.05] = np.nan
     weight = rng.uniform(0.5, 2, len(y))
-    settings = {"generations": 30, "n_jobs": 1, "random_state": 0, "clip": "none", "smoothing": 0, "noise": "uniform"}
+    settings = {"generations": 12, "n_jobs": 1, "random_state": 0, "clip": "none", "smoothing": 0, "noise": "uniform"}
     model = ModelTreeRegressor(**settings).fit(X, y, sample_weight=weight)
     error = np.sqrt(np.average((y - model.predict(X)) ** 2, weights=weight))
     assert error == pytest.approx(model.history_["rmse"][-1], rel=1e-9)

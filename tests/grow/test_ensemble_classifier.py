@@ -12,7 +12,7 @@ import silva
 from silva.grow import boosting
 from tests.grow.engines import interrupt_before
 
-TREE = silva.ModelTreeClassifier(n_iter_no_change=10, n_jobs=1)
+TREE = silva.ModelTreeClassifier(n_iter_no_change=5, max_leaves=8, rounds=1, n_jobs=1)
 SMALL = silva.ModelTreeRegressor(max_leaves=4, generations=3, population_size=8, noise="uniform", clip="leaf")
 
 
@@ -22,7 +22,7 @@ def mean(X, y, weight=None, **parameters):
 
 
 def boosted(X, y, weight=None, **parameters):
-    defaults = {"method": "boosting", "n_estimators": 2, "max_trees": 20, "learning_rate": 0.3, "n_jobs": 1}
+    defaults = {"method": "boosting", "n_estimators": 2, "max_trees": 12, "learning_rate": 0.3, "n_jobs": 1}
     return silva.ModelTreeEnsembleClassifier(SMALL, **{**defaults, **parameters}).fit(X, y, weight)
 
 
@@ -175,7 +175,7 @@ def test_class_weights_are_weights_of_rows(kind):
 def test_class_weights_of_one_tree():
     X, y, _ = two(200)
     y[:120] = "no"
-    balanced = silva.ModelTreeClassifier(class_weight="balanced", n_iter_no_change=10).fit(X, y)
+    balanced = silva.ModelTreeClassifier(**{**TREE.get_params(), "class_weight": "balanced"}).fit(X, y)
     n_yes = (y == "yes").sum()
     by_row = TREE.fit(X, y, np.where(y == "yes", 100 / n_yes, 100 / (200 - n_yes)))
     np.testing.assert_array_equal(balanced.predict_proba(X), by_row.predict_proba(X))

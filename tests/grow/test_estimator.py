@@ -60,7 +60,8 @@ def test_tests_of_one_gap_share_their_threshold():
     rng = np.random.default_rng(5)
     X = np.column_stack([rng.permutation(400) / 400, rng.permutation(400) / 400])
     sign = np.where((X[:, 0] < 0.4) == (X[:, 1] < 0.6), 1.0, -1.0)
-    tree = silva.ModelTreeRegressor(leaf_model="constant").fit(X, 5 * sign + 0.01 * rng.standard_normal(400))
+    y = 5 * sign + 0.01 * rng.standard_normal(400)
+    tree = silva.ModelTreeRegressor(leaf_model="constant", n_iter_no_change=50).fit(X, y)
     forest = tree.forest_
     assert tree.n_leaves_ == 4
     assert forest.ensemble.threshold[1] == forest.ensemble.threshold[2]

@@ -8,7 +8,7 @@ pytest.importorskip("sklearn")
 
 import silva
 
-FAST = {"n_iter_no_change": 10, "n_jobs": 1, "max_leaves": 12}
+FAST = {"n_iter_no_change": 5, "n_jobs": 1, "max_leaves": 8}
 SIGNS = [1, -1, 0, 0]
 SMALL = silva.ModelTreeRegressor(
     max_leaves=6, generations=3, population_size=8, noise="uniform", clip="leaf", monotonic_cst=SIGNS
