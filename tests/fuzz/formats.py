@@ -294,7 +294,7 @@ def mutate_zip(rng, data, other):
     result = io.BytesIO()
     with zipfile.ZipFile(result, "w", zipfile.ZIP_DEFLATED) as archive:
         for member, content in members.items():
-            archive.writestr(member, content)
+            archive.writestr(zipfile.ZipInfo(member), content, zipfile.ZIP_DEFLATED)  # of no time: cases repeat
     return result.getvalue()
 
 
