@@ -306,6 +306,17 @@ def test_redacted_reports_hold_no_rows(browser, tree, tmp_path):
     shown.close()
 
 
+def test_columns_of_one_value_in_most_rows_have_no_accumulated_effects(tmp_path):
+    """A few bins that hold all other values would be straight lines across the picture."""
+    rng = np.random.default_rng(0)
+    gain = np.where(rng.random(400) < 0.9, 0.0, rng.uniform(1000, 99999, 400).round())
+    X = pandas.DataFrame({"gain": gain, "is_new": rng.integers(0, 2, 400), "age": rng.uniform(20, 60, 400)})
+    y = np.where(gain > 5000, 3.0, 0.0) + X["age"] / 40 + X["is_new"]
+    found = content(silva.report(boosted(X, y, depth=3), X, y, tmp_path / "report.html"))
+    has_line = {X.columns[entry["feature"]]: entry["local"] is not None for entry in found["dependence"]}
+    assert has_line == {"gain": False, "is_new": True, "age": True}
+
+
 def test_accumulated_and_joint_effects_are_those_of_silva_effects(tmp_path):
     X, y = housing(90)
     X, kinds = X.drop(columns="kind"), np.digitize(y, np.quantile(y, [0.3, 0.7]))

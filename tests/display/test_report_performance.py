@@ -189,3 +189,15 @@ def test_refusals(incomes, tmp_path):
         silva.report(model, X, path=tmp_path / "report.html", test=(X, y))
     with pytest.raises(ValueError, match="units names 'height'"):
         silva.report(model, X, y, tmp_path / "report.html", units={"height": "m"})
+
+
+def test_headers_of_a_confusion_matrix_are_whole_on_narrow_screens(browser, tmp_path):
+    X = pandas.DataFrame({"age": np.arange(200.0)})
+    y = np.where(X["age"] % 7 < 4, ">50 000", "<=50 000")
+    path = silva.report(silva.ModelTreeClassifier(**FAST).fit(X, y), X, y, tmp_path / "report.html")
+    shown = Page(browser, path, 390)
+    cells = shown.page.locator(".confusion th")
+    assert cells.count() == 3
+    assert cells.evaluate_all("all => all.every((cell) => cell.scrollWidth <= cell.clientWidth)")
+    assert shown.page.evaluate("document.documentElement.scrollWidth") <= 390
+    shown.close()

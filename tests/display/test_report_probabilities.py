@@ -108,3 +108,20 @@ def test_long_names_do_not_widen_a_phone(browser, tmp_path):
     assert shown.page.locator(f"#rows .cut[title='{classes[1]}']").count() > 0
     assert shown.page.evaluate(HIDDEN) == 0
     shown.close()
+
+
+def test_a_row_ends_at_the_probabilities_of_both_classes(browser, tmp_path):
+    """The title has the likelier class, the bars end at the second one."""
+    X, y = rows(2)
+    model = ensemble.GradientBoostingClassifier(n_estimators=5).fit(X, np.where(y, "yes", "no"))
+    chances = model.predict_proba(X)
+    row = int(chances[:, 0].argmax())
+    path = silva.report(model, X, np.where(y, "yes", "no"), tmp_path / "report.html")
+    shown = Page(browser, path)
+    shown.page.evaluate(f"change('row', {row})")
+    last = shown.page.locator("#rows figure svg text").last
+    last.wait_for()
+    assert last.text_content() == f"yes {chances[row, 1]:.4g}, no {chances[row, 0]:.3g}"
+    title = shown.page.locator("#rows figure").first.inner_text()
+    assert f"prediction no ({chances[row, 0]:.3g})" in title
+    shown.close()

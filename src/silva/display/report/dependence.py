@@ -27,8 +27,8 @@ LINE_NUMBERS, MOST_LINES = 2400, 40
 MOST_CATEGORIES, BANDS = 40, 8
 """Categories of a panel, and outputs of a model whose panels show where the rows' own lines lie."""
 
-BINS = 20
-"""Bins of accumulated local effects."""
+BINS, FEWEST_BINS = 20, 8
+"""Bins of accumulated local effects, and fewest that show more than straight lines between distant values."""
 
 PAIR_FEATURES, PAIR_ROWS, PAIR_POINTS, PAIRS = 6, 300, 100, 10
 """Features whose pairs are compared, rows that means are of, points they are taken at, and pairs that are shown."""
@@ -106,10 +106,15 @@ def _grid(changing: ChangingRows, feature: int) -> tuple[Array, Array]:
     return grid_of(changing, feature, (0.01, 0.99), POINTS, spread=True)
 
 
-def _local(changing: ChangingRows, feature: int, curve: tuple[Array, Array], output: str) -> dict[str, Any]:
-    """Accumulated local effects within the grid; over the rows they have the mean of the partial dependence."""
+def _local(changing: ChangingRows, feature: int, curve: tuple[Array, Array], output: str) -> dict[str, Any] | None:
+    """Accumulated local effects within the grid; over the rows they have the mean of the partial dependence.
+
+    None where most rows share a value, so that a few wide bins hold all others.
+    """
     grid, average = curve
     edges = edges_of(changing, feature, BINS)
+    if len(edges) <= FEWEST_BINS and len(edges) < len(grid):
+        return None
     found = accumulated(changing, feature, edges, output, None)
     values = changing.values[:, feature].astype(np.float64)
     height = [np.interp(values[~np.isnan(values)], grid, means).mean() for means in average[-len(found) :]]

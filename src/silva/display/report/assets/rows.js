@@ -125,6 +125,13 @@ function asShare(margin) {
   return found && found.length === 2 ? ` (${data.classes[1]} ${percent(found[1])})` : "";
 }
 
+// Where a bar ends: of two classes with the probabilities of both, because the prediction names the likelier one.
+function endText(end) {
+  const [first, second] = data.classes, one = classShown(), other = one === first ? second : first;
+  if (!data.isProbability || data.classes.length !== 2 || ![first, second].includes(one) || end < 0 || end > 1) return `${fmt(end, 5)}${asShare(end)}`;
+  return `${short(one, 16)} ${fmt(end, 4)}, ${short(other, 16)} ${fmt(1 - end, 3)}`;
+}
+
 function waterfall(i) {
   const entries = contributions(i), start = num(data.expected[state.output]), end = rows.end(i);
   const text = `Row ${held.index[i]}: from the expected value ${fmt(start)} to ${fmt(end)}. ` + entries.slice(0, 4).map((e) => `${e.name}: ${signed(e.phi)}`).join(", ");
@@ -135,7 +142,7 @@ function waterfall(i) {
     const stops = [start, end];
     for (const entry of entries) stops.push(at + entry.phi - (parts ? entry.leaf : 0), at += entry.phi);
     const [low, high] = extent(stops), x = scale(low, high, left + 6, width - widest(changes) - 8), within = (at, text, size) => Math.max(Math.min(at, width - widthOf(text, size) / 2), widthOf(text, size) / 2);
-    const first = `expected ${fmt(start)}${asShare(start)}`, last = `${fmt(end, 5)}${asShare(end)}`;
+    const first = `expected ${fmt(start)}${asShare(start)}`, last = endText(end);
     root.append(svg("text", { class: "soft", x: within(x(start), first, SOFT), y: 11, "text-anchor": "middle" }, first));
     at = start;
     entries.forEach((entry, place) => {
