@@ -98,6 +98,7 @@ struct CountTask {
   const int64_t* weight;  // [row]
   int16_t* codes;         // [column][row], rows padded to whole tiles
   bool is_encoded;        // whether codes are those of the rows
+  bool begins;            // whether counts begin at 0
   int64_t* count;         // [subtree's first vector - first_count + state]: += the weights of the rows in that state
   int64_t first_count;
 };

@@ -164,7 +164,8 @@ class PlannedTables {
   // How often background rows are in each state of the range's subtrees, each row by its weight. In memory of an
   // earlier range: fresh memory costs more than the counts.
   void count_into(std::vector<int64_t>& count, const ChunkRange& range, CountedRows& of, int n_threads) const {
-    count.assign(range.n_vectors, 0);
+    count.resize(range.n_vectors);
+    if (of.rows.n_rows == 0) std::fill(count.begin(), count.end(), 0);
     constexpr int64_t kRowsTogether = 1 << 15;
     const bool is_encoded = of.rows.n_rows <= kRowsTogether && !of.codes.empty();
     for (int64_t first = 0; first < of.rows.n_rows; first += kRowsTogether) {
@@ -172,7 +173,7 @@ class PlannedTables {
       some.rows.n_rows = std::min(kRowsTogether, of.rows.n_rows - first);
       const int64_t real_bytes = of.rows.is_double ? sizeof(double) : sizeof(float);
       some.rows.data = static_cast<const char*>(of.rows.data) + first * of.rows.row_stride * real_bytes;
-      count_some(range, some, is_encoded, count.data(), n_threads);
+      count_some(range, some, is_encoded, first == 0, count.data(), n_threads);
       of.codes = std::move(some.codes);
     }
   }
@@ -291,7 +292,8 @@ class PlannedTables {
     run(task);
   }
 
-  void count_some(const ChunkRange& range, CountedRows& of, bool is_encoded, int64_t* count, int n_threads) const {
+  void count_some(const ChunkRange& range, CountedRows& of, bool is_encoded, bool begins, int64_t* count,
+                  int n_threads) const {
     CountTask<Real> task{};
     PassTask<Real>& pass = task.pass;
     describe(pass, range);
@@ -303,6 +305,7 @@ class PlannedTables {
     of.codes.resize(forest_->columns.size() * ((of.rows.n_rows + kBlockRows - 1) / kBlockRows * kBlockRows));
     task.codes = of.codes.data();
     task.is_encoded = is_encoded;
+    task.begins = begins;
     pass.workspace_size = table_kernels<Real>().count_workspace(task);
     const Workspace workspace(pass.workspace_size * n_threads);
     pass.workspace = workspace.data();

@@ -53,6 +53,8 @@ void count_states(const CountTask<Real>& task) {
   share_out(pass.team, pass.n_chunks, [&](int64_t c, int32_t thread) {
     const PassSpace<Real> space = space_of(thread);
     const TableChunk& chunk = pass.plan.chunks[pass.first_chunk + c];
+    if (task.begins)
+      __builtin_memset(task.count + chunk.first_vector - task.first_count, 0, sizeof(int64_t) * chunk.n_vectors);
     for (int tile = 0; tile < n_tiles; ++tile) {
       find_tile_keys(pass, space, chunk, tile * size, rows_of(tile));
       count_tile(task, space, chunk, tile * size, rows_of(tile));
