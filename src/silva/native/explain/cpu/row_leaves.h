@@ -91,8 +91,8 @@ class RowLeaves {
   SILVA_INLINE void enter(const BlockPart* parts, int n_parts, const Real* part_z) {
     met_.all = Bits{};
     for (int p = 0; p < n_parts; ++p, part_z += kSlots) {
-      const Bits meets = (Bits{} + space_.met[parts[p].edge] & bit_of_slot_) != 0;
-      met_.all |= meets & uint16_t(parts[p].leaves);
+      const Bits meets = Bits(((Bits{} + space_.met[parts[p].edge]) & bit_of_slot_) != 0);
+      met_.all |= meets & (Bits{} + uint16_t(parts[p].leaves));
       for (int v = 0; v < kVectors; ++v) {
         const Mask lanes = lanes_of(parts[p].leaves, v);
         SILVA_UNROLL

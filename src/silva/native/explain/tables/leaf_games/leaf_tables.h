@@ -126,6 +126,8 @@ SILVA_INLINE void weigh_shares(const LeafPoints<Q>& points, int d, const double*
   to[n - 1] = Pack<double, Q>::splat(0);
 }
 
+#if __has_builtin(__builtin_shufflevector)  // from GCC 12 on
+constexpr bool kTakesEight = kVectorBytes == 64;
 typedef double EightSets __attribute__((vector_size(64)));
 
 SILVA_INLINE EightSets load_eight(const void* from) {
@@ -136,28 +138,33 @@ SILVA_INLINE EightSets load_eight(const void* from) {
 
 // Of four products each of 8 sets, two sets a vector, the sums in the order that `dot` has.
 SILVA_INLINE EightSets sum_products(const EightSets (&of)[4]) {
-  typedef int64_t Places __attribute__((vector_size(64)));
-  constexpr Places even{0, 8, 2, 10, 4, 12, 6, 14}, odd{1, 9, 3, 11, 5, 13, 7, 15};
-  constexpr Places low{0, 4, 1, 5, 8, 12, 9, 13}, high{2, 6, 3, 7, 10, 14, 11, 15};
-  const EightSets a = __builtin_shuffle(of[0], of[1], even), b = __builtin_shuffle(of[0], of[1], odd);
-  const EightSets c = __builtin_shuffle(of[2], of[3], even), d = __builtin_shuffle(of[2], of[3], odd);
-  return ((__builtin_shuffle(a, c, low) + __builtin_shuffle(b, d, low)) + __builtin_shuffle(a, c, high)) +
-         __builtin_shuffle(b, d, high);
+  const EightSets a = __builtin_shufflevector(of[0], of[1], 0, 8, 2, 10, 4, 12, 6, 14);
+  const EightSets b = __builtin_shufflevector(of[0], of[1], 1, 9, 3, 11, 5, 13, 7, 15);
+  const EightSets c = __builtin_shufflevector(of[2], of[3], 0, 8, 2, 10, 4, 12, 6, 14);
+  const EightSets d = __builtin_shufflevector(of[2], of[3], 1, 9, 3, 11, 5, 13, 7, 15);
+  const EightSets first = __builtin_shufflevector(a, c, 0, 4, 1, 5, 8, 12, 9, 13);
+  const EightSets second = __builtin_shufflevector(b, d, 0, 4, 1, 5, 8, 12, 9, 13);
+  const EightSets third = __builtin_shufflevector(a, c, 2, 6, 3, 7, 10, 14, 11, 15);
+  const EightSets last = __builtin_shufflevector(b, d, 2, 6, 3, 7, 10, 14, 11, 15);
+  return ((first + second) + third) + last;
 }
 
 // T of 8 sets from `set` on, with w (1 - t)^z and H_z by z.
 SILVA_INLINE void integrate_eight(const Pack<double, 4>* e, uint32_t set, const Pack<double, 4>* unknown,
                                   const double* harmonic, double full, double* out) {
-  typedef int64_t Places __attribute__((vector_size(64)));
-  constexpr Places size{0, 1, 1, 2, 1, 2, 2, 3};
   const int z = __builtin_popcount(set);
   EightSets products[4];
   SILVA_UNROLL
   for (int i = 0; i < 4; ++i)
     products[i] = load_eight(e + set + 2 * i) * load_eight(unknown + z + __builtin_popcount(2 * i));
-  const EightSets t = sum_products(products) - full * __builtin_shuffle(load_eight(harmonic + z), size);
+  const EightSets h = load_eight(harmonic + z);
+  const EightSets t = sum_products(products) - full * __builtin_shufflevector(h, h, 0, 1, 1, 2, 1, 2, 2, 3);
   __builtin_memcpy(out + set, &t, sizeof(t));
 }
+#else
+constexpr bool kTakesEight = false;
+void integrate_eight(const Pack<double, 4>*, uint32_t, const Pack<double, 4>*, const double*, double, double*);
+#endif
 
 // T_0 and T_1 of values.
 template <int Q>
@@ -171,7 +178,7 @@ void make_value_tables(const LeafPoints<Q>& points, int d, const int64_t* count,
   sum_supersets(e, n);
   const double full = share[n - 1];
   uint32_t set = 0;
-  if constexpr (Q == 4 && kVectorBytes == sizeof(EightSets))
+  if constexpr (Q == 4 && kTakesEight)
     for (; set + 8 <= n; set += 8) {
       integrate_eight(e, set, points.unknown, points.harmonic, full, out.t[0]);
       integrate_eight(e, set, points.unknown_less, points.harmonic_less, full, out.t[1]);
