@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from silva import _core
+from silva.evaluate import costs
 from silva.evaluate.cpu import CpuEvaluator
 from silva.typing import Choice
 from tests.strategies import chain_forest, full_forest
@@ -34,6 +35,7 @@ def permutes_bytes():
         (full_forest(0, 100, 8, 300), 10_000, "by_sample"),
         (full_forest(0, 100, 12, 10), 8, "windowed"),
         (full_forest(0, 1, 12, 100), 1000, "by_sample"),
+        (full_forest(0, 20, 14, 8), 20_000, "by_sample"),
     ],
 )
 def test_the_fastest_of_clear_cases(forest, n_rows, expected):
@@ -59,3 +61,18 @@ def test_rows_that_come_once_take_layouts_that_are_there():
     evaluator = CpuEvaluator(full_forest(0, 100, 8, 50).ensemble)
     evaluator.node_plan(Choice(1, "cpu", "by_node"))
     assert evaluator.choice_for_once(100) == evaluator.default_choice(100)
+
+
+@pytest.mark.parametrize("n_rows", [1, 5, 24, 250, 3_000, 20_000])
+def test_every_term_has_a_constant(n_rows):
+    for forest in (full_forest(0, 20, 8, 5), coarse(full_forest(0, 20, 4, 5)), full_forest(0, 2, 10, 300, "float64")):
+        evaluator = CpuEvaluator(forest.ensemble)
+        for choice in evaluator.usual():
+            plan = None if choice.algorithm == "by_sample" else evaluator.node_plan(choice)
+            assert set(costs.terms(forest.ensemble, choice, n_rows, plan)) <= set(costs.CONSTANTS)
+
+
+def test_the_choice_depends_on_the_kind_of_batch_alone():
+    for smallest, largest in ((1, 2), (3, 8), (9, 63), (64, 1_000), (1_001, 8_000), (8_001, 10**6)):
+        assert costs.batch_kind(smallest) == costs.batch_kind(largest)
+    assert [costs.batch_kind(n) for n in costs.TYPICAL_ROWS] == list(range(6))

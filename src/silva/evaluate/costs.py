@@ -1,4 +1,4 @@
-"""A model of what evaluation costs on the CPU, measured on one core of an AMD EPYC with AVX-512.
+"""A model of what evaluation costs on the CPU: counted terms, each with a constant in nanoseconds.
 
 Algorithms are compared with each other, so that only ratios matter on other processors (docs/internals/evaluate.md).
 """
@@ -6,6 +6,7 @@ Algorithms are compared with each other, so that only ratios matter on other pro
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,38 +18,53 @@ if TYPE_CHECKING:
     from silva.ensemble import TreeEnsemble
     from silva.typing import Choice
 
-FEW_ROWS, ROWS_ALONE = 2, 8
-"""Rows up to which a tree costs the latency of its walk: that of splits in lanes, that of by_sample."""
+MOST_ROWS = (2, 8, 63, 1_000, 8_000)
+"""Most rows of each kind of batch except the last, in which a row costs the same."""
 
-LEVEL = (1.2, 2.8)
-"""Nanoseconds of a level of by_sample, with many rows and with few."""
+TYPICAL_ROWS = (1, 5, 24, 250, 3_000, 20_000)
+"""Rows of each kind of batch that the choice for it is made for."""
 
-CLASSES = 1.2
-"""Times that a level of by_sample takes where splits test categories."""
-
-CAST, RANK_BY_HALVES, RANK, RANK_IN_LANES = 0.9, 6.7, 5.0, 2.2
-"""Nanoseconds of a value: cast, ranked among float64 thresholds by by_sample, by the others, for rows in lanes."""
-
-TREE, WINDOW = (0.8, 1.5), (2.3, 18.0)
-"""Nanoseconds of a tree of by_node and of a window, besides its registers."""
-
-REGISTER, REGISTER_OF_FEW = {8: 0.6, 16: 0.6, 32: 1.15}, 1.0
-"""Nanoseconds of a register of splits, by the bits of their codes, and with few rows."""
-
-CLASS_SPLITS = 2.0
-"""Times that splits by categories of a row alone cost what the plan says, which compares them with lanes of rows."""
-
-LANE_ROWS = 64
-"""Rows from which by_node takes rows in lanes; what that costs says the plan."""
-
-FROM_MEMORY = 24.0
-"""Times that splits in lanes are slower where a row does not fit registers."""
+CONSTANTS = {
+    "call": 1200,
+    "cast": 0.99,
+    "halves": 5.7,
+    "rank": 2.5,
+    "rank in lanes": 3.6,
+    "rows in lanes": 0.94,
+    "top levels": 6,
+    "top levels, classes": 4.3,
+    "level": 1.7,
+    "level, classes": 1.1,
+    "level, few rows": 3.9,
+    "level, few rows, classes": 2.1,
+    "distant node": 2.2,
+    "upper levels": 1.1,
+    "lower levels": 1.4,
+    "upper levels, few rows": 1.5,
+    "lower levels, few rows": 2.5,
+    "tree": 0.72,
+    "tree, few rows": 1.5,
+    "window": 2.5,
+    "window, few rows": 75,
+    "distant window": 8.6,
+    "register": 1.2,
+    "register, few rows": 1.1,
+    "register of wide rows": 2.4,
+    "register of memory": 30,
+    "split of classes": 4.8,
+}
+"""Nanoseconds of each term, fitted by `python -m benchmarks.evaluate.costs` on one core of an AMD EPYC with AVX-512."""
 
 LAYOUT = 60.0
 """Nanoseconds of a node that laying a forest out for windowed or by_node takes at least; by_sample needs a tenth."""
 
+LANE_ROWS = 64
+"""Rows from which by_node takes rows in lanes; what that costs says the plan."""
+
 FEWEST_SLOTS, BLOCK, REGISTER_BITS = 16, 64, 512
 
+TOP_LEVELS, UPPER_LEVELS = 4, 5
+"""Levels that by_sample decides for all lanes at once, and that trees in lanes decide before those below an exit."""
 
 SMALL_FOREST = 8
 """Trees up to which the ranks of a row cost more than they save."""
@@ -56,45 +72,76 @@ SMALL_FOREST = 8
 MOST_WINDOW_LEVELS = 6
 """A window's splits are the bits of a word."""
 
+CACHE_BYTES, NODE_BYTES, EXIT_BYTES = 1 << 20, 16, 4
+"""Of the second-level cache, and in it of a node of by_sample and of an exit of a window."""
+
 
 def batch_kind(n_rows: int) -> int:
-    """Say which of four sizes of batches, in which a row costs the same, this is."""
-    return (n_rows > FEW_ROWS) + (n_rows > ROWS_ALONE) + (n_rows >= LANE_ROWS)
+    """Say which of six sizes of batches, in which a row costs the same, this is."""
+    return bisect_left(MOST_ROWS, n_rows)
 
 
 def nanoseconds(forest: TreeEnsemble, choice: Choice, n_rows: int, plan: _core.NodePlan | None) -> float:
     """Estimate the time of a row on one thread; `plan` is the layout of by_node or windowed."""
+    return sum(CONSTANTS[name] * count for name, count in terms(forest, choice, n_rows, plan).items())
+
+
+def terms(forest: TreeEnsemble, choice: Choice, n_rows: int, plan: _core.NodePlan | None) -> dict[str, float]:
+    """Count what a row of a batch takes, by the names of `CONSTANTS`."""
+    counts = {"call": 1 / max(n_rows, 1)}
     n_used = int((np.bincount(forest.feature[forest.feature >= 0], minlength=1) > 0).sum())
     if plan is None:
-        level = LEVEL[n_rows <= ROWS_ALONE] * (CLASSES if forest.is_categorical else 1)
-        value = RANK_BY_HALVES if forest.threshold.dtype == np.float64 else CAST
-        return _mean_depths(forest) * level + n_used * value
-    ranked = n_used if needs_ranks(forest) else 0
-    if n_rows >= LANE_ROWS and plan.lane_cost:
-        return ranked * RANK_IN_LANES + plan.lane_cost
-    return ranked * RANK + _splits_in_lanes(forest, choice, n_rows <= FEW_ROWS, plan)
+        counts["halves" if forest.threshold.dtype == np.float64 else "cast"] = n_used
+        return counts | _walk(forest, n_rows)
+    in_lanes = n_rows >= LANE_ROWS and plan.lane_cost > 0
+    if needs_ranks(forest):
+        counts["rank in lanes" if in_lanes else "rank"] = n_used
+    if in_lanes:
+        return counts | {"rows in lanes": plan.lane_cost}
+    few = ", few rows" if n_rows <= MOST_ROWS[0] else ""
+    if plan.trees_in_lanes:
+        is_deep = np.maximum.reduceat(forest.node_depth, forest.tree_offsets[:-1]) > UPPER_LEVELS
+        return counts | {"upper levels" + few: forest.n_trees, "lower levels" + few: float(is_deep.sum())}
+    return counts | _splits_in_lanes(forest, choice, n_rows, plan, n_used)
 
 
-def _splits_in_lanes(forest: TreeEnsemble, choice: Choice, few: bool, plan: _core.NodePlan) -> float:
-    """Estimate the time of a row's splits, whose answers are lanes of registers."""
-    depth = forest.depth
+def _walk(forest: TreeEnsemble, n_rows: int) -> dict[str, float]:
+    """Count the steps of by_sample, which stops where its rows have: at the mean depth of leaves."""
+    is_leaf, first = forest.feature < 0, forest.tree_offsets[:-1]
+    n_leaves = np.add.reduceat(is_leaf, first, dtype=np.int64)
+    depths = np.add.reduceat(np.where(is_leaf, forest.node_depth, 0), first) / n_leaves
+    kind = ", classes" if forest.is_categorical else ""
+    if n_rows <= MOST_ROWS[1]:
+        return {"level, few rows" + kind: float(depths.sum())}
+    below = np.maximum(depths - TOP_LEVELS, 0)
+    counts = {"top levels" + kind: forest.n_trees, "level" + kind: float(below.sum())}
+    if forest.n_nodes * NODE_BYTES > CACHE_BYTES:
+        counts["distant node"] = float(np.minimum(below, 2 * n_leaves / n_rows).sum())
+    return counts
+
+
+def _splits_in_lanes(
+    forest: TreeEnsemble, choice: Choice, n_rows: int, plan: _core.NodePlan, n_used: int
+) -> dict[str, float]:
+    """Count windows or trees, and registers of splits, whose answers are lanes of these."""
+    depth, few = forest.depth, ", few rows" if n_rows <= MOST_ROWS[0] else ""
+    counts = {"split of classes": plan.class_cost}
     if choice.algorithm == "by_node":
         largest = most_splits(forest)
         in_heap = depth <= (6 if largest <= BLOCK else 8)
-        n_slots, n_windows, fixed = 1 << depth if in_heap else largest, 1, TREE[few]
+        n_slots, n_parts = 1 << depth if in_heap else largest, forest.n_trees
+        counts["tree" + few] = n_parts
     else:
         levels = window_levels(forest, choice)
-        n_slots, n_windows, fixed = 1 << levels, math.ceil(depth / levels), WINDOW[few]
-    registers = math.ceil(max(n_slots, FEWEST_SLOTS) * plan.code_bits / REGISTER_BITS)
-    each = (REGISTER_OF_FEW if few else REGISTER[plan.code_bits]) * (1.0 if plan.in_registers else FROM_MEMORY)
-    return forest.n_trees * n_windows * (fixed + registers * each) + CLASS_SPLITS * plan.class_cost
-
-
-def _mean_depths(forest: TreeEnsemble) -> float:
-    """Sum the mean depth of each tree's leaves: by_sample stops where its rows have."""
-    is_leaf, first = forest.feature < 0, forest.tree_offsets[:-1]
-    depths = np.add.reduceat(np.where(is_leaf, forest.node_depth, 0), first)
-    return float((depths / np.add.reduceat(is_leaf, first, dtype=np.int64)).sum())
+        n_slots, n_parts = 1 << levels, forest.n_trees * math.ceil(depth / levels)
+        counts["window" + few] = n_parts
+        n_windows = np.count_nonzero((forest.feature >= 0) & (forest.node_depth % levels == 0))
+        if n_windows * n_slots * (plan.code_bits // 4 + EXIT_BYTES) > CACHE_BYTES:
+            counts["distant window"] = n_parts - forest.n_trees
+    n_registers = n_parts * math.ceil(max(n_slots, FEWEST_SLOTS) * plan.code_bits / REGISTER_BITS)
+    is_wide = n_used * plan.code_bits > 2 * REGISTER_BITS
+    row = "register of memory" if not plan.in_registers else "register of wide rows" if is_wide else "register" + few
+    return counts | {row: n_registers}
 
 
 def needs_ranks(forest: TreeEnsemble) -> bool:

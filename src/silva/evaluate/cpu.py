@@ -123,10 +123,11 @@ class CpuEvaluator:
         return plan
 
     def default_choice(self, n_rows: int) -> Choice:
-        """Pick what the model of costs prefers for `n_rows` rows."""
+        """Pick what the model of costs prefers for the kind of batches that has `n_rows` rows."""
         kind = costs.batch_kind(n_rows)
         if kind not in self._default_choices:
-            self._default_choices[kind] = min(self._usual(), key=lambda choice: self._cost(choice, n_rows))
+            typical = costs.TYPICAL_ROWS[kind]
+            self._default_choices[kind] = min(self.usual(), key=lambda choice: self._cost(choice, typical))
         return self._default_choices[kind]
 
     def choice_for_once(self, n_rows: int) -> Choice:
@@ -148,7 +149,7 @@ class CpuEvaluator:
         more = [c._replace(setting=setting) for c in usable for setting in settings.get(c.algorithm, ())]
         return (*usable, *more)
 
-    def _usual(self) -> list[Choice]:
+    def usual(self) -> list[Choice]:
         """List what the model of costs decides between."""
         names = ["by_sample", "by_node" if "by_node" in runnable(self._forest) else "windowed"]
         if self._forest.n_trees <= costs.SMALL_FOREST:

@@ -116,6 +116,7 @@ void bind_nodes(nb::module_& module) {
                    })
       .def_prop_ro("lane_cost",
                    [](const NodePlan& plan) { return plan.lane_splits.empty() ? 0 : plan.lane_cost(node_kernels()); })
+      .def_prop_ro("trees_in_lanes", [](const NodePlan& plan) { return plan.view().tree_lanes.upper != nullptr; })
       .def_prop_ro("class_cost", &NodePlan::class_cost)
       .def_prop_ro("in_registers", [](const NodePlan& plan) { return node_kernels().in_registers(plan.view()) != 0; })
       .def(
