@@ -88,6 +88,21 @@ def test_bad_targets_of_categories(y, message):
         silva.ModelTreeRegressor(categorical_features=[0], **FAST).fit([["a", 1], ["b", 2], ["c", 3]], y)
 
 
+@pytest.mark.parametrize("as_text", [False, True])
+def test_a_text_among_numbers(as_text):
+    """It does not make categories of them, unless somebody says so or there are few numbers."""
+    pd = pytest.importorskip("pandas")
+    numbers = [str(k) if as_text else float(k) for k in range(60)]
+    frame = pd.DataFrame({"a": pd.Series([*numbers[:5], "n/a", *numbers[5:]], dtype=object), "b": range(61)})
+    message = "column 'a' of X holds 60 different numbers and text, such as 'n/a' in row 5; mark missing numbers by NaN"
+    with pytest.raises(ValueError, match=message):
+        silva.ModelTreeRegressor(**FAST).fit(frame, np.arange(61.0))
+    silva.ModelTreeRegressor(categorical_features=["a"], **FAST).fit(frame, np.arange(61.0))
+    silva.ModelTreeRegressor(**FAST).fit(frame.astype({"a": "category"}), np.arange(61.0))
+    frame["a"] = ["n/a", "B 4", *(k % 19 for k in range(59))]
+    silva.ModelTreeRegressor(**FAST).fit(frame, np.arange(61.0))
+
+
 def test_bad_frames():
     pd = pytest.importorskip("pandas")
     for frame, message in [

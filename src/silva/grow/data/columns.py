@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from silva.inputs.frames import Frame
     from silva.typing import Array, Bools, Doubles, Int32s, Int64s
 
+LEAST_NUMBERS, NUMBERS_A_TEXT = 20, 10
+"""Different numbers of a column, and those for each of its texts, from which on the texts are mistakes."""
+
 
 @dataclass(frozen=True, eq=False)
 class Derived:
@@ -266,9 +269,34 @@ def _read(
         return as_floats(column), None, None
     if categorical is False:
         raise ValueError(f"column {name!r} of X holds text; name it in categorical_features or convert it to numbers")
+    if categorical is None and isinstance(column, Coded) and not column.is_categorical:
+        _refuse_few_texts(column, name)
     codes, table = _codes(column)
     order = _order_by_target(codes, len(table), y, weight)
     return np.where(codes < 0, np.nan, order[codes] if len(order) else np.nan), table, order
+
+
+def _refuse_few_texts(column: Coded, name: object) -> None:
+    """Raise ValueError for numbers that a few texts, such as 'n/a', would make categories."""
+    is_text = np.array([isinstance(value, str) and not is_text_of_number(value) for value in column.values], bool)
+    n_numbers = np.count_nonzero(~is_text)
+    if not is_text.any() or n_numbers < max(LEAST_NUMBERS, NUMBERS_A_TEXT * np.count_nonzero(is_text)):
+        return
+    rows = np.flatnonzero(is_text[column.codes] & (column.codes >= 0))
+    raise ValueError(
+        f"column {name!r} of X holds {n_numbers:,} different numbers and text, such as "
+        f"{column.values[column.codes[rows[0]]]!r} in row {rows[0]}; mark missing numbers by NaN, or name the column "
+        "in categorical_features to make each number a category"
+    )
+
+
+def is_text_of_number(text: str) -> bool:
+    """Whether a text is one of a number."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def as_floats(column: Numbers) -> Doubles:

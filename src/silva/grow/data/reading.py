@@ -104,20 +104,19 @@ def _refuse_text(X: Any, categorical: object) -> None:
     if categorical is not None or not isinstance(X, np.ndarray) or X.ndim != 2 or X.dtype.kind not in "OUS":
         return
     for place, column in enumerate(X.T):
-        text = next((value for value in column.tolist() if isinstance(value, str) and not _is_number(value)), None)
+        text = next(
+            (
+                value
+                for value in column.tolist()
+                if isinstance(value, str) and not grow_columns.is_text_of_number(value)
+            ),
+            None,
+        )
         if text is not None:
             raise ValueError(
                 f"column {place} of X holds text ({text!r}), expected numbers; name columns of categories, "
                 f"categorical_features=[{place}], or pass a data frame"
             )
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _refuse_records(X: Any) -> None:
