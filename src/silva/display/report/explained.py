@@ -30,6 +30,9 @@ PAIR_NUMBERS, PAIR_ROWS, SHOWN_PAIRS = 20_000_000, 500, 20
 BACKGROUND_ROWS, FEWEST_ROWS, OPERATIONS = 100, 20, 1e9
 """Rows that values of probabilities are computed against, at least that many, and what these may cost: some seconds."""
 
+LINEAR = 5
+"""Operations of a coalition where leaves have equations."""
+
 
 @dataclass(frozen=True, eq=False)
 class Explained:
@@ -98,7 +101,9 @@ def _background(rows: ReportRows, at: Int64s, seed: int) -> Int64s:
     used = np.union1d(forest.feature[forest.feature >= 0], forest.linear_feature)
     some, others = rows.settled[at[:: -(-len(at) // 50)]][:, used], rows.settled[order[:50]][:, used]
     n_differ = (some[:, None] != others).sum(axis=2)
-    cost = float(np.mean(2.0**n_differ)) * rows.responses.shape[1] + forest.n_trees * forest.depth
+    of_coalition = rows.responses.shape[1] * (LINEAR if forest.has_linear_leaves else 1)
+    of_path = forest.depth + len(forest.linear_feature) / len(forest.leaf_value)
+    cost = float(np.mean(2.0**n_differ)) * of_coalition + forest.n_trees * of_path
     most = int(OPERATIONS / (len(at) * cost))
     return np.sort(order[:most]) if most >= FEWEST_ROWS else nobody
 

@@ -26,21 +26,44 @@ class PairModels {
     }
   }
 
-  // The leaf's value, times its tree's weight, where `knows` says which players are the row's.
-  template <class Knows>
-  double value(int64_t leaf, const Knows& knows) const {
+  // The leaf's values, times its tree's weight, of all coalitions of the free players, [coalition]: their numbers are
+  // the row's or the other's, those of `known` players the row's, all others' the other's. Each player adds its
+  // difference to the half of the coalitions that hold it, so that a coalition costs an addition whatever the number of
+  // terms.
+  template <class NumberOf>
+  void values(int64_t leaf, uint32_t known, uint32_t free, const NumberOf& number_of, double* v) const {
     const int32_t number = models_.number[leaf];
-    double result = models_.value[number];
-    bool lacks_any = false;
+    double of_all = models_.value[number], gain[kMostPlayers] = {};
+    uint32_t lacks_with = 0, lacks_without = 0;
+    bool lacks_always = false;
     for (int64_t at = models_.offsets[number]; at < models_.offsets[number + 1]; ++at) {
       const int32_t feature = models_.feature[at], category = models_.category[at];
-      const double x = knows(models_.player[feature]) ? number_at(a_, row_, feature) : number_at(c_, other_, feature);
-      lacks_any |= lacks_number(x, category);
-      result += models_.coefficient[at] * term_deviation(x, category, models_.mean[at]);
+      const double coefficient = models_.coefficient[at], mean = models_.mean[at];
+      const int32_t place = number_of(models_.player[feature]);
+      const bool is_known = place >= 0 && (known >> place & 1), is_free = place >= 0 && (free >> place & 1);
+      const double x = is_known ? number_at(a_, row_, feature) : number_at(c_, other_, feature);
+      const double value = coefficient * term_deviation(x, category, mean);
+      of_all += value;
+      if (!is_free) {
+        lacks_always |= lacks_number(x, category);
+        continue;
+      }
+      const double of_row = number_at(a_, row_, feature);
+      const int i = __builtin_popcount(free & ((1u << place) - 1));
+      gain[i] += coefficient * term_deviation(of_row, category, mean) - value;
+      lacks_with |= uint32_t(lacks_number(of_row, category)) << i;
+      lacks_without |= uint32_t(lacks_number(x, category)) << i;
     }
+    v[0] = of_all;
+    const int n_free = __builtin_popcount(free);
+    for (int i = 0; i < n_free; ++i)
+      for (int64_t s = 0, half = int64_t(1) << i; s < half; ++s) v[half + s] = v[s] + gain[i];
     const double missing = models_.missing ? models_.missing[number] : kNoValue;
-    result = model_value(result, lacks_any, missing, models_.range[2 * number], models_.range[2 * number + 1]);
-    return result * models_.weight[leaf];
+    const double low = models_.range[2 * number], high = models_.range[2 * number + 1], weight = models_.weight[leaf];
+    for (int64_t s = 0; s < int64_t(1) << n_free; ++s) {
+      const bool lacks_any = lacks_always || (uint32_t(s) & lacks_with) || (~uint32_t(s) & lacks_without);
+      v[s] = model_value(v[s], lacks_any, missing, low, high) * weight;
+    }
   }
 
  private:

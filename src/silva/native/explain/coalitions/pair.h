@@ -206,13 +206,7 @@ class Pair {
       for (int i = 0; i < n_free; ++i) set |= uint32_t(s >> i & 1) << bit[i];
       return set;
     };
-    for (int64_t s = 0; s < int64_t(1) << n_free; ++s) {
-      const uint32_t known = p | set_of(s);
-      v[s] = models.value(leaf, [&](int32_t player) {
-        const int32_t number = players_.number_of(player);
-        return number >= 0 && (known >> number & 1);
-      });
-    }
+    models.values(leaf, p, free, [&](int32_t player) { return players_.number_of(player); }, v);
     for (int i = 0; i < n_free; ++i)
       for (int64_t s = 0; s < int64_t(1) << n_free; ++s)
         if (s >> i & 1) v[s] -= v[s ^ (int64_t(1) << i)];
