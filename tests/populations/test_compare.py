@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import warnings
 
 import numpy as np
 import pytest
 
 import silva
 from silva.cli import main
+from silva.populations import comparison
 from tests.strategies import Options, random_forest, random_rows
 
 pandas = pytest.importorskip("pandas")
@@ -55,6 +57,17 @@ def test_the_change_is_the_mean_value_against_the_other_population(california):
     np.testing.assert_allclose(found.magnitude[:, 0], np.abs(values).mean(axis=0), rtol=1e-9)
     other = silva.compare(b, a, model=forest)
     np.testing.assert_allclose(other.change, -found.change, rtol=1e-7, atol=1e-9)
+
+
+def test_long_comparisons_say_what_they_cost(monkeypatch, california):
+    X, forest = california
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        silva.compare(X[:50], X[50:90], model=forest)
+    monkeypatch.setattr(comparison, "WARNED_SECONDS", 0)
+    with pytest.warns(comparison.CostWarning, match=r"comparing 90 rows takes about \d+ s more") as found:
+        silva.compare(X[:50], X[50:90], model=forest)
+    assert len(found) == 1
 
 
 def test_standard_errors_are_those_of_repeated_samples():

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import time
+import warnings
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +13,7 @@ import numpy as np
 from silva.escapes import PICTURE, short, shown
 from silva.explain import Explainer, Summary
 from silva.explain.players import make_players
+from silva.explain.responses.coalitions import WARNED_SECONDS, CostWarning
 from silva.explain.responses.response import is_margin
 from silva.extras import import_extra
 from silva.facts import output_names
@@ -230,6 +233,11 @@ def compare(
     TypeError
         If neither or both of `model` and `X` are given with rows or models.
 
+    Warns
+    -----
+    CostWarning
+        If populations take more than 20 seconds, such as those of many rows whose probabilities are explained.
+
     Notes
     -----
     Between populations, the change is the mean SHAP value of the rows of b with a as their background. Changes add up
@@ -274,8 +282,9 @@ def _populations(
     explainers = [Explainer(coded, rows[side], background_weight=weight[side], **settings) for side in (0, 1)]
     names, k = explainers[0].players, explainers[0].n_outputs
     magnitude: Any = 0.0
+    pace = _Pace(sum(map(len, rows)))
     for side in (0, 1):
-        explain = _values_of(explainers[1 - side], rows[side], k)
+        explain = pace.counting(_values_of(explainers[1 - side], rows[side], k))
         means, sizes = means_of(explain, weight[side], parts[side])
         found.append(pooled(means[:, 0], sizes))
         errors.append(standard_error(means[:, 0], sizes, random_state, side))
@@ -288,6 +297,41 @@ def _populations(
         expected[1], np.zeros(k), moved.distance if is_feature else None,
         moved.standard_error if is_feature else None, (len(rows[0]), len(rows[1])), wording_of(own, settings["output"]),
     )  # fmt: skip
+
+
+class _Pace:
+    """Says how long the rest of the rows takes, once, if that is long; a first batch, which plans, does not count."""
+
+    def __init__(self, n_rows: int) -> None:
+        self._n_rows, self._n_done, self._is_told = n_rows, 0, False
+        self._first: tuple[int, float] | None = None
+
+    def counting(self, values: Callable[[slice], Doubles]) -> Callable[[slice], Doubles]:
+        """Count the rows of each batch."""
+
+        def counted(part: slice) -> Doubles:
+            found = values(part)
+            self._n_done += len(found)
+            if self._first is None:
+                self._first = self._n_done, time.perf_counter()
+            elif not self._is_told:
+                self._tell(*self._first)
+            return found
+
+        return counted
+
+    def _tell(self, n_first: int, since: float) -> None:
+        rest = (time.perf_counter() - since) * (self._n_rows - self._n_done) / (self._n_done - n_first)
+        if rest < WARNED_SECONDS:
+            return
+        self._is_told = True
+        warnings.warn(
+            f"comparing {self._n_rows:,} rows takes about {rest:.0f} s more: each row of one population is explained "
+            "against all rows of the other, so half of both take a quarter of the time, and values of the margin take "
+            "far less",
+            CostWarning,
+            stacklevel=3,
+        )
 
 
 def _summaries(a: Summary, b: Summary) -> Comparison:

@@ -279,10 +279,11 @@ def _read(
 def _refuse_few_texts(column: Coded, name: object) -> None:
     """Raise ValueError for numbers that a few texts, such as 'n/a', would make categories."""
     is_text = np.array([isinstance(value, str) and not is_text_of_number(value) for value in column.values], bool)
-    n_numbers = np.count_nonzero(~is_text)
-    if not is_text.any() or n_numbers < max(LEAST_NUMBERS, NUMBERS_A_TEXT * np.count_nonzero(is_text)):
+    n_texts, n_numbers = int(is_text.sum()), int((~is_text).sum())
+    if not n_texts or n_numbers < max(LEAST_NUMBERS, NUMBERS_A_TEXT * n_texts):
         return
-    rows = np.flatnonzero(is_text[column.codes] & (column.codes >= 0))
+    codes = np.asarray(column.codes)
+    rows = np.flatnonzero(is_text[codes] & np.greater_equal(codes, 0))
     raise ValueError(
         f"column {name!r} of X holds {n_numbers:,} different numbers and text, such as "
         f"{column.values[column.codes[rows[0]]]!r} in row {rows[0]}; mark missing numbers by NaN, or name the column "
