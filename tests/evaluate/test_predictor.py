@@ -95,8 +95,11 @@ def test_threads_share_a_predictor():
     [
         (np.zeros(3), ValueError, "the row has 3 values, expected 4"),
         (np.zeros((2, 4)), ValueError, "the row has 8 values, expected 4"),
-        (np.zeros(4, np.int64), TypeError, "expected float32 or float64"),
-        (np.zeros(4, np.int32), TypeError, "expected float32 or float64"),
+        (np.zeros(4, np.int64), TypeError, "the row holds int64, expected float32 or float64"),
+        (np.zeros(4, np.int32), TypeError, "the row holds int32, expected float32 or float64"),
+        (np.zeros(4, np.uint8), TypeError, "the row holds uint8, expected float32 or float64"),
+        (np.zeros(4, np.float16), TypeError, "the row holds float16, expected float32 or float64"),
+        (np.zeros(4, bool), TypeError, "the row holds bool, expected float32 or float64"),
         (np.zeros(4, ">f8"), TypeError, "expected float32 or float64"),
         (np.zeros(4, object), TypeError, "expected float32 or float64; cast it, or use names=True"),
         (np.zeros(6)[::2], ValueError, "the row has 3 values, expected 4"),

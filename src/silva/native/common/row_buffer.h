@@ -1,5 +1,6 @@
 // One row in the memory of a Python object.
 #pragma once
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -36,11 +37,12 @@ struct RowBuffer {
                              "; pass several rows to " + batches)
                                 .c_str());
     }
+    const std::string held = type_name(format, view.itemsize);
     PyBuffer_Release(&view);
-    throw nb::type_error(("the row holds '" + format +
-                          "' (struct's code), expected float32 or float64; cast it, or use names=True, "
-                          "which accepts texts of categories")
-                             .c_str());
+    throw nb::type_error(
+        ("the row holds " + held +
+         ", expected float32 or float64; cast it, or use names=True, which accepts texts of categories")
+            .c_str());
   }
   ~RowBuffer() { PyBuffer_Release(&view); }
   RowBuffer(const RowBuffer&) = delete;
@@ -48,6 +50,18 @@ struct RowBuffer {
 
  private:
   std::vector<char> copied_;
+
+  // NumPy's name of what struct writes as one letter, whose size depends on the platform.
+  static std::string type_name(const std::string& format, int64_t n_bytes) {
+    const std::string bits = std::to_string(8 * n_bytes);
+    const char letter = format.size() == 1 ? format[0] : ' ';
+    if (std::strchr("bhilq", letter)) return "int" + bits;
+    if (std::strchr("BHILQ", letter)) return "uint" + bits;
+    if (letter == 'e') return "float16";
+    if (letter == '?') return "bool";
+    if (letter == 'O') return "objects";
+    return "'" + format + "' (struct's code)";
+  }
 
   void keep_values() {
     values = view.buf;
