@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from silva import Forest, load, storage
+from silva import Explainer, Forest, load, storage
 from silva.ensemble import TreeEnsemble
 from silva.files import replacing
 from silva.storage import load_forest, save_forest
@@ -389,6 +389,16 @@ def test_absent_folder_is_named(tmp_path):
 def test_suffixes_of_other_libraries_are_refused(tmp_path, name):
     with pytest.raises(ValueError, match=r"has the suffix '\.\w+' of another library's models, expected \.silva"):
         small_forest().save(tmp_path / name)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", ["model.pickle", "model.silva.bak", "model.v1"])
+def test_unknown_suffixes_are_refused(tmp_path, name):
+    for saved in (small_forest(), Explainer(small_forest())):
+        with pytest.raises(
+            ValueError, match=r"has the unknown suffix '\.\w+', expected \.silva \(or \.onnx for a forest"
+        ):
+            saved.save(tmp_path / name)
     assert not list(tmp_path.iterdir())
 
 

@@ -214,7 +214,9 @@ class Forest:
             As for `predict`; "auto" chooses for one row. Rows are NumPy arrays, even with "cuda".
         names : bool
             Accept a mapping of names to values (text for categories, numbers, None if missing), a tuple of values in
-            the order of the features, or the array that `encoder` makes from either.
+            the order of the features, or the array that `encoder` makes from either. A text that is not one of the
+            model's categories, such as one with a typo, is not refused: as in `predict`, most models count it as
+            missing.
 
         Returns
         -------
@@ -461,7 +463,7 @@ class Forest:
         Raises
         ------
         ValueError
-            If the suffix belongs to another library's models, such as ``.json``.
+            If the file name has another suffix, such as ``.json`` or ``.pickle``; names without one are accepted.
         NotImplementedError
             If ONNX has no operators for the forest, such as for its link.
         OSError

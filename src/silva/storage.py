@@ -68,12 +68,15 @@ def save_forest(forest: TreeEnsemble, path: str | os.PathLike[str], attachment: 
     TypeError
         If a class label or category is not a string, number or boolean.
     ValueError
-        If the suffix is that of another library's models, as which `silva.load` would read the file.
+        If the file name ends neither in .silva nor without a suffix: `silva.load` would read those of other libraries'
+        models as such, and nobody would look for a forest in others.
     OSError
         If the file cannot be written.
     """
     if (suffix := Path(path).suffix.lower()) in MODEL_SUFFIXES:
         raise ValueError(f"{path} has the suffix {suffix!r} of another library's models, expected .silva")
+    if suffix not in {"", ".silva"}:
+        raise ValueError(f"{path} has the unknown suffix {suffix!r}, expected .silva (or .onnx for a forest)")
     with replacing(path) as temporary, open(temporary, "wb") as file:
         _write(file, forest, attachment)
 
