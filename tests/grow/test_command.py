@@ -73,6 +73,18 @@ def test_classes_are_grown(table, target, capsys):
     assert np.mean(silva.load(out).predict(frame) == values) > 0.99
 
 
+def test_a_target_of_0_and_1_may_be_classes(table, capsys):
+    frame = pd.read_csv(table / "data.csv").drop(columns="y")
+    frame.assign(label=(frame["x"] > 0.6) * 1).to_parquet(table / "classes.parquet")
+    brief = ["--n-jobs", "1", "--max-leaves", "2", "--generations", "5"]
+    given = ["grow", str(table / "classes.parquet"), "-o", str(table / "tree.silva"), *brief, "--target"]
+    assert main([*given, "label"]) == 0
+    assert "the target is 0 or 1 in all rows; if these are classes, pass --classes" in capsys.readouterr().err
+    for others in (["label", "--classes"], ["x", "--columns", "kind"]):
+        assert main([*given, *others]) == 0
+        assert "--classes" not in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("suffix", [".svg", ".png"])
 def test_plots_a_tree(table, suffix, capsys):
     pytest.importorskip("matplotlib")

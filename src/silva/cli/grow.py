@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -69,12 +70,12 @@ def add_parser(subparsers: argparse._SubParsersAction[Parser]) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Run `silva grow`."""
-    import sys
-
     import silva
 
     check_output(options.out, inputs(options.data))
     X, y = read_table(options.data, options.target, options.columns, dialect_of(options), options.classes)
+    if y.dtype.kind == "f" and np.isin(y, (0.0, 1.0)).all():
+        print("silva: the target is 0 or 1 in all rows; if these are classes, pass --classes", file=sys.stderr)
     settings = {
         "generations": options.generations,
         "max_leaves": options.max_leaves,
