@@ -72,6 +72,12 @@ def test_hashed_categories():
         ({"age": 1, "job": "cook", "code": 5}, ValueError, "the row lacks 'x'"),
         ({"age": 1, "job": "cook", "code": 5, "x": 1, "y": 2}, ValueError, "the row has 'y'"),
         ({"age": 1, "job": "cook", "code": 5, "z": 1}, ValueError, "the row lacks 'x' and has 'z'"),
+        (
+            {"Age": 1},
+            ValueError,
+            r"the row lacks 'age', 'job', .*has 'Age', .* \(did you mean 'age'\?\).*None where a val",
+        ),
+        ({"y": 1, "z": 2, "v": 3, "w": 4}, ValueError, "the row lacks 'age', 'job', 'code', 'x' and has 'y', 'z'"),
         ((1, "cook", 5), ValueError, "the row has 3 values, expected 4"),
         ("cook", TypeError, "the row is a str, expected a mapping"),
         ((1, 2, 5, 0), TypeError, "trained on categories like 'cook'"),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from silva.wording import nearest_text
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -38,7 +40,7 @@ def column_order(names: Sequence[str], forest: TreeEnsemble, what: str = "X") ->
     if wanted is None or tuple(names) == wanted:
         check_width(len(names), forest)
         return None
-    if set(wanted).isdisjoint(names):
+    if set(wanted).isdisjoint(names) and (what == "X" or are_numbers(names)):
         check_width(len(names), forest)
         _refuse_names(names, wanted)
         return None
@@ -56,9 +58,14 @@ def as_trained(names: Sequence[str], forest: TreeEnsemble) -> list[str]:
     return [name.replace(" ", "_") for name in names] if forest.source.startswith("LightGBM") else list(names)
 
 
+def are_numbers(names: Sequence[str]) -> bool:
+    """Whether columns are numbered, as pandas.DataFrame(array) does."""
+    return list(names) == [str(i) for i in range(len(names))]
+
+
 def _refuse_names(names: Sequence[str], wanted: Sequence[str]) -> None:
-    """Raise ValueError unless columns are numbered, as pandas.DataFrame(array) does."""
-    if list(names) != [str(i) for i in range(len(names))]:
+    """Raise ValueError unless columns are numbered."""
+    if not are_numbers(names):
         raise ValueError(
             f"X has the columns {listed(names)}, none named like one of the forest's features {listed(wanted)}; rename "
             "them; or, if they are in the order of forest.feature_names, pass by_position=True or, if the call has no "
@@ -78,9 +85,18 @@ def _mismatch(lacking: Sequence[str], extra: Sequence[str], what: str) -> str:
     if lacking:
         parts.append(f"lacks {listed(lacking)}")
     if extra:
-        parts.append(f"has {listed(extra)}, which the forest was not trained on")
+        parts.append(f"has {listed(extra)}, which the forest was not trained on{_meant(extra, lacking)}")
     advice = "" if lacking or what != "X" else ", or ignore_extra=True where the call has it"
+    if what != "X":
+        advice = ", None where a value is missing"
     return f"{what} {' and '.join(parts)}; pass exactly the columns of forest.feature_names{advice}"
+
+
+def _meant(extra: Sequence[str], lacking: Sequence[str]) -> str:
+    """Ask whether a lacking name was meant by the first of the others, whatever their letters' case."""
+    by_case = {name.lower(): name for name in lacking}
+    found = by_case.get(extra[0].lower())
+    return f" (did you mean {found!r}?)" if found else nearest_text(extra[0], lacking)
 
 
 def listed(names: Iterable[str]) -> str:
