@@ -176,6 +176,34 @@ def test_one_class_and_classes_that_hardly_occur():
     assert weightless.predict_proba(X)[:, 2].max() < 0.02
 
 
+@pytest.mark.parametrize(
+    "labels",
+    [
+        [0.0, 1.0, np.nan, 1.0],
+        pd.Series(["a", "b", None, "b"]),
+        pd.Series(["a", "b", None, "b"], dtype=object),
+        np.array([np.float64(0), 1, np.nan, 1], object),
+        pd.Series([0, 1, None, 1], dtype="Int64"),
+        pd.Series([True, False, None, True]),
+    ],
+)
+def test_rows_without_a_class_are_named(labels):
+    with pytest.raises(ValueError, match=r"y is (nan|None|<NA>) in row 2, expected a class; drop the rows without one"):
+        silva.ModelTreeClassifier(**FAST).fit(np.zeros((4, 2)), labels)
+
+
+@pytest.mark.parametrize("kind", ["numbers", "categories"])
+def test_columns_in_another_order_are_matched_by_forest_(kind):
+    X, y, _ = known(300)
+    X = pd.DataFrame(X, columns=list("abcd"))
+    if kind == "categories":
+        X["d"] = np.where(X["d"] > 0, "u", "v")
+    model = silva.ModelTreeClassifier(**FAST).fit(X, y)
+    with pytest.raises(ValueError, match=r"must be in the same order(.|\n)*use forest_\.predict of the estimator"):
+        model.predict(X[list("dcba")])
+    np.testing.assert_array_equal(model.forest_.predict(X[list("dcba")]), model.predict(X))
+
+
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize("n_rows", [2, 4, 9])
 def test_more_columns_than_rows(n_rows, n_classes):

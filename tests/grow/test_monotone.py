@@ -211,6 +211,16 @@ def test_contradictions(parameters, message):
         silva.ModelTreeRegressor(**FAST, **parameters).fit(X, y)
 
 
+@pytest.mark.parametrize("parameter", ["monotonic_cst", "coefficient_signs"])
+def test_unknown_names_are_told_from_the_columns(parameter):
+    pandas = pytest.importorskip("pandas")
+    X, y = bent(60)
+    X = pandas.DataFrame(np.hstack([X] * 3), columns=[f"column{i}" for i in range(12)])
+    message = r" names 'colum1' \(did you mean column1\?\), expected columns of X: 'column0', .*'column7' and 4 more"
+    with pytest.raises(ValueError, match=parameter + message):
+        silva.ModelTreeRegressor(**FAST, **{parameter: {"colum1": 1, "column2": 1}}).fit(X, y)
+
+
 @pytest.mark.parametrize("name", CLASSIFIERS)
 def test_several_classes_are_refused(name):
     X, y = bent(60)

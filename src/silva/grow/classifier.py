@@ -331,10 +331,30 @@ def classes_of(estimator: Any, y: Any) -> tuple[Array, Doubles]:
         name = type(estimator).__name__
         raise ValueError(f"This {name} estimator requires y to be passed, but the target y is None")
     labels = column_or_1d(y, warn=True)
+    _refuse_missing(labels)
     assert_all_finite(labels, input_name="y")
     check_classification_targets(labels)
     classes, codes = np.unique(labels, return_inverse=True)
     return classes, codes.astype(np.float64)
+
+
+def _refuse_missing(labels: Array) -> None:
+    """Raise ValueError for NaN or None among labels."""
+    if labels.dtype.kind not in "fO":
+        return
+    is_text = labels.dtype == object
+    lacks = np.array([_is_missing(label) for label in labels]) if is_text else np.isnan(labels)
+    if lacks.any():
+        at = int(np.argmax(lacks))
+        raise ValueError(f"y is {labels[at]} in row {at}, expected a class; drop the rows without one")
+
+
+def _is_missing(label: object) -> bool:
+    """Whether a label is None, NaN or pandas.NA, which equals nothing."""
+    try:
+        return label is None or bool(label != label)
+    except TypeError:  # pandas.NA is neither true nor false
+        return True
 
 
 def refuse_several(classes: Array, columns: TrainingColumns) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,8 +20,12 @@ from silva.device import array_gpu, on_host
 from silva.grow.data import columns as grow_columns
 from silva.grow.data.groups import constraints_text, groups_of
 from silva.inputs.arrays import records_message
+from silva.inputs.matching import listed
+from silva.wording import nearest_text
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import ArrayLike
 
     from silva.grow.data.columns import TrainingColumns, TrainingData
@@ -60,6 +65,7 @@ def _signs(estimator: Any, name: str, columns: TrainingColumns) -> Int64s | None
     given = getattr(estimator, name)
     if given is None:
         return None
+    _refuse_unknown(name, given, getattr(estimator, "feature_names_in_", None))
     try:
         signs = np.asarray(_check_monotonic_cst(estimator, given), np.int64)
     except ValueError as error:
@@ -69,6 +75,16 @@ def _signs(estimator: Any, name: str, columns: TrainingColumns) -> Int64s | None
         names = getattr(estimator, "feature_names_in_", range(len(signs)))
         raise ValueError(f"{name} names column {names[both[0]]!r}, which is categorical, expected numbers")
     return signs if signs.any() else None
+
+
+def _refuse_unknown(name: str, given: Any, known: Any) -> None:
+    """Raise ValueError if a parameter's mapping has names of no columns."""
+    if not isinstance(given, dict) or known is None:
+        return
+    names = [str(one) for one in known]
+    if unknown := sorted({str(one) for one in given} - set(names)):
+        meant = nearest_text(unknown[0], names)
+        raise ValueError(f"{name} names {listed(unknown)}{meant}, expected columns of X: {listed(names)}")
 
 
 def _check_agreement(signs: Int64s | None, wanted: Int64s | None, names: list[str]) -> None:
@@ -91,12 +107,26 @@ def routed(estimator: Any, X: Rows, output: Output) -> Any:
         X = on_host(X)
     if array_gpu(X) is None:
         if forest.categories is None:
-            X = validate_data(estimator, X, reset=False, dtype=np.float64, ensure_all_finite="allow-nan")
+            with _hint_of_order():
+                X = validate_data(estimator, X, reset=False, dtype=np.float64, ensure_all_finite="allow-nan")
         elif hasattr(X, "columns"):
-            _check_feature_names(estimator, X, reset=False)
+            with _hint_of_order():
+                _check_feature_names(estimator, X, reset=False)
         else:
             X = grow_columns.rows_of_values(X, forest)
     return estimator.forest_.predict(X, output, device=estimator.device, n_jobs=estimator.n_jobs)
+
+
+@contextmanager
+def _hint_of_order() -> Iterator[None]:
+    """Name what predicts columns in another order, which scikit-learn refuses."""
+    try:
+        yield
+    except ValueError as error:
+        if "must be in the same order" not in str(error):
+            raise
+        hint = "Reorder the columns, or use forest_.predict of the estimator, which matches them by name."
+        raise ValueError(f"{error}{hint}\n") from None
 
 
 def _refuse_text(X: Any, categorical: object) -> None:
