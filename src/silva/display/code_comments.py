@@ -36,7 +36,7 @@ def returned(forest: TreeEnsemble, output: int) -> str:
         return "the response, exp(margin)"
     if forest.link != "logistic":
         return "the margin; the forest has no link"
-    labels = forest.classes[0].tolist() if len(forest.classes) == 1 else ()
+    labels: list[object] = forest.classes[0].tolist() if len(forest.classes) == 1 else []
     of_class = f' of class "{comment(str(labels[1]))}"' if len(labels) == 2 else ""
     return f"the probability{of_class}, not its margin"
 
