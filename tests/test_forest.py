@@ -13,7 +13,7 @@ import pytest
 
 from silva import Explainer
 from tests.example_forests import assert_same, empty_forest, small_forest, whole_forest
-from tests.strategies import Options, random_forest, random_rows
+from tests.strategies import Node, Options, flatten, random_forest, random_rows
 
 
 def at(field: str, index, value) -> dict:
@@ -186,6 +186,7 @@ def test_sizes_are_counted():
     assert forest.ensemble.leaf_offsets.tolist() == [0, 3, 4]
     assert forest.ensemble.node_depth.tolist() == [0, 1, 1, 2, 2, 0]
     assert repr(forest) == "Forest(2 trees, 4 leaves, 2 features, 1 output)"
+    assert repr(flatten([Node()], n_features=1)) == "Forest(1 tree, 1 leaf, 1 feature, 1 output)"
     assert repr(whole_forest()).endswith(" 5 features, 3 outputs, some library 1.2)")
 
 

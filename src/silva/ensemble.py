@@ -14,6 +14,7 @@ from silva import _core
 from silva.escapes import shown
 from silva.parallel import cached_property
 from silva.validation import validate
+from silva.wording import counted, leaves_text
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -208,11 +209,14 @@ class TreeEnsemble:
                 object.__setattr__(self, f.name, settled)
 
     def __repr__(self) -> str:
-        source = f", {shown(self.source)}" if self.source else ""
-        return (
-            f"{type(self).__name__}({self.n_trees} trees, {self.n_leaves} leaves, {self.n_features} features, "
-            f"{self.n_outputs} output{'s' * (self.n_outputs != 1)}{source})"
-        )
+        counts = [counted(n, one) for n, one in ((self.n_features, "feature"), (self.n_outputs, "output"))]
+        facts = [
+            counted(self.n_trees, "tree"),
+            leaves_text(self.n_leaves),
+            *counts,
+            *filter(None, [shown(self.source)]),
+        ]
+        return f"{type(self).__name__}({', '.join(facts)})"
 
     @property
     def n_trees(self) -> int:

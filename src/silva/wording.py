@@ -99,6 +99,11 @@ def count_text(count: float) -> str:
     return f"{count:,.0f}" if count >= SEPARATED else number_text(count, 10)
 
 
+def counted(n: int, one: str) -> str:
+    """Write a number of things: 1 tree, 2 trees."""
+    return f"{n:,} {one}{'s' * (n != 1)}"
+
+
 def leaves_text(n_leaves: int) -> str:
     """Write how many leaves a tree has."""
     return "1 leaf" if n_leaves == 1 else f"{count_text(n_leaves)} leaves"

@@ -126,7 +126,7 @@ def test_text_of_a_loaded_forest(tree, tmp_path):
     assert "rmse" not in text
     assert "x0 < " in text
     for show in (silva.export_text, silva.plot_tree):
-        with pytest.raises(ValueError, match="tree is 1, the forest has 1 trees"):
+        with pytest.raises(ValueError, match="tree is 1, the forest has 1 tree: expected 0 to 0"):
             show(tree, tree=1)
     with pytest.raises(TypeError, match=r"got Forest without history_, expected a fitted silva.ModelTreeRegressor"):
         silva.plot_history(tree.forest_)

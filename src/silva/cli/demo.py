@@ -15,6 +15,7 @@ from silva.facts import feature_names
 from silva.inputs import as_rows
 from silva.mapping.columns import explanation_metadata, margin_columns, value_columns
 from silva.mapping.frames import arrow_batch
+from silva.wording import leaves_text
 
 if TYPE_CHECKING:
     import argparse
@@ -68,7 +69,8 @@ def _grow(options: argparse.Namespace) -> None:
     tree = silva.ModelTreeRegressor(n_jobs=options.n_jobs, **TREE)
     _, seconds = _timed(lambda: tree.fit(X.filter(train), y[train]))
     error = np.sqrt(np.mean((tree.predict(X.filter(~train)) - y[~train]) ** 2))
-    print(f"Tree grown in {seconds:.1f} s: {tree.n_leaves_} leaves, error (RMSE) on held-out districts {error:.3f}\n")
+    size = leaves_text(tree.n_leaves_)
+    print(f"Tree grown in {seconds:.1f} s: {size}, error (RMSE) on held-out districts {error:.3f}\n")
     print(silva.export_text(tree), "\n")
     silva.plot_tree(tree, X.filter(train), y[train])
     import_plotting()[1].savefig(options.out / "tree.png", dpi=110, bbox_inches="tight")

@@ -21,7 +21,7 @@ from silva.rules import (
     speaks_of_odds,
     value_text,
 )
-from silva.wording import Wording, bar_text, check_wording, count_text, number_text, percent_text
+from silva.wording import Wording, bar_text, check_wording, count_text, counted, number_text, percent_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -98,7 +98,9 @@ def export_text(
 def check_tree(forest: TreeEnsemble, tree: int) -> None:
     """Raise ValueError unless the forest has a tree of this number."""
     if not 0 <= tree < forest.n_trees:
-        raise ValueError(f"tree is {tree}, the forest has {forest.n_trees} trees: expected 0 to {forest.n_trees - 1}")
+        raise ValueError(
+            f"tree is {tree}, the forest has {counted(forest.n_trees, 'tree')}: expected 0 to {forest.n_trees - 1}"
+        )
 
 
 def facts_of(model: object) -> Any:

@@ -17,7 +17,7 @@ from silva.grow.ensemble_base import TreeEnsembleEstimator
 from silva.grow.estimator import ModelTreeRegressor, TreeEstimator
 from silva.inspection.plots import axes_of, plain
 from silva.outline import estimator_html
-from silva.wording import percent_text
+from silva.wording import leaves_text, percent_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -116,7 +116,7 @@ class Distillation:
         return "\n".join(lines)
 
     def __repr__(self) -> str:
-        return f"Distillation({self.model.n_leaves_} leaves, fidelity {self.fidelity:.3f})"
+        return f"Distillation({leaves_text(self.model.n_leaves_)}, fidelity {self.fidelity:.3f})"
 
     def _repr_html_(self) -> str:
         tree = estimator_html(self.model) if hasattr(self.model, "leaf_summary_") else ""

@@ -8,6 +8,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from silva.progress import new_bar, shows_bars
+from silva.wording import leaves_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -47,7 +48,7 @@ def describe(progress: Progress) -> str:
     least, most = (f"{seconds:.0f} s" for seconds in (progress.least_seconds_left, progress.most_seconds_left))
     ends = least if least == most or math.isinf(progress.most_seconds_left) else f"{least} to {most}"
     return (
-        f"{progress.n_leaves} leaves, rmse {progress.rmse:.4g}, fitness {progress.fitness:.6g}, "
+        f"{leaves_text(progress.n_leaves)}, rmse {progress.rmse:.4g}, fitness {progress.fitness:.6g}, "
         f"generation {progress.generation}, ends in {ends}"
     )
 

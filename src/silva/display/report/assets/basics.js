@@ -72,6 +72,7 @@ function told(names, room) {
   return letters.map((name) => fitted((same ? "…" : "") + name.slice(same).join(""), room));
 }
 
+const counted = (n, one, many = `${one}s`) => `${n} ${String(n) === "1" ? one : many}`;
 const nameOf = (feature) => data.features[feature].name;
 const withUnit = (feature) => nameOf(feature) + (data.features[feature].unit ? ` (${data.features[feature].unit})` : "");
 // What is explained: of classifiers a probability or log-odds, of regressions the target.

@@ -23,7 +23,7 @@ function header() {
   const outputs = data.outputs.length > 1 && el("label", { class: "noprint" }, "Explain ", choose(data.outputs.map((name, k) => [k, name]), 0, (k) => change("output", k)));
   const facts = data.card.Model;
   fill(document.getElementById("head"), {}, [el("h1", {}, data.title), outputs, theme,
-    el("p", { class: "lead" }, `${facts.trees} tree${facts.trees === "1" ? "" : "s"}, ${facts.leaves} leaves, ${data.features.length} features; ${data.nRows.toLocaleString("en")} rows`)]);
+    el("p", { class: "lead" }, `${counted(facts.trees, "tree")}, ${counted(facts.leaves, "leaf", "leaves")}, ${counted(data.features.length, "feature")}; ${data.nRows.toLocaleString("en")} rows`)]);
 }
 
 function summary() {

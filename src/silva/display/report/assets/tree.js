@@ -71,7 +71,7 @@ function drawTree(tree) {
 }
 
 function icicle(tree, nodes, first, children, tint, choose) {
-  const text = `Tree of ${(nodes.length + 1) / 2} leaves: each node as wide as its rows, coloured by its mean. The list below has the same nodes.`;
+  const text = `Tree of ${counted((nodes.length + 1) / 2, "leaf", "leaves")}: each node as wide as its rows, coloured by its mean. The list below has the same nodes.`;
   return chart(text, (root, width) => {
     const depths = [0], spans = [[0, width]];
     nodes.forEach((node, at) => {
