@@ -75,7 +75,7 @@ def test_hashed_categories():
         (
             {"Age": 1},
             ValueError,
-            r"the row lacks 'age', 'job', .*has 'Age', .* \(did you mean 'age'\?\).*None where a val",
+            r"the row lacks 'age', 'job', .*has 'Age', .* \(did you mean age\?\).*None where a val",
         ),
         ({"y": 1, "z": 2, "v": 3, "w": 4}, ValueError, "the row lacks 'age', 'job', 'code', 'x' and has 'y', 'z'"),
         ((1, "cook", 5), ValueError, "the row has 3 values, expected 4"),
@@ -89,6 +89,12 @@ def test_hashed_categories():
 def test_rows_that_do_not_fit_are_refused(row, error, message):
     with pytest.raises(error, match=message):
         forest_of().predictor(names=True)(row)
+
+
+def test_names_that_are_meant_obey_no_control_characters():
+    forest = dataclasses.replace(forest_of(), feature_names=("a\x1b[2Jge", "job", "code", "x"))
+    with pytest.raises(ValueError, match=r"did you mean a\\u001b\[2Jge\?"):
+        forest.encoder()({"A\x1b[2JGE": 1})
 
 
 def test_names_as_lightgbm_spells_them():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from silva.escapes import shown
 from silva.wording import nearest_text
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ def _meant(extra: Sequence[str], lacking: Sequence[str]) -> str:
     """Ask whether a lacking name was meant by the first of the others, whatever their letters' case."""
     by_case = {name.lower(): name for name in lacking}
     found = by_case.get(extra[0].lower())
-    return f" (did you mean {found!r}?)" if found else nearest_text(extra[0], lacking)
+    return shown(f" (did you mean {found}?)" if found else nearest_text(extra[0], lacking))
 
 
 def listed(names: Iterable[str]) -> str:
