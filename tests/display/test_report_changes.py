@@ -40,6 +40,7 @@ def test_page_shows_them(drifted, browser, tmp_path, width):
     view = Page(browser, path, width=width)
     section = view.page.locator("#change")
     assert section.locator("rect").count() >= 2 * 2
+    assert "mean prediction changed" in section.inner_text()
     assert "1 earlier rows" in section.inner_text()
     assert view.page.evaluate("document.documentElement.scrollWidth") == width
     view.close()

@@ -247,6 +247,7 @@ def _changes(forest: TreeEnsemble, before: Rows, X: Rows, random_state: int, n_j
     """Compare the populations: for each output, the strongest features."""
     found = compare(before, X, model=Forest(forest), random_state=random_state, n_jobs=n_jobs)
     return {
+        "explained": found.explained,
         "before": found.before,
         "after": found.after,
         "rows": found.n_rows,

@@ -184,8 +184,8 @@ function changeSection() {
     const k = Math.min(state.output, found.features.length - 1), [before, after] = [num(found.before[k]), num(found.after[k])];
     const list = found.features[k].map((e) => ({ name: e.feature, value: num(e.change), error: num(e.standard_error), shift: num(e.shift), moved: num(e.shift_error) }));
     const top = list.slice(0, 15), leading = top.slice(0, 3).map((e) => `${e.name} ${signed(e.value)}`).join(", ");
-    return [note(`The mean margin changed from ${fmt(before, 4)} over ${count(found.rows[0])} earlier rows to ${fmt(after, 4)} over ${count(found.rows[1])} rows. Bars: what each feature adds to this change of ${signed(after - before)}, with two standard errors. All features together add up to it. Shift: how far the feature's own distribution moved, from 0 to 1.`),
-      el("div", { class: "two" }, el("div", {}, el("h3", {}, "Change by feature"), signedBars(top, `Change of the mean margin by feature: ${leading}`, "change of the mean margin")),
+    return [note(`The mean ${found.explained} changed from ${fmt(before, 4)} over ${count(found.rows[0])} earlier rows to ${fmt(after, 4)} over ${count(found.rows[1])} rows. Bars: what each feature adds to this change of ${signed(after - before)}, with two standard errors. All features together add up to it. Shift: how far the feature's own distribution moved, from 0 to 1.`),
+      el("div", { class: "two" }, el("div", {}, el("h3", {}, "Change by feature"), signedBars(top, `Change of the mean ${found.explained} by feature: ${leading}`, `change of the mean ${found.explained}`)),
         el("div", {}, el("h3", {}, "Shift of the feature"), bars(top.map((e) => ({ name: e.name, value: e.shift })), `Shift of each feature's distribution: ${top.slice(0, 3).map((e) => `${e.name} ${fmt(e.shift, 2)}`).join(", ")}`))),
       asTable(["feature", "change", "standard error", "shift", "standard error"], () => list.map((e) => [e.name, fmt(e.value), fmt(e.error, 2), fmt(e.shift, 3), fmt(e.moved, 2)])),
       found.left > 0 && note(`${count(found.left)} weaker features are left out.`)];
