@@ -117,6 +117,25 @@ def test_a_sequence_without_equations_that_time_has_ended_is_left_out(monkeypatc
     assert len(linear) == len(too_late.estimators_)
 
 
+def searches_of(X, y, **parameters):
+    """Population sizes and generations of small trees with equations, and of whole ones."""
+    ensemble = silva.ModelTreeEnsembleRegressor(
+        method="boosting", n_estimators=1, max_trees=3, n_jobs=1, random_state=0, **parameters
+    )
+    trees = [tree for tree in ensemble.fit(X, y).estimators_ if tree.leaf_model == "linear"]
+    small = {(tree.population_size, tree.generations) for tree in trees if tree.max_leaves == 8}
+    return small, {(tree.population_size, tree.generations) for tree in trees if tree.max_leaves == 64}
+
+
+def test_only_mixed_trees_of_default_estimators_have_the_briefest_searches():
+    X, y = waves(200)
+    assert searches_of(X, y) == ({(4, 2)}, {(16, 20)})
+    given = silva.ModelTreeRegressor(max_leaves=8, population_size=6, generations=5)
+    assert searches_of(X, y, estimator=given) == ({(6, 5)}, {(6, 5)})
+    assert searches_of(X, y, max_samples=1.0) == ({(16, 20)}, set())  # no rows that a mixture could be chosen by
+    assert searches_of(X, np.exp(y / 4), loss="gamma") == ({(16, 20)}, {(16, 20)})
+
+
 def test_noise_has_no_equations():
     """A sequence without a share is left out."""
     X, _ = waves(400)

@@ -32,8 +32,11 @@ PATIENCE = 10
 DRAWN = 0.7
 """Part of a sequence's rows that each of its trees is grown on (stochastic gradient boosting, Friedman 2002)."""
 
-CONSTANTS: dict[str, Any] = {"leaf_model": "constant", "population_size": 4, "generations": 2}
-"""What differs in a sequence of trees without equations, whose searches may be brief."""
+IN_MIXTURES: dict[str, Any] = {"population_size": 4, "generations": 2}
+"""Searches of mixed trees: what one tree misses, later ones or the other sequence make up for."""
+
+CONSTANTS: dict[str, Any] = {"leaf_model": "constant", **IN_MIXTURES}
+"""What differs in a sequence of trees without equations."""
 
 FASTER = 1.5
 """Learning rate of trees without equations, relative to that of trees with equations: a smaller rate gains nothing."""
@@ -177,6 +180,8 @@ class SequencePlan:
         Factor of each tree.
     whole : callable
         Grows a sequence of one whole tree from the seconds for it, its rows and the circumstances.
+    in_mixtures : dict
+        What differs in trees with equations whose sequence is mixed with another.
     """
 
     draw: Draw
@@ -187,6 +192,11 @@ class SequencePlan:
     reader: Any
     rate: float
     whole: Callable[[float | None, TrainingData, Circumstances], TreeSequence]
+    in_mixtures: dict[str, Any] = field(default_factory=dict)
+
+    def with_trees(self, changes: dict[str, Any]) -> SequencePlan:
+        """Return a plan whose trees differ."""
+        return replace(self, member=clone(self.member).set_params(**changes))
 
     def left(self, began: float) -> float | None:
         """Return the seconds that are left of those from `began` on; None: no limit."""
@@ -210,13 +220,13 @@ def boosted(plan: SequencePlan, data: TrainingData, given: Circumstances) -> lis
     """
     seen, unseen, began = data.taken(plan.draw.seen), data.taken(plan.draw.unseen), time.perf_counter()
     start = TreeSequence(plan.loss.start(seen.target, seen.weight), rate=plan.rate)
-    sequence = _with_equations(plan, start, data, given)
-    may_mix = isinstance(plan.loss, SquaredLoss) and plan.member.leaf_model == "linear" and len(plan.draw.unseen) > 0
-    ends = plan.is_over(began, given) or not may_mix
-    if ends or _left(plan, sequence, unseen) <= EXACT * _left(plan, start, unseen):
+    if not isinstance(plan.loss, SquaredLoss) or plan.member.leaf_model != "linear" or not len(plan.draw.unseen):
+        return [_with_equations(plan, start, data, given)]
+    sequence = _with_equations(plan.with_trees(plan.in_mixtures), start, data, given)
+    if plan.is_over(began, given) or _left(plan, sequence, unseen) <= EXACT * _left(plan, start, unseen):
         return [sequence]
     rate, seconds = min(FASTER * plan.rate, 1.0), plan.left(began)
-    constants = replace(plan, member=clone(plan.member).set_params(**CONSTANTS), seconds=seconds, rate=rate)
+    constants = replace(plan.with_trees(CONSTANTS), seconds=seconds, rate=rate)
     beside = _continued(constants, replace(start, rate=rate), 1, data, given)[0]
     # Half a sequence would spoil the share that it has in common with those of other draws.
     return [sequence] if plan.is_over(began, given) else [sequence, beside]

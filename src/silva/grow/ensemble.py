@@ -56,7 +56,8 @@ class ModelTreeEnsembleRegressor(RegressorMixin, TreeEnsembleEstimator):  # type
         The estimator of each tree. Default: a `ModelTreeRegressor` with the parameters of
         ``silva.grow.ensemble.MEMBERS[method]``: a lower penalty, because errors of larger trees average out, and
         ``smoothing="auto"``, because nobody reads so many equations; for boosting, up to eight leaves and short
-        searches. Its `n_jobs`, `random_state`, `time_limit`, `callbacks` and `verbose` are not used.
+        searches (those of ``silva.grow.boosting.IN_MIXTURES`` for a sequence and its companion). Its `n_jobs`,
+        `random_state`, `time_limit`, `callbacks` and `verbose` are not used.
     n_estimators : int, default=10
         Number of trees or, when boosting, of sequences and their companions with constant leaves.
     max_samples : float, default=0.8

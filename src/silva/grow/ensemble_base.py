@@ -17,7 +17,7 @@ from silva.device import on_host, parse_device
 from silva.evaluate.links import respond
 from silva.forest import Forest
 from silva.grow.backfitting import fitted_together
-from silva.grow.boosting import Draw, Mixture, SequencePlan, TreeSequence, boosted, mixed
+from silva.grow.boosting import IN_MIXTURES, Draw, Mixture, SequencePlan, TreeSequence, boosted, mixed
 from silva.grow.checks import check_parameters, one_of
 from silva.grow.data.reading import routed
 from silva.grow.data.repeats import repetitions
@@ -221,7 +221,8 @@ class TreeEnsembleEstimator(TreeEstimator):
                 return [self._alone(tree, data.taken(draw.seen), given)]
             n_trees = self.max_trees if self.method == "boosting" else self.n_estimators
             whole = partial(self._whole, member)
-            plan = SequencePlan(draw, member, loss, n_trees, seconds, self, self.learning_rate, whole)
+            changes = IN_MIXTURES if self.estimator is None else {}
+            plan = SequencePlan(draw, member, loss, n_trees, seconds, self, self.learning_rate, whole, changes)
             return boosted(plan, data, given) if self.method == "boosting" else [fitted_together(plan, data, given)]
 
         if n_together <= 1:
