@@ -463,7 +463,7 @@ class Forest:
         Raises
         ------
         ValueError
-            If the file name has another suffix, such as ``.json`` or ``.pickle``; names without one are accepted.
+            If the suffix belongs to another library's models or to pickles, such as ``.json`` and ``.pkl``.
         NotImplementedError
             If ONNX has no operators for the forest, such as for its link.
         OSError

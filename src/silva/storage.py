@@ -60,6 +60,10 @@ class Attachment(NamedTuple):
     arrays: dict[str, Array]
 
 
+PICKLES = {".pkl", ".pickle", ".joblib"}
+"""Suffixes whose files people open by unpickling them."""
+
+
 def save_forest(forest: TreeEnsemble, path: str | os.PathLike[str], attachment: Attachment | None = None) -> None:
     """Write a forest to `path`, complete or not at all.
 
@@ -68,15 +72,14 @@ def save_forest(forest: TreeEnsemble, path: str | os.PathLike[str], attachment: 
     TypeError
         If a class label or category is not a string, number or boolean.
     ValueError
-        If the file name ends neither in .silva nor without a suffix: `silva.load` would read those of other libraries'
-        models as such, and nobody would look for a forest in others.
+        If the suffix is one of other libraries' models, as which `silva.load` would read the file, or of pickles.
     OSError
         If the file cannot be written.
     """
     if (suffix := Path(path).suffix.lower()) in MODEL_SUFFIXES:
         raise ValueError(f"{path} has the suffix {suffix!r} of another library's models, expected .silva")
-    if suffix not in {"", ".silva"}:
-        raise ValueError(f"{path} has the unknown suffix {suffix!r}, expected .silva (or .onnx for a forest)")
+    if suffix in PICKLES:
+        raise ValueError(f"{path} has the suffix {suffix!r} of pickles, expected .silva; pickle.dump writes a pickle")
     with replacing(path) as temporary, open(temporary, "wb") as file:
         _write(file, forest, attachment)
 

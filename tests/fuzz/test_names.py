@@ -31,7 +31,7 @@ def in_quotes(text, quote='"', *_):
 @pytest.mark.parametrize(
     ("place", "fault", "target"),
     [
-        ("silva.display.code.comment", as_it_is, "c"),
+        ("silva.display.code_comments.comment", as_it_is, "c"),
         ("silva.display.code.python_literal", lambda text: f"'{text}'", "python"),
         ("silva.display.languages.sql_name", in_quotes, "sqlite"),
         ("silva.display.languages.sql_literal", lambda text, **_: f"'{text}'", "duckdb"),
