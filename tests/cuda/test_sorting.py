@@ -53,6 +53,9 @@ def test_memory_that_is_pinned():
         assert array.shape == shape
         assert array.dtype == dtype
         assert array.ctypes.data % PAGE_BYTES == 0
+        taken = array.base
+        n_pages = -(-array.nbytes // PAGE_BYTES)
+        assert array.ctypes.data + n_pages * PAGE_BYTES <= taken.ctypes.data + taken.nbytes
         array[...] = 7
         view = array[:1]
         del array

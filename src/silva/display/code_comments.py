@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from silva.escapes import comment
 from silva.facts import feature_names, output_names
+from silva.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,9 +23,7 @@ MOST_CATEGORIES, MOST_LETTERS = 30, 40
 
 def origin(forest: TreeEnsemble) -> str:
     """Say what the code was made from."""
-    return (
-        f"{forest.n_trees} tree{'s' * (forest.n_trees > 1)} of {comment(forest.source or 'silva')}, written by silva."
-    )
+    return f"{counted(forest.n_trees, 'tree')} of {comment(forest.source or 'silva')}, written by silva."
 
 
 def returned(forest: TreeEnsemble, output: int) -> str:

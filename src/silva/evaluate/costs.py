@@ -53,7 +53,10 @@ CONSTANTS = {
     "register of memory": 30,
     "split of classes": 4.8,
 }
-"""Nanoseconds of each term, fitted by `python -m benchmarks.evaluate.costs` on one core of an AMD EPYC with AVX-512."""
+"""Nanoseconds of each term, fitted by `python -m benchmarks.evaluate.costs` on one core of an AMD EPYC with AVX-512.
+
+Two are set by hand: "distant node", where values from 1.5 to 2.9 fit alike, and "register of wide rows", which no
+forest of the fit has."""
 
 LAYOUT = 60.0
 """Nanoseconds of a node that laying a forest out for windowed or by_node takes at least; by_sample needs a tenth."""

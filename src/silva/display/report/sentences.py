@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from silva.facts import constraints
-from silva.wording import count_text, leaves_text, number_text, percent_text
+from silva.wording import count_text, counted, leaves_text, number_text, percent_text
 
 if TYPE_CHECKING:
     from silva.display.report.rows import ReportRows
@@ -32,7 +32,7 @@ def sentences(
 def _what(rows: ReportRows, target: str) -> str:
     forest = rows.forest
     what = f"A tree of {leaves_text(forest.n_leaves)}" if forest.n_trees == 1 else f"{count_text(forest.n_trees)} trees"
-    features = f"from {len(rows.names)} feature{'s' * (len(rows.names) != 1)}"
+    features = f"from {counted(len(rows.names), 'feature')}"
     name = target or "the target"
     if not rows.classes:
         return f"{what} predict{'s' * (forest.n_trees == 1)} {name} {features}."

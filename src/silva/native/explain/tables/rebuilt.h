@@ -3,8 +3,8 @@
 #pragma once
 #include <mutex>
 
+#include "explain/tables/leaf_games/seen_states.h"
 #include "explain/tables/planned.h"
-#include "explain/tables/seen_states.h"
 
 namespace silva {
 
