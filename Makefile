@@ -1,7 +1,7 @@
 # make demo | test | test-slow | test-others | lint | types | docs | bench | wheel | clean, and attacks (tests/README.md): fuzz | differential | stress | sanitize
 # Everything runs in .venv, which is made on first use. PYTHON=python3.12 and CXX=clang++ choose others than the default.
 # `make bench` has its own environment: the libraries that it compares with need Python 3.12 (BENCH_PYTHON). It takes its
-# data sets from SILVA_DATA, and options by BENCH="values interactions"; BENCH=--help lists them.
+# data sets from GLASSWOOD_DATA, and options by BENCH="values interactions"; BENCH=--help lists them.
 
 find_python = $(firstword $(foreach name,python3 python3.13 python3.12 python3.11,$(shell \
   $(name) -c 'import sys; sys.version_info >= (3, $(1)) and print("$(name)")' 2>/dev/null)) python3)
@@ -13,7 +13,7 @@ WORKERS ?= 2
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(PYTEST_OPTIONS)
 # Images of containers set it; every worker, and every process that tests start, would compile all modules again.
 unexport PYTHONDONTWRITEBYTECODE
-NATIVE := $(shell find src/silva/native -type f)
+NATIVE := $(shell find src/glasswood/native -type f)
 CXX_SOURCES := $(filter %.h %.cuh %.cpp %.cu,$(NATIVE) $(shell find tests -type f))
 
 ROWS := 1000000
@@ -23,7 +23,7 @@ SEED ?= $(shell date +%s)
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/demo.stamp
-	$(BIN)/silva demo
+	$(BIN)/glasswood demo
 
 test: $(VENV)/test.stamp
 	$(PYTEST) -m "not slow"
@@ -89,7 +89,7 @@ run-bench: $(VENV)/bench.stamp
 	$(BIN)/python -m benchmarks.run $(BENCH)
 
 clean:
-	rm -rf $(VENV) build dist silva-demo docs/tutorials .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist glasswood-demo docs/tutorials .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 # The build tools live in .venv, so that a changed kernel is recompiled there without downloading anything.
 $(VENV)/tools.stamp: pyproject.toml tools/check_build.sh

@@ -22,7 +22,7 @@ class Model:
 
 @dataclass(frozen=True)
 class Target:
-    """A bound of a quantity (benchmarks.targets), of silva or of silva beside a rival."""
+    """A bound of a quantity (benchmarks.targets), of glasswood or of glasswood beside a rival."""
 
     quantity: str
     bound: float
@@ -84,9 +84,9 @@ CATEGORICAL = {
     ("XGBoost", "XGBoost, DMatrix"): ("xgboost", 8, 4.0),
     ("CatBoost, Pool", "CatBoost, Pool made before", "CatBoost"): ("catboost", 6, 1.5),
 }
-"""Library, depth, and how many times as fast as the first of its calls silva should be on Adult."""
+"""Library, depth, and how many times as fast as the first of its calls glasswood should be on Adult."""
 
-OWN = ("silva", "silva float64")
+OWN = ("glasswood", "glasswood float64")
 BOTH_TYPES = (*OWN, "XGBoost")
 EXPLAINED = ((CALIFORNIA_8, 300), (CALIFORNIA_16, 200), (ADULT_8, 200), (COVTYPE_8, 80), (FASHION_8, 40))
 """Model, and how many times as fast as XGBoost its values should be."""
@@ -94,7 +94,7 @@ EXPLAINED = ((CALIFORNIA_8, 300), (CALIFORNIA_16, 200), (ADULT_8, 200), (COVTYPE
 
 def _prediction(model: Model, rivals: tuple[str, ...], n_rows: int, n_threads: int, target: Target | None) -> Case:
     task = "row" if n_rows == 1 else "margin"
-    return Case(f"{model.library}: {model}", task, ("silva", *rivals), model, n_rows, n_threads, target)
+    return Case(f"{model.library}: {model}", task, ("glasswood", *rivals), model, n_rows, n_threads, target)
 
 
 def _categorical(data: str, rivals: tuple[str, ...]) -> tuple[Case, ...]:
@@ -105,11 +105,11 @@ def _categorical(data: str, rivals: tuple[str, ...]) -> tuple[Case, ...]:
     explains = rivals[0]
     is_adult = data.startswith("adult")
     return (
-        Case(f"{library}: {model}", "margin", ("silva", *rivals), model, 20_000, 2,
+        Case(f"{library}: {model}", "margin", ("glasswood", *rivals), model, 20_000, 2,
              Target("speed-up", bound, rivals[0]) if is_adult else None),
-        Case(f"{library}: {model}", "row by name", ("silva", of_frame), model, 1, 1,
+        Case(f"{library}: {model}", "row by name", ("glasswood", of_frame), model, 1, 1,
              Target("µs", 40) if is_adult else None),
-        Case(f"{library}: {model}", "values", ("silva", explains), model, 2000, 2),
+        Case(f"{library}: {model}", "values", ("glasswood", explains), model, 2000, 2),
     )  # fmt: skip
 
 
@@ -125,12 +125,12 @@ def _against(
     """Tables or whatever a library makes of the background, and the values of the rows."""
     weighted = "weighted " if task.startswith("weighted") else ""
     title = f"{model}, {n_background:,} {weighted}background rows"
-    return Case(title, task, ("silva", *rivals), model, n_rows, n_threads, target, n_background=n_background)
+    return Case(title, task, ("glasswood", *rivals), model, n_rows, n_threads, target, n_background=n_background)
 
 
 def _large(model: Model, task: str, rivals: tuple[str, ...], n_rows: int, target: Target | None = None) -> Case:
     what = ", one row" if task == "explain row" else ""
-    return Case(f"{model.library}: {model}{what}", task, ("silva", *rivals), model, n_rows, 2, target)
+    return Case(f"{model.library}: {model}{what}", task, ("glasswood", *rivals), model, n_rows, 2, target)
 
 
 GROUPS = {
@@ -145,10 +145,10 @@ GROUPS = {
     ),
     "few rows": Group(
         (
-            Case(str(CALIFORNIA_8), "explain row", ("silva", "XGBoost"), CALIFORNIA_8, 1, 1, Target("µs", 15)),
-            Case(str(CALIFORNIA_8), "values", ("silva", "XGBoost"), CALIFORNIA_8, 100, 2, Target("µs", 500)),
-            Case(f"tables of {CALIFORNIA_8}", "prepare", ("silva",), CALIFORNIA_8, 0, 2, Target("s", 0.05)),
-            Case(f"predictions of {CALIFORNIA_8}", "margin", ("silva", "XGBoost"), CALIFORNIA_8, 20_000, 2),
+            Case(str(CALIFORNIA_8), "explain row", ("glasswood", "XGBoost"), CALIFORNIA_8, 1, 1, Target("µs", 15)),
+            Case(str(CALIFORNIA_8), "values", ("glasswood", "XGBoost"), CALIFORNIA_8, 100, 2, Target("µs", 500)),
+            Case(f"tables of {CALIFORNIA_8}", "prepare", ("glasswood",), CALIFORNIA_8, 0, 2, Target("s", 0.05)),
+            Case(f"predictions of {CALIFORNIA_8}", "margin", ("glasswood", "XGBoost"), CALIFORNIA_8, 20_000, 2),
         )
     ),
     "libraries": Group(
@@ -230,14 +230,14 @@ GROUPS = {
     ),
     "effects": Group(
         tuple(
-            Case(str(model.library), "partial dependence", ("silva", "scikit-learn"), model, 100_000, 2, target)
+            Case(str(model.library), "partial dependence", ("glasswood", "scikit-learn"), model, 100_000, 2, target)
             for model in (CALIFORNIA_HISTOGRAMS, CALIFORNIA_DEEP)
             for target in (Target("speed-up", 20, "scikit-learn"),)
         )
     ),
     "importance": Group(
         tuple(
-            Case(f"{model.library}: {model}", "importance", ("silva", "scikit-learn"), model, 20_000, 2, target)
+            Case(f"{model.library}: {model}", "importance", ("glasswood", "scikit-learn"), model, 20_000, 2, target)
             for model, bound in (
                 (ADULT_CATEGORIES, 20),
                 (Model("catboost", "adult with categories", rounds=100, depth=6, learning_rate=0.1), None),
@@ -248,7 +248,7 @@ GROUPS = {
     ),
     "reports": Group(
         tuple(
-            Case(f"{what} of {CALIFORNIA_8}", what, ("silva",), CALIFORNIA_8, n_rows, 2, target, reading)
+            Case(f"{what} of {CALIFORNIA_8}", what, ("glasswood",), CALIFORNIA_8, n_rows, 2, target, reading)
             for what, reading, n_rows, target in (
                 ("report", "time", 20_640, Target("s", 10)),
                 ("size of the report", "result", 20_640, Target("MiB", 2)),
@@ -258,17 +258,17 @@ GROUPS = {
     ),
     "loading": Group(
         tuple(
-            Case(f"{kind} of {LARGE}", f"load {kind}", ("silva", *rivals), LARGE, target=Target("s", 0.5))
-            for kind, rivals in (("Booster", ()), (".ubj", ("XGBoost",)), (".json", ("XGBoost",)), (".silva", ()))
+            Case(f"{kind} of {LARGE}", f"load {kind}", ("glasswood", *rivals), LARGE, target=Target("s", 0.5))
+            for kind, rivals in (("Booster", ()), (".ubj", ("XGBoost",)), (".json", ("XGBoost",)), (".glasswood", ()))
         )
     ),
-    "import": Group((Case("process", "import", ("silva", "NumPy", "XGBoost", "shap"), target=Target("s", 0.3)),)),
+    "import": Group((Case("process", "import", ("glasswood", "NumPy", "XGBoost", "shap"), target=Target("s", 0.3)),)),
     "memory": Group(
         (
             Case(
-                f"silva explain of a Parquet file, {CALIFORNIA_SMALL}",
+                f"glasswood explain of a Parquet file, {CALIFORNIA_SMALL}",
                 "explain file",
-                ("silva",),
+                ("glasswood",),
                 CALIFORNIA_SMALL,
                 n_rows=10_000_000,
                 n_threads=2,
@@ -278,7 +278,7 @@ GROUPS = {
             Case(
                 f"beyond the forest, {ADULT_16}, 10,000 background rows",
                 "background memory",
-                ("silva",),
+                ("glasswood",),
                 ADULT_16,
                 n_rows=10_000,
                 n_threads=2,

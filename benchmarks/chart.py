@@ -18,7 +18,7 @@ RULES = ("Cubist", "PILOT")
 
 
 class Bar(NamedTuple):
-    """A rival in a job: how many times silva's time, or error, and by what."""
+    """A rival in a job: how many times glasswood's time, or error, and by what."""
 
     job: str
     rival: str
@@ -32,11 +32,11 @@ def read(name: str) -> dict:
 
 
 def of_cpu(name: str, group: str, case: str, rival: str, job: str) -> Bar:
-    """A rival's median over silva's, of one case of `make bench`."""
+    """A rival's median over glasswood's, of one case of `make bench`."""
     results = read(name)[group]
     medians, conditions = results["cases"][case]["medians"], results["conditions"]
     cores = f"{conditions['cpu'].split(' Processor')[0]}, {conditions['cores']} cores, {conditions['date'][:10]}"
-    return Bar(job, rival, medians[rival] / medians["silva"], cores.replace("(R)", ""))
+    return Bar(job, rival, medians[rival] / medians["glasswood"], cores.replace("(R)", ""))
 
 
 def of_gpu() -> list[Bar]:
@@ -44,11 +44,11 @@ def of_gpu() -> list[Bar]:
     results = read("cuda_h200.json")
     model = results["models"]["cal_housing-med"]
     seconds, gpu = model["values"]["seconds"], results["machines"]["tables_med"]["gpu"]
-    paper = model["paper"]["values_s"] / seconds["silva"]
+    paper = model["paper"]["values_s"] / seconds["glasswood"]
     batches = read("evaluate_h200.json")["results"]
-    nvforest = statistics.median(batch["nvforest"] / batch["silva"] for batch in batches)
+    nvforest = statistics.median(batch["nvforest"] / batch["glasswood"] for batch in batches)
     return [
-        Bar("SHAP values, 10,000 rows", "XGBoost", seconds["XGBoost"] / seconds["silva"], gpu),
+        Bar("SHAP values, 10,000 rows", "XGBoost", seconds["XGBoost"] / seconds["glasswood"], gpu),
         Bar("SHAP values, 10,000 rows", "GPUTreeShap, paper (V100)", paper, gpu),
         Bar("predictions, 100 and 1,000 trees, median", "nvForest", nvforest, gpu),
     ]
@@ -83,12 +83,12 @@ def times() -> list[Bar]:
 def errors() -> list[Bar]:
     """Bars of the right panel: errors of grown trees on held-out rows, where one equation is not enough."""
     results, bars = read("grow.json"), []
-    own = {record["case"]: record for record in results["accuracy"]["records"] if record["method"] == "silva"}
+    own = {record["case"]: record for record in results["accuracy"]["records"] if record["method"] == "glasswood"}
     for case in GROWN:
         for record in results["accuracy_rivals"]["records"]:
             if record["case"] == case and record["method"] in RULES:
                 factor = record["rmse"] / own[case]["rmse"]
-                sizes = f"{record['leaves']:,} leaves; silva {own[case]['leaves']}"
+                sizes = f"{record['leaves']:,} leaves; glasswood {own[case]['leaves']}"
                 bars.append(Bar(case, record["method"], factor, sizes))
     return bars
 
@@ -112,11 +112,11 @@ def draw(axes: matplotlib.axes.Axes, bars: list[Bar], title: str, log: bool) -> 
     if log:
         axes.set_xscale("log")
         axes.set_xlim(1, 40_000)
-        axes.set_xticks([1, 10, 100, 1000], ["silva", "10×", "100×", "1000×"], fontsize=8)
+        axes.set_xticks([1, 10, 100, 1000], ["glasswood", "10×", "100×", "1000×"], fontsize=8)
     else:
         axes.axvline(1, color="black", linewidth=0.8)
         axes.set_xlim(0, max(bar.factor for bar in bars) * 1.6)
-        axes.set_xticks([0, 1], ["0", "silva"], fontsize=8)
+        axes.set_xticks([0, 1], ["0", "glasswood"], fontsize=8)
     axes.set_title(title, fontsize=9.5, loc="left")
     axes.spines[["top", "right"]].set_visible(False)
 
@@ -126,10 +126,10 @@ def main() -> None:
     matplotlib.use("svg")
     from matplotlib import pyplot
 
-    pyplot.rcParams["svg.hashsalt"] = "silva"
+    pyplot.rcParams["svg.hashsalt"] = "glasswood"
     figure, (left, right) = pyplot.subplots(1, 2, figsize=(12, 5.6), width_ratios=(1.5, 1), layout="constrained")
     draw(left, times(), "Time: how many times as long others take", log=True)
-    draw(right, errors(), "Error on held-out rows of grown trees, times silva's", log=False)
+    draw(right, errors(), "Error on held-out rows of grown trees, times glasswood's", log=False)
     figure.savefig(PICTURE, metadata={"Date": None}, facecolor="white")
 
 

@@ -19,12 +19,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-import silva
+import glasswood
 from benchmarks.machine import conditions, machine_name
 
 N_FILES, FILE_ROWS = 64, 312_500
-DATA = Path(silva.__file__).parent / "data"
-SCRIPT = "import sys; from silva.cli import main; sys.exit(main())"
+DATA = Path(glasswood.__file__).parent / "data"
+SCRIPT = "import sys; from glasswood.cli import main; sys.exit(main())"
 USED = "import resource, time; used = time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss"
 RESULTS = Path(__file__).parent / "results"
 
@@ -39,7 +39,7 @@ def make_rows(folder: Path, n_files: int) -> None:
 
 
 def explain(data: Path, out: Path, *arguments: str) -> tuple[float, float, int]:
-    """Seconds, those of processors, and peak memory (KiB) of `silva explain` in a process of its own."""
+    """Seconds, those of processors, and peak memory (KiB) of `glasswood explain` in a process of its own."""
     command = [
         sys.executable,
         "-c",
@@ -67,7 +67,7 @@ def _peak() -> int:
 
 def kill_after(victim: int, folder: Path, n_parts: int) -> None:
     """Kill a process when so many parts are there; their directory has no name of its own yet."""
-    while len(list(folder.glob(".silva-*/part-*"))) < n_parts:
+    while len(list(folder.glob(".glasswood-*/part-*"))) < n_parts:
         time.sleep(0.01)
     os.kill(victim, signal.SIGKILL)
 

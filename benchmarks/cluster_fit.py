@@ -12,7 +12,7 @@ import time
 import numpy as np
 import pandas as pd
 
-import silva.dask
+import glasswood.dask
 from benchmarks.cluster import RESULTS, peaks
 from benchmarks.machine import conditions, machine_name
 
@@ -37,18 +37,18 @@ def main(n_rows: int = 50_000_000, sample_rows: int = 1_000_000) -> dict[str, ob
     facts = conditions()
     found: dict[str, object] = {name: facts[name] for name in ("date", "commit", "cpu", "kernels", "cores", "load")}
     data = dask.dataframe.from_map(make_part, range(n_rows // PART_ROWS), meta=make_part(0, 1)[:0])
-    model = silva.ModelTreeRegressor(time_limit=None, generations=200, n_jobs=1, max_leaves=8)
+    model = glasswood.ModelTreeRegressor(time_limit=None, generations=200, n_jobs=1, max_leaves=8)
     settings = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None, "host": "127.0.0.1"}
     with LocalCluster(**settings) as cluster, Client(cluster) as client:
         before, start = sum(client.run(time.process_time).values()), time.perf_counter()
-        silva.dask.fit(model, data, "y", sample_rows=sample_rows)
+        glasswood.dask.fit(model, data, "y", sample_rows=sample_rows)
         found |= {"s": time.perf_counter() - start, "processor s": sum(client.run(time.process_time).values()) - before}
         found["MiB of a worker"] = peaks(client)
     rest = make_part(10**9)
     rmse = float(np.sqrt(np.mean((model.predict(rest.drop(columns="y")) - rest["y"]) ** 2)))
     found |= {"rows": model.n_rows_, "rows searched": model.n_rows_searched_, "leaves": model.n_leaves_}
     found |= {"rmse of rows not seen": rmse, "rmse of the truth": NOISE}
-    return found | {"equations": silva.export_text(model).splitlines()}
+    return found | {"equations": glasswood.export_text(model).splitlines()}
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Models with categories on this machine's GPU, beside XGBoost on it: predictions of 20,000 rows and of one, values.
 
-    SILVA_DATA=FOLDER python benchmarks/cuda_categories.py --results FOLDER
+    GLASSWOOD_DATA=FOLDER python benchmarks/cuda_categories.py --results FOLDER
 
 Rows are on the GPU, categories as codes. XGBoost's `inplace_predict` takes the array, its values a new DMatrix in each
 call. Medians of interleaved runs; a result that differs has an error and no time.
@@ -14,7 +14,7 @@ import pathlib
 
 import numpy as np
 
-import silva
+import glasswood
 from benchmarks.data import read
 
 DATA = ("adult with categories", "airlines", "cities")
@@ -45,7 +45,7 @@ def calls_of(booster, forest, rows, kinds):
 
     on_gpu, one = cupy.asarray(rows), cupy.asarray(rows[:1])
     explained = on_gpu[:N_EXPLAINED]
-    explainer = silva.Explainer(forest, device="cuda")
+    explainer = glasswood.Explainer(forest, device="cuda")
 
     def contributions():
         matrix = xgboost.DMatrix(explained, feature_types=kinds, enable_categorical=True)
@@ -53,11 +53,11 @@ def calls_of(booster, forest, rows, kinds):
 
     def margin(X):
         return {
-            "silva": lambda: forest.predict(X, output="margin", device="cuda"),
+            "glasswood": lambda: forest.predict(X, output="margin", device="cuda"),
             "XGBoost": lambda: booster.inplace_predict(X, predict_type="margin"),
         }
 
-    values = {"silva": lambda: explainer.shap_values(explained), "XGBoost": contributions}
+    values = {"glasswood": lambda: explainer.shap_values(explained), "XGBoost": contributions}
     return {f"margin, {len(rows)} rows": margin(on_gpu), "margin, 1 row": margin(one), "values": values}
 
 
@@ -71,12 +71,12 @@ def measure(name):
     table = read(name)
     rows, kinds = coded(table.rows)
     booster = trained(rows, kinds, table.target)
-    forest = silva.load(booster)
+    forest = glasswood.load(booster)
     measured = {}
     for what, calls in calls_of(booster, forest, rows[:N_ROWS], kinds).items():
         results = {library: on_host(call()) for library, call in calls.items()}
         largest = np.abs(results["XGBoost"]).max()
-        error = float(np.abs(results["silva"] - results["XGBoost"]).max() / largest)
+        error = float(np.abs(results["glasswood"] - results["XGBoost"]).max() / largest)
         measured[what] = {"error": error} | ({"seconds": seconds(calls)} if error <= TOLERANCE else {})
     return {"data": name, "leaves": forest.n_leaves, "measured": measured}
 

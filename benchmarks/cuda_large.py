@@ -17,7 +17,7 @@ import time
 
 import numpy as np
 
-import silva
+import glasswood
 
 TOLERANCE = 1e-5
 """Error that a result may have, relative to the largest value."""
@@ -28,14 +28,14 @@ BACKGROUND = 1_000
 def trained(X, y):
     from sklearn.ensemble import RandomForestRegressor
 
-    return silva.load(RandomForestRegressor(100, n_jobs=-1, random_state=0).fit(X, y))
+    return glasswood.load(RandomForestRegressor(100, n_jobs=-1, random_state=0).fit(X, y))
 
 
 def calls_of(forest, X):
     """Functions of rows, by what they compute and where, with the numbers of rows."""
     devices = ("cuda", "cpu")
-    plain = {device: silva.Explainer(forest, device=device) for device in devices}
-    against = {device: silva.Explainer(forest, X[:BACKGROUND], device=device) for device in devices}
+    plain = {device: glasswood.Explainer(forest, device=device) for device in devices}
+    against = {device: glasswood.Explainer(forest, X[:BACKGROUND], device=device) for device in devices}
     return {
         "predictions": ((20_000, 1), {d: lambda rows, d=d: forest.predict(rows, device=d) for d in devices}),
         "values": ((2_000, 20_000), {d: plain[d].shap_values for d in devices}),
@@ -79,7 +79,7 @@ def main():
     arguments = parser.parse_args()
     from benchmarks.cuda_tables import machine
 
-    X, y = silva.datasets.california()
+    X, y = glasswood.datasets.california()
     X = X.to_numpy(np.float32)
     forest = trained(X, y)
     result = {"machine": machine(arguments.commit), "leaves": forest.n_leaves, "large": []}

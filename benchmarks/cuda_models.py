@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-import silva
+import glasswood
 
 FILES = {"cal_housing": "california_housing", "adult": "adult", "covtype": "covtype", "fashion_mnist": "fashion_mnist"}
 OBJECTIVES = {"cal_housing": "reg:squarederror", "adult": "binary:logistic"}
@@ -50,7 +50,7 @@ def train(model, X, y, folder=None):
 def load_forest(model, data_folder, folder):
     """Forest of a table's row, without XGBoost where an earlier call left the model."""
     path = Path(folder or "", f"{model}.ubj")
-    return silva.load(
+    return glasswood.load(
         path if folder and path.exists() else train(model, *load_data(data_folder, name_of(model)), folder)
     )
 

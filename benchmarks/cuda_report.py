@@ -15,7 +15,7 @@ KINDS = {
     "values": "SHAP values of 10,000 rows (the paper's tables 3 and 6)",
     "interactions": "Interactions of 200 rows (table 7)",
 }
-COLUMNS = ("silva", "silva NumPy", "silva paths", "XGBoost", "GPUTreeShap")
+COLUMNS = ("glasswood", "glasswood NumPy", "glasswood paths", "XGBoost", "GPUTreeShap")
 ORDER = [
     f"{data}-{size}"
     for size in ("small", "med", "large")
@@ -33,10 +33,10 @@ FLOP_CEILING, DRAM_CEILING = 67e12, 4.8e12
 """Of an H200's datasheet, a second."""
 
 CAPTION = """\
-silva: GPU array to GPU array. silva NumPy: NumPy to NumPy. silva paths: `algorithm="paths"`, GPU array to GPU array.
-XGBoost: prepared `DMatrix` to host array. GPUTreeShap: the shap-cuda wheel, NumPy to NumPy. V100: the paper's.
-Medians of interleaved runs after a warm one, one run above 5 s. A result that is more than 1e-3 of the spread of the
-leaves away from silva's has no time: "wrong"."""
+glasswood: GPU array to GPU array. glasswood NumPy: NumPy to NumPy. glasswood paths: `algorithm="paths"`, GPU array to
+GPU array. XGBoost: prepared `DMatrix` to host array. GPUTreeShap: the shap-cuda wheel, NumPy to NumPy. V100: the
+paper's. Medians of interleaved runs after a warm one, one run above 5 s. A result that is more than 1e-3 of the spread
+of the leaves away from glasswood's has no time: "wrong"."""
 
 
 def merge(folder: Path) -> dict[str, Any]:
@@ -82,7 +82,7 @@ def model_rows(models: dict[str, Any], kind: str) -> list[list[str]]:
         cells = [
             milliseconds(times[c]) if c in times else "wrong" if c in row[kind]["wrong"] else MISSING for c in COLUMNS
         ]
-        ratios = [f"{times[c] / times['silva']:,.1f}" if c in times else MISSING for c in COLUMNS[3:]]
+        ratios = [f"{times[c] / times['glasswood']:,.1f}" if c in times else MISSING for c in COLUMNS[3:]]
         label = f"{name} ({row['rounds']} rounds)" if name.endswith("large") and row["rounds"] < 1000 else name
         leaves = f"{row['leaves']:,} ({row['paper_leaves']:,})"
         rows.append([label, leaves, *cells, f"{1e3 * row['paper'][f'{kind}_s']:,.0f}", *ratios, row["commit"]])
@@ -101,7 +101,7 @@ def targets(merged: dict[str, Any]) -> list[list[str]]:
             rows.append([what, f"{'≥' if at_least else '≤'} {bound:g}", f"{found[worst]:,.2f} ({worst})", verdict])
 
     def ratios(
-        kind: str, rival: str, own: str = "silva", sizes: tuple[str, ...] = ("med", "large")
+        kind: str, rival: str, own: str = "glasswood", sizes: tuple[str, ...] = ("med", "large")
     ) -> dict[str, float]:
         times = {name: row[kind]["seconds"] for name, row in models.items() if name.rsplit("-", 1)[1] in sizes}
         return {name: t[rival] / t[own] for name, t in times.items() if rival in t and own in t}
@@ -119,7 +119,7 @@ def targets(merged: dict[str, Any]) -> list[list[str]]:
     for kind in KINDS:
         add(
             f"paths, {kind}, times GPUTreeShap",
-            ratios(kind, "GPUTreeShap", "silva paths", ("small", "med", "large")),
+            ratios(kind, "GPUTreeShap", "glasswood paths", ("small", "med", "large")),
             1,
         )
     for n_gpus, rates in throughputs(merged):
@@ -140,7 +140,7 @@ def targets(merged: dict[str, Any]) -> list[list[str]]:
 def times_walk(row: dict[str, Any], n: str) -> dict[str, float]:
     """How many times as fast as the walk of all trees interactions of so many rows are."""
     found = row.get("beside_walk", {}).get(n)
-    return {row["model"]: found["seconds"]["walk"] / found["seconds"]["silva"]} if found else {}
+    return {row["model"]: found["seconds"]["walk"] / found["seconds"]["glasswood"]} if found else {}
 
 
 def beside_walk_section(models: dict[str, Any]) -> list[str]:
@@ -148,11 +148,11 @@ def beside_walk_section(models: dict[str, Any]) -> list[str]:
     body = []
     for name, row in models.items():
         for n, found in row.get("beside_walk", {}).items():
-            times = (milliseconds(found["seconds"][how]) for how in ("silva", "walk"))
+            times = (milliseconds(found["seconds"][how]) for how in ("glasswood", "walk"))
             ratio = times_walk(row, n)[name]
             body.append([name, f"{int(n):,}", *times, f"{ratio:.2f}", f"{found['error']:.0e}"])
     title = "## Interactions beside the walk of all trees, GPU array to GPU array, ms"
-    header = ["model", "rows", "silva", "walk", "walk / silva", "apart, in spreads"]
+    header = ["model", "rows", "glasswood", "walk", "walk / glasswood", "apart, in spreads"]
     return ["", title, "", *table(header, body)] if body else []
 
 
@@ -214,24 +214,22 @@ def shap_section(merged: dict[str, Any]) -> list[str]:
         cells = [row["output"], f"{row['background']:,}", f"{row['rows']:,}"]
         for times in (row["first_s"], row["again_s"]):
             other = "wrong" if "shap" in row["errors"] else MISSING
-            shown = [milliseconds(times[name]) if name in times else other for name in ("silva", "shap")]
-            cells += [*shown, f"{times['shap'] / times['silva']:,.0f}" if "shap" in times else MISSING]
+            shown = [milliseconds(times[name]) if name in times else other for name in ("glasswood", "shap")]
+            cells += [*shown, f"{times['shap'] / times['glasswood']:,.0f}" if "shap" in times else MISSING]
         body.append([*cells, f"{row['errors'].get('shap', 0):.0e}"])
     header = [
         "output",
         "background rows",
         "rows",
-        "silva",
+        "glasswood",
         "shap",
-        "shap / silva",
-        "silva again",
+        "shap / glasswood",
+        "glasswood again",
         "shap again",
         "ratio",
     ]
     title = "## Values against background rows beside shap's GPU explainer, cal_housing-med, NumPy to NumPy, ms"
-    note = (
-        "From background rows to values, then again. Apart: shap's largest error beside silva's float64 on the cores."
-    )
+    note = "Background rows to values, then again. Apart: shap's largest error beside glasswood's float64 on the cores."
     return ["", title, "", *table([*header, "apart"], body), "", note]
 
 
@@ -305,7 +303,7 @@ def write(merged: dict[str, Any]) -> str:
     """Write the whole page."""
     lines = ["# CUDA on NVIDIA H200", "", *machine_text(merged), "", CAPTION, "", "## Targets", ""]
     lines += table(["target", "asked", "worst", ""], targets(merged))
-    header = ["model", "leaves (paper)", *COLUMNS, "V100", "XGBoost / silva", "GPUTreeShap / silva", "commit"]
+    header = ["model", "leaves (paper)", *COLUMNS, "V100", "XGBoost / glasswood", "GPUTreeShap / glasswood", "commit"]
     for kind, title in KINDS.items():
         lines += ["", f"## {title}, ms", "", *table(header, model_rows(merged["models"], kind))]
         farthest = {
@@ -313,7 +311,7 @@ def write(merged: dict[str, Any]) -> str:
         }
         lines += [
             "",
-            "Farthest from silva, in spreads: " + ", ".join(f"{c} {e:.0e}" for c, e in farthest.items()) + ".",
+            "Farthest from glasswood, in spreads: " + ", ".join(f"{c} {e:.0e}" for c, e in farthest.items()) + ".",
         ]
     packing = [
         [name, HEURISTICS[h], f"{1e3 * p['s']:.2f}", f"{p['used']:.6f}", f"{p['bins']:,}"]

@@ -54,12 +54,12 @@ def explain_once(model, data, trained, kind):
     import cupy
     import numpy as np
 
-    import silva
+    import glasswood
     from benchmarks.cuda_models import load_data, load_forest, name_of
     from benchmarks.cuda_tables import ROWS
 
     X, _ = load_data(data, name_of(model))
-    method = getattr(silva.Explainer(load_forest(model, data, trained)), METHODS[kind])
+    method = getattr(glasswood.Explainer(load_forest(model, data, trained)), METHODS[kind])
     x = cupy.asarray(np.resize(X, (ROWS, X.shape[1])))
     method(x)
     cupy.cuda.profiler.start()
@@ -94,13 +94,13 @@ def row_phase(model, data, trained, kind, kernels):
     """The row phase's work, its time by the counters and its shares of the ceilings; None without tables."""
     import cupy
 
-    import silva
+    import glasswood
     from benchmarks.cuda_models import load_forest
     from benchmarks.cuda_tables import ROWS
-    from silva.explain.cuda.table_launches import TableJob
-    from silva.plans import plan_of
+    from glasswood.explain.cuda.table_launches import TableJob
+    from glasswood.plans import plan_of
 
-    explainer = silva.Explainer(load_forest(model, data, trained), device="cuda")
+    explainer = glasswood.Explainer(load_forest(model, data, trained), device="cuda")
     job = plan_of(explainer, "cuda").job("values" if kind == "values" else "pairs")
     if not isinstance(job, TableJob):
         return None

@@ -2,10 +2,10 @@
 
     python benchmarks/cuda_shap.py --results FOLDER
 
-Both take NumPy arrays and the trees of the model that silva ships (California, 100 trees of depth 8), shap as its own
-dictionary of arrays, so that no library of models is needed. From background rows to values, then values again by the
-explainer that is made; medians of interleaved runs. Each result is compared with silva's float64 values on the cores,
-which suites compare with sums over coalitions: one that is wrong has an error and no time.
+Both take NumPy arrays and the trees of the model that glasswood ships (California, 100 trees of depth 8), shap as its
+own dictionary of arrays, so that no library of models is needed. From background rows to values, then values again by
+the explainer that is made; medians of interleaved runs. Each result is compared with glasswood's float64 values on the
+cores, which suites compare with sums over coalitions: one that is wrong has an error and no time.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import pathlib
 import numpy as np
 import pandas
 
-import silva
+import glasswood
 
 CASES = ((100, 200), (100, 10_000), (1000, 1000))
 """Background rows and rows."""
@@ -58,7 +58,7 @@ def shap_model(forest):
 
 def explainers(forest, background, output):
     """From background rows to explainers, by library; shap calls the margin "raw"."""
-    calls = {"silva": lambda: silva.Explainer(forest, background, output=output, device="cuda")}
+    calls = {"glasswood": lambda: glasswood.Explainer(forest, background, output=output, device="cuda")}
     try:
         import shap
         import shap_cuda
@@ -73,7 +73,7 @@ def explainers(forest, background, output):
 
 
 def values(name, explainer, rows):
-    found = explainer.shap_values(rows) if name == "silva" else explainer.shap_values(rows, check_additivity=False)
+    found = explainer.shap_values(rows) if name == "glasswood" else explainer.shap_values(rows, check_additivity=False)
     return np.asarray(found).reshape(rows.shape)
 
 
@@ -81,7 +81,7 @@ def measure(forest, background, rows, output):
     from benchmarks.cuda_tables import seconds
 
     checked = rows[:CHECKED]
-    exact = silva.Explainer(forest, background, output=output, device="cpu", dtype="float64").shap_values(checked)
+    exact = glasswood.Explainer(forest, background, output=output, device="cpu", dtype="float64").shap_values(checked)
     made = explainers(forest, background, output)
     ready = {name: make() for name, make in made.items()}
     errors = {name: np.abs(values(name, ready[name], checked) - exact).max() / np.abs(exact).max() for name in made}
@@ -104,10 +104,10 @@ def main():
     arguments = parser.parse_args()
     from benchmarks.cuda_tables import machine
 
-    data = pathlib.Path(silva.__file__).parent / "data"
+    data = pathlib.Path(glasswood.__file__).parent / "data"
     X = pandas.read_parquet(data / "california_housing.parquet").iloc[:, :-1].to_numpy(np.float32)
-    margin = silva.load(data / "california_housing.json")
-    logistic = silva.Forest(dataclasses.replace(margin.ensemble, link="logistic"))
+    margin = glasswood.load(data / "california_housing.json")
+    logistic = glasswood.Forest(dataclasses.replace(margin.ensemble, link="logistic"))
     forests = {"margin": margin, "probability": logistic}
     result = {"machine": machine(arguments.commit), "against_shap": []}
     for output, forest in forests.items():

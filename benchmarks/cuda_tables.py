@@ -3,9 +3,9 @@
     python benchmarks/cuda_tables.py --data FOLDER --results FOLDER cal_housing-med adult-med ...
 
 Models are trained here by XGBoost with the paper's settings, or read from the folder of an earlier call. Rivals that
-are not installed are left out. A rival's result is compared with silva's first; one that is wrong is not timed. Each
-time is the median of interleaved runs, or of one run above five seconds; silva's first calls, which plan and fill
-tables, do not count. benchmarks/cuda_report.py makes tables of it.
+are not installed are left out. A rival's result is compared with glasswood's first; one that is wrong is not timed.
+Each time is the median of interleaved runs, or of one run above five seconds; glasswood's first calls, which plan and
+fill tables, do not count. benchmarks/cuda_report.py makes tables of it.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from pathlib import Path
 import cupy
 import numpy as np
 
-import silva
+import glasswood
 from benchmarks.cuda_models import CUT, SHAPES, load_data, load_forest, name_of, train
-from silva.explain.cuda.paths import HEURISTICS, PathsJob, pack_paths
-from silva.plans import plan_of
+from glasswood.explain.cuda.paths import HEURISTICS, PathsJob, pack_paths
+from glasswood.plans import plan_of
 
 PAPER_LEAVES = {
     "covtype-small": 560, "covtype-med": 113_888, "covtype-large": 6_636_440, "cal_housing-small": 80,
@@ -96,7 +96,7 @@ def difference(found, expected, forest):
 
 
 def without_bias(contributions, n_outputs):
-    """XGBoost puts outputs first and the bias last; silva (n, F[, F], k)."""
+    """XGBoost puts outputs first and the bias last; glasswood (n, F[, F], k)."""
     if contributions.ndim == 2 and n_outputs == 1:
         return contributions[:, :-1]
     if n_outputs == 1:
@@ -111,7 +111,7 @@ def measure_model(model, data_folder, folder, skip):
     start = time.perf_counter()
     booster = train(model, X, y, folder)
     row = {"model": model, "ready_s": time.perf_counter() - start}
-    forest = silva.load(booster)
+    forest = glasswood.load(booster)
     row |= {"trees": forest.n_trees, "leaves": forest.n_leaves, "paper_leaves": PAPER_LEAVES[model]}
     row["rounds"] = CUT.get(model, SHAPES[model.rsplit("-", 1)[1]][0])
     rows = np.resize(X, (ROWS, X.shape[1]))
@@ -127,16 +127,16 @@ METHODS = {"values": ("shap_values", "pred_contribs"), "interactions": ("shap_in
 
 
 def calls_of(kind, booster, forest, X, skip):
-    """What a table's columns call, silva on GPU rows first."""
+    """What a table's columns call, glasswood on GPU rows first."""
     import xgboost
 
     method, wanted = METHODS[kind]
     x, matrix = cupy.asarray(X), xgboost.DMatrix(X)
     options = {"gpu": {}, "host": {"device": "cuda"}, "paths": {"algorithm": "paths"}}
-    explain = {name: getattr(silva.Explainer(forest, **given), method) for name, given in options.items()}
-    calls = {"silva": lambda: explain["gpu"](x), "silva NumPy": lambda: explain["host"](X)}
+    explain = {name: getattr(glasswood.Explainer(forest, **given), method) for name, given in options.items()}
+    calls = {"glasswood": lambda: explain["gpu"](x), "glasswood NumPy": lambda: explain["host"](X)}
     if "paths" not in skip:
-        calls["silva paths"] = lambda: explain["paths"](x)
+        calls["glasswood paths"] = lambda: explain["paths"](x)
     if "xgboost" not in skip:
         calls["XGBoost"] = lambda: booster.predict(matrix, **{wanted: True})
     rival = None if {"gputreeshap", f"gputreeshap-{kind}"} & set(skip) else gputreeshap(booster)
@@ -147,14 +147,14 @@ def calls_of(kind, booster, forest, X, skip):
 
 
 def measure(kind, booster, forest, X, skip):
-    """Times of one table's columns for a model, and how far the others are from silva; wrong ones have no time."""
+    """Times of one table's columns for a model, and how far the others are from glasswood; wrong ones have no time."""
     calls = calls_of(kind, booster, forest, X, skip)
-    expected, first, errors, wrong = calls["silva"](), {}, {}, []
+    expected, first, errors, wrong = calls["glasswood"](), {}, {}, []
     compared = max(1, MOST_COMPARED * len(X) // expected.size)
     reference = cupy.asnumpy(expected[:compared])
     del expected
     for name, call in calls.items():
-        if name.startswith("silva"):
+        if name.startswith("glasswood"):
             call()
         found, first[name] = timed(call)
         found = without_bias(found, forest.n_outputs) if name == "XGBoost" else found
@@ -162,15 +162,15 @@ def measure(kind, booster, forest, X, skip):
         del found
         if not errors[name] <= TOLERANCE:
             print(f"   {name} is wrong and not timed: {errors[name]:.1e} of the spread away", flush=True)
-            assert not name.startswith("silva")
+            assert not name.startswith("glasswood")
             wrong.append(name)
     times = seconds({name: call for name, call in calls.items() if name not in wrong}, first)
     return {"seconds": times, "errors": errors, "wrong": wrong}
 
 
 def measure_beside_walk(forest, X):
-    """Seconds of interactions as silva computes them, and by the walk of all trees, of few and of many rows."""
-    explain = {"silva": silva.Explainer(forest), "walk": silva.Explainer(forest, algorithm="quadrature")}
+    """Seconds of interactions as glasswood computes them, and by the walk of all trees, of few and of many rows."""
+    explain = {"glasswood": glasswood.Explainer(forest), "walk": glasswood.Explainer(forest, algorithm="quadrature")}
     result = {}
     for n in (INTERACTION_ROWS, ROWS):
         if 4 * n * forest.n_features**2 * forest.n_outputs > MOST_RESULT:
@@ -185,7 +185,7 @@ def measure_beside_walk(forest, X):
 
 
 def measure_packing(forest):
-    explainer = silva.Explainer(forest, algorithm="paths", device="cuda")
+    explainer = glasswood.Explainer(forest, algorithm="paths", device="cuda")
     job: PathsJob = plan_of(explainer, "cuda").job("values")
     lengths = np.diff(job._paths["offsets"]).astype(np.int32)
     result = {}
@@ -203,7 +203,7 @@ def measure_throughput(data_folder, folder):
     n_gpus = cupy.cuda.runtime.getDeviceCount()
     rates = {n: measure_rates(forest, np.resize(X, (n, X.shape[1])), n_gpus) for n in (1_000_000, 4_000_000)}
     crossover = {}
-    cpu, gpu = silva.Explainer(forest, device="cpu"), silva.Explainer(forest, device="cuda")
+    cpu, gpu = glasswood.Explainer(forest, device="cpu"), glasswood.Explainer(forest, device="cuda")
     for n in (1, 4, 16, 32, 64, 128, 256, 512, 1024, 4096):
         rows = X[:n]
         crossover[n] = seconds({"cpu": lambda r=rows: cpu.shap_values(r), "gpu": lambda r=rows: gpu.shap_values(r)})
@@ -215,7 +215,7 @@ def measure_throughput(data_folder, folder):
 
 def measure_rates(forest, rows, n_gpus):
     """Rows a second from GPU array, and from host rows on one GPU and on all; the results must be the same bits."""
-    on_gpu, on_host, on_all = (silva.Explainer(forest, device=device) for device in ("cuda", "cuda", "cuda:all"))
+    on_gpu, on_host, on_all = (glasswood.Explainer(forest, device=device) for device in ("cuda", "cuda", "cuda:all"))
     x = cupy.asarray(rows)
     calls = {
         "GPU array, one GPU": lambda: on_gpu.shap_values(x),
@@ -238,15 +238,15 @@ def measure_background(data_folder, folder):
     rng, n_rows = np.random.default_rng(0), 1_000_000
     rows = X[rng.integers(0, len(X), n_rows)]
     x, result = cupy.asarray(rows), {}
-    silva.Explainer(forest, X[:10], device="cuda").shap_values(x)  # compiles
+    glasswood.Explainer(forest, X[:10], device="cuda").shap_values(x)  # compiles
     for n_background in (100, 10_000, 1_000_000):
         background = X[rng.integers(0, len(X), n_background)]
         b, parts = cupy.asarray(background), {}
-        explainer, parts["check"] = timed(lambda b=b: silva.Explainer(forest, b, device="cuda"))
+        explainer, parts["check"] = timed(lambda b=b: glasswood.Explainer(forest, b, device="cuda"))
         _, parts["tables"] = timed(explainer.prepare)
         found, parts["values"] = timed(lambda e=explainer: e.shap_values(x))
         again = seconds({"values": lambda e=explainer: e.shap_values(x)})["values"]
-        exact = silva.Explainer(forest, background, device="cpu", dtype="float64").shap_values(rows[:1000])
+        exact = glasswood.Explainer(forest, background, device="cpu", dtype="float64").shap_values(rows[:1000])
         error = difference(found[:1000], exact, forest)
         assert error <= TOLERANCE
         result[n_background] = {"rows": n_rows, "first_s": parts, "again_s": again, "error": error}
@@ -258,7 +258,7 @@ def measure_wide():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(ROWS, 784)).astype(np.float32)
     forest = wide_forest(rng)
-    explainer = silva.Explainer(forest, device="cuda")
+    explainer = glasswood.Explainer(forest, device="cuda")
     out = np.empty((ROWS, 784, 784), np.float32)
     _, elapsed = timed(lambda: explainer.shap_interaction_values(X, out=out))
     at = np.sort(rng.choice(ROWS, 50, replace=False))
@@ -275,14 +275,14 @@ def wide_forest(rng, n_rows=2000):
 
     X = rng.normal(size=(n_rows, 784)).astype(np.float32)
     forest = RandomForestRegressor(100, max_depth=8, max_features=50, random_state=0, n_jobs=-1)
-    return silva.load(forest.fit(X, X[:, :100].sum(axis=1)))
+    return glasswood.load(forest.fit(X, X[:, :100].sum(axis=1)))
 
 
 PACKAGES = {"XGBoost": "xgboost", "CuPy": "cupy-cuda13x", "GPUTreeShap": "shap-cuda"}
 
 
 def machine(commit):
-    versions = {"silva": silva.__version__}
+    versions = {"glasswood": glasswood.__version__}
     for name, package in PACKAGES.items():
         try:
             versions[name] = version(package)

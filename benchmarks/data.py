@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from silva.files import replacing
+from glasswood.files import replacing
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
 ROOT = Path(__file__).parent.parent
-FOLDER = Path(os.environ.get("SILVA_DATA", ROOT.parent / "shared" / "data"))
+FOLDER = Path(os.environ.get("GLASSWOOD_DATA", ROOT.parent / "shared" / "data"))
 CACHE = ROOT / "build" / "benchmarks"
 
 OBJECTIVES = {
@@ -141,7 +141,7 @@ def tiled_parquet(name: str, n_rows: int) -> Path:
 def _from_file(name: str) -> Table:
     path = FOLDER / f"{name}.parquet"
     if not path.exists():
-        raise FileNotFoundError(f"{path} does not exist; set SILVA_DATA to the folder of {path.name}")
+        raise FileNotFoundError(f"{path} does not exist; set GLASSWOOD_DATA to the folder of {path.name}")
     import pyarrow.parquet as pq
 
     *columns, target = pq.read_table(path).columns

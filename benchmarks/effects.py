@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-import silva
+import glasswood
 from benchmarks.data import ROOT
 from benchmarks.machine import conditions, machine_name
 from benchmarks.responses import seconds_of
@@ -54,12 +54,12 @@ def rows_and_models(n_rows: int) -> tuple[Any, Any, Any]:
     """Rows, the forest and the model behind it."""
     X, y = rows_and_target(max(n_rows, 50_000))
     model = model_of(X, y)
-    return X[:n_rows], silva.load(model), model
+    return X[:n_rows], glasswood.load(model), model
 
 
 def line(name: str, own: Callable[[], Any], rivals: dict[str, tuple[Callable[[], Any], float]]) -> dict[str, Any]:
     """Measure one call beside others, which run once; each with how many times its work ours is."""
-    found: dict[str, Any] = {"case": name, "silva": seconds_of(own, 3)}
+    found: dict[str, Any] = {"case": name, "glasswood": seconds_of(own, 3)}
     for rival, (call, times) in rivals.items():
         try:
             found[rival] = seconds_of(call, 1) * times
@@ -128,15 +128,15 @@ def measure_curves(n_rows: int) -> list[dict[str, Any]]:
     return [
         line(
             f"one curve, {n_rows:,} rows",
-            lambda: silva.effects(forest, X, features=[0]),
+            lambda: glasswood.effects(forest, X, features=[0]),
             {"sklearn": (scikit_learn(model, X, [0]), 1)},
         ),
         line(
             f"14 curves, {n_rows:,} rows (scikit-learn: 2 of them, times 7)",
-            lambda: silva.effects(forest, X, pairs=()),
+            lambda: glasswood.effects(forest, X, pairs=()),
             {"sklearn": (scikit_learn(model, X, [1, 2]), 7)},
         ),
-        line(f"14 curves and 91 pairs, {n_rows:,} rows", lambda: silva.effects(forest, X), {}),
+        line(f"14 curves and 91 pairs, {n_rows:,} rows", lambda: glasswood.effects(forest, X), {}),
     ]
 
 
@@ -144,14 +144,14 @@ def measure_pairs(n_rows: int) -> list[dict[str, Any]]:
     """All curves and pairs of four times as many rows beside woodelf's."""
     X, forest, model = rows_and_models(4 * n_rows)
     name = f"14 curves and 91 pairs, {4 * n_rows:,} rows"
-    return [line(name, lambda: silva.effects(forest, X), {"woodelf": (woodelf(model, X, GRID), 1)})]
+    return [line(name, lambda: glasswood.effects(forest, X), {"woodelf": (woodelf(model, X, GRID), 1)})]
 
 
 def measure_local(n_rows: int) -> list[dict[str, Any]]:
     """ALE beside PyALE's, and H beside its formula."""
     X, forest, model = rows_and_models(n_rows)
-    effects, few = silva.effects(forest, X), X[:2000]
-    on_few, points = silva.effects(forest, few), np.linspace(0, len(few) - 1, 100).astype(int)
+    effects, few = glasswood.effects(forest, X), X[:2000]
+    on_few, points = glasswood.effects(forest, few), np.linspace(0, len(few) - 1, 100).astype(int)
     return [
         line(
             f"ALE of 14 features, {n_rows:,} rows",
@@ -161,7 +161,7 @@ def measure_local(n_rows: int) -> list[dict[str, Any]]:
         line(f"ALE of a pair, {n_rows:,} rows", lambda: effects.ale(0, 1, bins=20), {}),
         line(f"H of 91 pairs and 14 features, 500 of {n_rows:,} rows", effects.interactions, {}),
         line(
-            f"H of a pair, 100 of {len(few):,} rows (silva: of all)",
+            f"H of a pair, 100 of {len(few):,} rows (glasswood: of all)",
             lambda: on_few.interactions(100),
             {"loop": (loop_of_h(model, few, points), 1)},
         ),
@@ -170,7 +170,7 @@ def measure_local(n_rows: int) -> list[dict[str, Any]]:
 
 def batches(n_rows: int, resident: list[int] | None = None) -> Iterator[Any]:
     """Rows like California's, made batch by batch; notes the process's memory in MiB after each."""
-    rng, rows = np.random.default_rng(0), silva.datasets.california()[0].to_numpy(np.float32)
+    rng, rows = np.random.default_rng(0), glasswood.datasets.california()[0].to_numpy(np.float32)
     for first in range(0, n_rows, BATCH):
         batch = rows[rng.integers(len(rows), size=min(BATCH, n_rows - first))]
         yield batch * (1 + 0.01 * rng.standard_normal(batch.shape, np.float32))
@@ -180,7 +180,7 @@ def batches(n_rows: int, resident: list[int] | None = None) -> Iterator[Any]:
 
 def measure_summary(n_rows: int) -> dict[str, Any]:
     """Summarise 200 times as many rows in one process, and compare a part of it with explaining alone."""
-    explainer = silva.Explainer(silva.datasets.DATA / "california_housing.json")
+    explainer = glasswood.Explainer(glasswood.datasets.DATA / "california_housing.json")
     some, ratios = list(batches(10 * n_rows)), []
     explainer.summary(some[0])
     for _ in range(5):
@@ -227,16 +227,16 @@ def on_workers(explainer: Any, some: list[Any]) -> dict[str, Any]:
 
 def measure_drift(n_rows: int) -> dict[str, Any]:
     """Move one feature of half of California's rows by a part of its deviation, each of eight in turn."""
-    X, _ = silva.datasets.california()
+    X, _ = glasswood.datasets.california()
     X = X[: len(X) * n_rows // N_ROWS]
-    forest, rng = silva.load(silva.datasets.DATA / "california_housing.json"), np.random.default_rng(0)
+    forest, rng = glasswood.load(glasswood.datasets.DATA / "california_housing.json"), np.random.default_rng(0)
     named, took = [], []
     for trial in range(20):
         a, b = np.array_split(rng.permutation(len(X)), 2)
         before, after, name = X.iloc[a], X.iloc[b].copy(), X.columns[trial % 8]
         after[name] += (0.3, -0.3, 0.5)[trial // 8] * X[name].std()
         started = time.process_time()
-        found = silva.compare(before, after, model=forest)
+        found = glasswood.compare(before, after, model=forest)
         took.append(time.process_time() - started)
         named.append([name == found.strongest()[0], name == found.names[np.argmax(found.shift)]])
     by_values, by_rows = np.sum(named, axis=0).tolist()
@@ -249,7 +249,7 @@ def data_of(name: str, n_rows: int) -> tuple[Any, Any]:
         from sklearn.datasets import make_friedman1
 
         return make_friedman1(20_000 * n_rows // N_ROWS, noise=1.0, random_state=0)
-    X, y = getattr(silva.datasets, name)()
+    X, y = getattr(glasswood.datasets, name)()
     texts = [column for column in X if X[column].dtype.kind not in "iuf"]
     rows = np.random.default_rng(0).permutation(len(X))[: len(X) * n_rows // N_ROWS]
     X = X.astype(dict.fromkeys(texts, "category")).iloc[rows].reset_index(drop=True)
@@ -282,7 +282,7 @@ def measure_distill(name: str, n_rows: int) -> dict[str, Any]:
     result = {}
     for teacher, model in teachers(y.dtype.kind == "b").items():
         started = time.perf_counter()
-        found = silva.distill(model.fit(X, y), X, sizes=SIZES, time_limit=100, n_jobs=2)
+        found = glasswood.distill(model.fit(X, y), X, sizes=SIZES, time_limit=100, n_jobs=2)
         curve = {key: values.tolist() for key, values in found.curve.items()}
         worst = {"rule": found.worst.rule, "share": found.worst.share, "error": found.worst.error, "of": found.error}
         result[teacher] = {"rows": len(y), "curve": curve, "worst": worst, "seconds": time.perf_counter() - started}
@@ -301,12 +301,12 @@ PARTS: dict[str, Any] = {
 
 
 def effects_table(results: dict[str, Any]) -> str:
-    """Lines of Markdown: silva's effects, what others take, and the summary of many rows."""
+    """Lines of Markdown: glasswood's effects, what others take, and the summary of many rows."""
     rivals = ["sklearn", "woodelf", "PyALE", "loop"]
-    text = ["| case | silva | scikit-learn | woodelf | PyALE | loop |", "| --- | --- | --- | --- | --- | --- |"]
+    text = ["| case | glasswood | scikit-learn | woodelf | PyALE | loop |", "| --- | --- | --- | --- | --- | --- |"]
     for one in [one for part in ("curves", "pairs", "local") if part in results for one in results[part]["found"]]:
-        cells = [f"{one[r]:.3g} s ({one[r] / one['silva']:.0f}×)" if r in one else "" for r in rivals]
-        text.append(f"| {one['case']} | {one['silva']:.3g} s | {' | '.join(cells)} |")
+        cells = [f"{one[r]:.3g} s ({one[r] / one['glasswood']:.0f}×)" if r in one else "" for r in rivals]
+        text.append(f"| {one['case']} | {one['glasswood']:.3g} s | {' | '.join(cells)} |")
     if "summary" in results:
         one = results["summary"]["found"]
         speed = f"{one['rows']:,} generated rows: {one['rows'] / one['seconds']:,.0f} rows a second"
@@ -323,9 +323,10 @@ def effects_table(results: dict[str, Any]) -> str:
     if "drift" in results:
         one = results["drift"]["found"]
         text.append(
-            f"\n`silva.compare` of two halves of California's {one['rows']:,} rows, one feature moved by 0.3 or 0.5 of "
-            f"its deviation: it has the largest change of the mean prediction in {one['by values']} of {one['trials']} "
-            f"trials, and the largest distance of its distributions in {one['by rows']}; {one['seconds']:.1f} s each."
+            f"\n`glasswood.compare` of two halves of California's {one['rows']:,} rows, one feature moved by 0.3 or "
+            f"0.5 of its deviation: it has the largest change of the mean prediction in {one['by values']} of "
+            f"{one['trials']} trials, and the largest distance of its distributions in {one['by rows']}; "
+            f"{one['seconds']:.1f} s each."
         )
     return "\n".join(text)
 

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Builds silva, tests it and measures its explanations on a machine with NVIDIA GPUs.
+# Builds glasswood, tests it and measures its explanations on a machine with NVIDIA GPUs.
 #
 #     benchmarks/gpu.sh build test memcheck racecheck train tables throughput background responses shap
 #     benchmarks/gpu.sh categories large wide roofline
@@ -11,7 +11,7 @@
 #
 # Steps run in the order given. Two at a time want a GPU each (CUDA_VISIBLE_DEVICES); "report" makes one table of all
 # that lies in RESULTS.
-# DATA: folder with the data sets of benchmarks/cuda_models.py. RESULTS: where results go. SITE: where silva is
+# DATA: folder with the data sets of benchmarks/cuda_models.py. RESULTS: where results go. SITE: where glasswood is
 # installed. TRAINED: where models are kept. MODELS: rows of the tables. NAME: their file. SKIP: rivals left out. TESTS:
 # what pytest is given. WORKERS: processes of tests. LIMIT: seconds a step. COMMIT: what is measured.
 set -u
@@ -36,7 +36,7 @@ sanitize() {
   quiet=$([ "$1" = memcheck ] && echo "--report-api-errors no")
   rm -f "$RESULTS/$1".*
   $pytest -q --collect-only $TESTS | grep '^tests.*::' >"$RESULTS/$1.ids"
-  seq 0 $((WORKERS - 1)) | SILVA_MOST_REPEATS=3 xargs -P "$WORKERS" -I{} sh -c "
+  seq 0 $((WORKERS - 1)) | GLASSWOOD_MOST_REPEATS=3 xargs -P "$WORKERS" -I{} sh -c "
     awk 'NR % $WORKERS == {}' $RESULTS/$1.ids | xargs -r -d '\n' timeout $LIMIT \
       compute-sanitizer --tool $1 $quiet --error-exitcode 9 $pytest -v >$RESULTS/$1.{}.part 2>&1
     echo \"process {}: exit \$?, \$(grep 'SUMMARY' $RESULTS/$1.{}.part | tail -n 1)\"" | tee "$RESULTS/$1.log"
@@ -60,10 +60,10 @@ for step in "$@"; do
     tables) run $tables --name "$NAME" --skip "$SKIP" $MODELS ;;
     throughput) run $tables --name throughput --throughput ;;
     background) run $tables --name background --background ;;
-    responses) SILVA_DATA=$DATA run python3 -m benchmarks.responses --gpu "$RESULTS" ;;
+    responses) GLASSWOOD_DATA=$DATA run python3 -m benchmarks.responses --gpu "$RESULTS" ;;
     shap) run python3 benchmarks/cuda_shap.py --results "$RESULTS" --commit "${COMMIT:-unknown}" ;;
     large) run python3 benchmarks/cuda_large.py --results "$RESULTS" --commit "${COMMIT:-unknown}" ;;
-    categories) SILVA_DATA=$DATA run python3 benchmarks/cuda_categories.py --results "$RESULTS" --commit "${COMMIT:-unknown}" ;;
+    categories) GLASSWOOD_DATA=$DATA run python3 benchmarks/cuda_categories.py --results "$RESULTS" --commit "${COMMIT:-unknown}" ;;
     wide) run $tables --name wide --wide ;;
     roofline) run python3 benchmarks/cuda_roofline.py --data "$DATA" --trained "$TRAINED" --results "$RESULTS" ;;
     report)

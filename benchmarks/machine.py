@@ -12,7 +12,7 @@ from typing import Any
 
 from benchmarks.data import ROOT
 from benchmarks.rivals import RIVALS, package_version
-from silva import _core
+from glasswood import _core
 
 QUIET = 0.3
 """Load average for each core above which times are not to be trusted."""

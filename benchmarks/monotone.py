@@ -3,8 +3,8 @@
     python -m benchmarks.monotone FOLDER --machine "2 processors" [--sets 10] [--pairs 50000] [--jobs 2] [--record]
 
 FOLDER has the sets of `benchmarks.pool`. On each of the first regressions of the reporting half, by hash, the two
-numbers whose ranks correlate most with the target are constrained to the sign of that correlation, in silva's tree and
-boosted sequence and in LightGBM. Pairs start from test rows and go far beyond the range of the feature.
+numbers whose ranks correlate most with the target are constrained to the sign of that correlation, in glasswood's tree
+and boosted sequence and in LightGBM. Pairs start from test rows and go far beyond the range of the feature.
 """
 
 from __future__ import annotations
@@ -68,15 +68,15 @@ def models(signs: list[int] | None) -> dict[str, Any]:
     """Return all models, with the constraints or without."""
     import lightgbm
 
-    import silva
+    import glasswood
 
-    step = silva.ModelTreeRegressor(
+    step = glasswood.ModelTreeRegressor(
         penalty=0.1, max_leaves=8, noise="uniform", clip="leaf", population_size=16, generations=20, monotonic_cst=signs
     )
     quiet = {"time_limit": None, "n_jobs": 1}
     return {
-        "silva, one tree": silva.ModelTreeRegressor(monotonic_cst=signs, verbose=False, **quiet),
-        "silva, boosted": silva.ModelTreeEnsembleRegressor(step, 1, method="boosting", **quiet),
+        "glasswood, one tree": glasswood.ModelTreeRegressor(monotonic_cst=signs, verbose=False, **quiet),
+        "glasswood, boosted": glasswood.ModelTreeEnsembleRegressor(step, 1, method="boosting", **quiet),
         "LightGBM": lightgbm.LGBMRegressor(verbose=-1, n_jobs=1, monotone_constraints=signs),
     }
 

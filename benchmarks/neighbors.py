@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-import silva
+import glasswood
 from benchmarks.data import FOLDER, ROOT
 from benchmarks.machine import conditions, machine_name
 from benchmarks.tables import between
@@ -66,7 +66,7 @@ def quantile_case(n_rows: int, n_asked: int) -> dict[str, Any]:
 
     (X, y), (rows, _) = made(n_rows, 0), made(n_rows, 1)
     grown, model = seconds(lambda: RandomForestRegressor(**forest_settings()).fit(X, y))
-    built, neighbors = seconds(lambda: silva.Neighbors(model, X, y, n_jobs=2))
+    built, neighbors = seconds(lambda: glasswood.Neighbors(model, X, y, n_jobs=2))
     asked, found = seconds(lambda: neighbors.quantile(rows, QUANTILES))
     fitted, theirs = seconds(
         lambda: RandomForestQuantileRegressor(max_samples_leaf=None, **forest_settings()).fit(X, y)
@@ -75,8 +75,8 @@ def quantile_case(n_rows: int, n_asked: int) -> dict[str, Any]:
     return {
         "rows": n_rows,
         "forest": grown,
-        "silva fit": built,
-        "silva predict": asked,
+        "glasswood fit": built,
+        "glasswood predict": asked,
         "quantile-forest fit": max(fitted - grown, 0.0),
         "quantile-forest predict": part * n_rows / n_asked,
         "difference": float(np.abs(found[:n_asked] - expected).max()),
@@ -88,7 +88,7 @@ def top_case(kind: str, n_rows: int) -> dict[str, Any]:
     X, y = made(n_rows, 0)
     rows, _ = made(n_rows, 1)
     model = grown(kind, X, y)
-    neighbors = silva.Neighbors(model, X, n_jobs=2)
+    neighbors = glasswood.Neighbors(model, X, n_jobs=2)
     processors, (took, _) = seconds(lambda: seconds(lambda: neighbors.kneighbors(rows, TOP)), time.process_time)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return {
@@ -209,7 +209,7 @@ def coverage_case(X: Any, y: Any, repeats: int) -> dict[str, dict[str, float]]:
         result[name] = of_method | {"error": float(readings[:, 0].std(ddof=1) / repeats**0.5)}
     n = min(len(X), MOST_ROWS)
     n_held = (n - n // 4) // 3
-    result["silva, split"]["exact"] = float(np.ceil(COVERAGE * (n_held + 1)) / (n_held + 1))
+    result["glasswood, split"]["exact"] = float(np.ceil(COVERAGE * (n_held + 1)) / (n_held + 1))
     return result
 
 
@@ -234,13 +234,13 @@ def _forest(seed: int) -> Any:
 def _split(X: Any, y: Any, training: Any, test: Any, seed: int) -> Any:
     held, fitted = np.split(training, [len(training) // 3])
     model = _forest(seed).fit(X[fitted], y[fitted])
-    neighbors = silva.Neighbors(model, X[fitted], y[fitted], n_jobs=1).conformalize(X[held], y[held])
+    neighbors = glasswood.Neighbors(model, X[fitted], y[fitted], n_jobs=1).conformalize(X[held], y[held])
     return neighbors.predict_interval(X[test], COVERAGE)
 
 
 def _jackknife(X: Any, y: Any, training: Any, test: Any, seed: int) -> Any:
     model = _forest(seed).fit(X[training], y[training])
-    return silva.Neighbors(model, X[training], y[training], n_jobs=1).predict_interval(X[test], COVERAGE)
+    return glasswood.Neighbors(model, X[training], y[training], n_jobs=1).predict_interval(X[test], COVERAGE)
 
 
 def _mapie(X: Any, y: Any, training: Any, test: Any, seed: int) -> Any:
@@ -260,8 +260,8 @@ def _quantile_forest(X: Any, y: Any, training: Any, test: Any, seed: int) -> Any
 
 
 METHODS = {
-    "silva, split": _split,
-    "silva, jackknife+": _jackknife,
+    "glasswood, split": _split,
+    "glasswood, jackknife+": _jackknife,
     "MAPIE, CV+": _mapie,
     "quantile-forest": _quantile_forest,
 }
@@ -272,7 +272,7 @@ def measured_gpu(n_rows: int) -> list[dict[str, Any]]:
     (X, y), (rows, _) = made(n_rows, 0), made(n_rows, 1)
     result = []
     for kind in KINDS:
-        neighbors = silva.Neighbors(grown(kind, X, y), X)
+        neighbors = glasswood.Neighbors(grown(kind, X, y), X)
         on_gpu, expected = [], neighbors.kneighbors(rows[:500], TOP)
         for _ in range(4):
             on_gpu.append(seconds(lambda n=neighbors: n.kneighbors(rows, TOP, device="cuda")))
@@ -310,10 +310,12 @@ def about(results: dict[str, Any], part: str) -> str:
 def speed_table(part: dict[str, Any]) -> str:
     """Quantiles beside quantile-forest."""
     one = part["found"]
-    factor = (one["quantile-forest fit"] + one["quantile-forest predict"]) / (one["silva fit"] + one["silva predict"])
+    factor = (one["quantile-forest fit"] + one["quantile-forest predict"]) / (
+        one["glasswood fit"] + one["glasswood predict"]
+    )
     lines = [
         [name, f"{one[f'{name} fit']:.2f} s", f"{one[f'{name} predict']:.2f} s"]
-        for name in ("silva", "quantile-forest")
+        for name in ("glasswood", "quantile-forest")
     ]
     said = f"Together {factor:.1f} times as fast; largest difference {one['difference']:.0e}."
     header = ["", f"index of {one['rows']:,} rows", "their quantiles"]
@@ -341,7 +343,7 @@ def coverage_table(results: dict[str, Any]) -> str:
     rows = []
     for name, of_set in of_sets.items():
         cells = [f"{one['coverage']:.1%} ± {one['error']:.1%}, {one['width']:.2f}" for one in of_set.values()]
-        rows.append([name, f"{of_set['silva, split']['exact']:.1%}", *cells])
+        rows.append([name, f"{of_set['glasswood, split']['exact']:.1%}", *cells])
     means = ["mean", ""]
     for method in METHODS:
         cover, width = (np.mean([of_set[method][key] for of_set in of_sets.values()]) for key in ("coverage", "width"))

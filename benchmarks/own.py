@@ -1,4 +1,4 @@
-"""silva's calls of the tasks that benchmarks.rivals compares."""
+"""glasswood's calls of the tasks that benchmarks.rivals compares."""
 
 from __future__ import annotations
 
@@ -19,40 +19,40 @@ if TYPE_CHECKING:
 
 PEAK_MEMORY = """
 import re, sys
-from silva.cli import main
+from glasswood.cli import main
 code = main(sys.argv[1:])
 print(re.search(r"VmHWM:\\s+(\\d+) kB", open("/proc/self/status").read())[1])
 sys.exit(code)
 """
-"""Run silva's command line, then print the most memory that the process had, in kB (rusage counts its parent's)."""
+"""Run glasswood's command line, then print the most memory that the process had, in kB (rusage counts its parent's)."""
 
 BACKGROUND_MEMORY = """
 import re, sys
-import numpy, silva
+import numpy, glasswood
 def memory(name):
     return int(re.search(name + r":\\s+(\\d+) kB", open("/proc/self/status").read())[1])
-forest, arrays = silva.load(sys.argv[1]), numpy.load(sys.argv[2])
+forest, arrays = glasswood.load(sys.argv[1]), numpy.load(sys.argv[2])
 background, rows = arrays["background"], arrays["rows"]
 open("/proc/self/clear_refs", "w").write("5")
 before = memory("VmRSS")
-silva.Explainer(forest, background, n_jobs=int(sys.argv[3])).shap_values(rows)
+glasswood.Explainer(forest, background, n_jobs=int(sys.argv[3])).shap_values(rows)
 print(memory("VmHWM") - before)
 """
 """Explain rows against background rows, then print the most memory beyond that of the forest and the rows, in kB."""
 
 
 def values(dtype: str, work: Work) -> Call:
-    import silva
+    import glasswood
 
-    return partial(silva.Explainer(work.model, dtype=dtype, n_jobs=work.n_threads).shap_values, work.rows)
+    return partial(glasswood.Explainer(work.model, dtype=dtype, n_jobs=work.n_threads).shap_values, work.rows)
 
 
 def prepare(work: Work) -> Call:
     """Plan and build the tables of a forest that is loaded; the count of outputs is what can be compared."""
-    import silva
+    import glasswood
 
-    forest = silva.load(work.model)
-    return lambda: np.size(silva.Explainer(_unplanned(forest), n_jobs=work.n_threads).prepare().expected_value)
+    forest = glasswood.load(work.model)
+    return lambda: np.size(glasswood.Explainer(_unplanned(forest), n_jobs=work.n_threads).prepare().expected_value)
 
 
 def _unplanned(forest: Any) -> Any:
@@ -61,35 +61,39 @@ def _unplanned(forest: Any) -> Any:
 
 
 def explain_row(work: Work) -> Call:
-    import silva
+    import glasswood
 
-    return partial(silva.Explainer(work.model, n_jobs=work.n_threads).row(), work.rows[0])
+    return partial(glasswood.Explainer(work.model, n_jobs=work.n_threads).row(), work.rows[0])
 
 
 def interactions(dtype: str, work: Work) -> Call:
-    import silva
+    import glasswood
 
-    return partial(silva.Explainer(work.model, dtype=dtype, n_jobs=work.n_threads).shap_interaction_values, work.rows)
+    return partial(
+        glasswood.Explainer(work.model, dtype=dtype, n_jobs=work.n_threads).shap_interaction_values, work.rows
+    )
 
 
 def background(method: str, work: Work) -> Call:
     """From rows to values: the background's tables are part of the call, as are the other libraries'."""
-    import silva
+    import glasswood
 
-    forest = silva.load(work.model)
+    forest = glasswood.load(work.model)
 
     def explain() -> Any:
-        return getattr(silva.Explainer(_unplanned(forest), work.background, n_jobs=work.n_threads), method)(work.rows)
+        return getattr(glasswood.Explainer(_unplanned(forest), work.background, n_jobs=work.n_threads), method)(
+            work.rows
+        )
 
     return explain
 
 
 def weighted_background(work: Work) -> Call:
-    import silva
+    import glasswood
 
-    forest, weight = silva.load(work.model), np.random.default_rng(0).random(work.case.n_background)
+    forest, weight = glasswood.load(work.model), np.random.default_rng(0).random(work.case.n_background)
     against = {"background_weight": weight, "n_jobs": work.n_threads}
-    return lambda: silva.Explainer(_unplanned(forest), work.background, **against).shap_values(work.rows)
+    return lambda: glasswood.Explainer(_unplanned(forest), work.background, **against).shap_values(work.rows)
 
 
 def background_memory(work: Work) -> Call:
@@ -106,48 +110,48 @@ def _memory_against(work: Work, model: Path) -> float:
 
 
 def margin(work: Work) -> Call:
-    import silva
+    import glasswood
 
-    return partial(silva.load(work.model).predict, work.rows, output="margin", n_jobs=work.n_threads)
+    return partial(glasswood.load(work.model).predict, work.rows, output="margin", n_jobs=work.n_threads)
 
 
 def row(work: Work) -> Call:
-    import silva
+    import glasswood
 
-    return partial(silva.load(work.model).predictor("margin"), work.rows[0])
+    return partial(glasswood.load(work.model).predictor("margin"), work.rows[0])
 
 
 def named_row(work: Work) -> Call:
     """The first row by the names of its columns, categories as texts."""
-    import silva
+    import glasswood
 
     row = work.rows.astype(object).to_dict("records")[0]
-    return partial(silva.load(work.model).predictor("margin", names=True), row)
+    return partial(glasswood.load(work.model).predictor("margin", names=True), row)
 
 
 def dependence(work: Work) -> Call:
-    import silva
+    import glasswood
 
-    grid = partial(silva.partial_dependence, silva.load(work.model), work.rows, 0, n_jobs=work.n_threads)
+    grid = partial(glasswood.partial_dependence, glasswood.load(work.model), work.rows, 0, n_jobs=work.n_threads)
     return lambda: grid().average[0]
 
 
 def importance(work: Work) -> Call:
     """From rows of a frame to scores, five shuffles a feature."""
-    import silva
+    import glasswood
 
-    shuffle = partial(silva.permutation_importance, silva.load(work.estimator), work.rows, work.target)
+    shuffle = partial(glasswood.permutation_importance, glasswood.load(work.estimator), work.rows, work.target)
     return lambda: shuffle(random_state=0, n_jobs=work.n_threads).importances
 
 
 def report(work: Work) -> Call:
     """The report of a forest that is loaded; the count of files is what can be compared."""
-    import silva
+    import glasswood
 
-    forest, path = silva.load(work.model), CACHE / "report.html"
+    forest, path = glasswood.load(work.model), CACHE / "report.html"
 
     def report() -> int:
-        silva.report(forest, work.rows, path=path, n_jobs=work.n_threads)
+        glasswood.report(forest, work.rows, path=path, n_jobs=work.n_threads)
         return 1
 
     return report
@@ -164,11 +168,11 @@ def report_size(work: Work) -> Call:
 
 
 def load(suffix: str, work: Work) -> Call:
-    import silva
+    import glasswood
 
-    saves = {".silva": lambda model, path: silva.load(model).save(path)}
+    saves = {".glasswood": lambda model, path: glasswood.load(model).save(path)}
     source = work.saved(suffix, saves.get(suffix, save_xgboost)) if suffix else work.model
-    return lambda: silva.load(source).n_trees
+    return lambda: glasswood.load(source).n_trees
 
 
 def explain_file(work: Work) -> Call:

@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-import silva
+import glasswood
 from benchmarks.data import ROOT, read
 from benchmarks.machine import conditions, machine_name
 from benchmarks.tables import between
-from silva.explain.responses import permutations
-from silva.plans import plan_of
+from glasswood.explain.responses import permutations
+from glasswood.plans import plan_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -73,8 +73,8 @@ def seconds_of(call: Callable[[], Any], runs: int = RUNS, clock: Callable[[], fl
 
 
 def brute_force(model: Any, rows: Any, background: Any) -> Any:
-    """Values (n, F, k) by sums over all coalitions, by the predictor of silva that is the fastest."""
-    forest, n = silva.load(model), rows.shape[1]
+    """Values (n, F, k) by sums over all coalitions, by the predictor of glasswood that is the fastest."""
+    forest, n = glasswood.load(model), rows.shape[1]
     member = np.arange(2**n)[:, None] >> np.arange(n) & 1 == 1
     size = member.sum(axis=1)
     result = []
@@ -92,7 +92,7 @@ def brute_force(model: Any, rows: Any, background: Any) -> Any:
 
 
 def last_class(values: Any) -> Any:
-    """Values of the last class, of shap's and silva's shapes."""
+    """Values of the last class, of shap's and glasswood's shapes."""
     values = np.asarray(values)
     return values[..., -1] if values.ndim == 3 else values
 
@@ -103,13 +103,13 @@ def difference(found: Any, exact: Any) -> float:
 
 
 def time_case(name: str, n_rows: int, n_background: int) -> dict[str, Any]:
-    """Measure silva and what computes or approximates the same."""
+    """Measure glasswood and what computes or approximates the same."""
     import shap
 
     model, X = classifier(name)
     rows, background = X[:n_rows], X[-n_background:]
     settings = {"output": "probability", "n_jobs": 2}
-    explainer = silva.Explainer(model, background, **settings)
+    explainer = glasswood.Explainer(model, background, **settings)
     exact = last_class(explainer.prepare().shap_values(rows))
     found = {
         "rows": n_rows,
@@ -119,7 +119,7 @@ def time_case(name: str, n_rows: int, n_background: int) -> dict[str, Any]:
         "one row": seconds_of(lambda: explainer.shap_values(rows[:1]), 9),
     }
     if explainer.n_outputs == 1:
-        rescaled = silva.Explainer(model, background, rule="rescale", **settings).prepare()
+        rescaled = glasswood.Explainer(model, background, rule="rescale", **settings).prepare()
         found["rescale"] = seconds_of(lambda: rescaled.shap_values(rows))
         found["rescale error"] = difference(rescaled.shap_values(rows), exact)
     if rows.shape[1] <= 14:
@@ -159,16 +159,16 @@ DATA_SETS = {
 
 
 def rule_case(name: str, n_rows: int = 200, n_background: int = 50) -> dict[str, Any]:
-    """Compare the rescale rule, silva's and shap's own, with the exact values."""
+    """Compare the rescale rule, glasswood's and shap's own, with the exact values."""
     import shap
 
     model, X = classifier(name, 6)
     rows, background = X[:n_rows], X[-n_background:]
     settings = {"output": "probability", "dtype": "float64"}
-    exact = silva.Explainer(model, background, **settings).shap_values(rows)
-    rescaled = silva.Explainer(model, background, rule="rescale", **settings).shap_values(rows)
+    exact = glasswood.Explainer(model, background, **settings).shap_values(rows)
+    rescaled = glasswood.Explainer(model, background, rule="rescale", **settings).shap_values(rows)
     theirs = shap.TreeExplainer(model, background, model_output="probability").shap_values(rows)
-    return {"silva": distances(rescaled, exact), "shap": distances(last_class(theirs), exact)}
+    return {"glasswood": distances(rescaled, exact), "shap": distances(last_class(theirs), exact)}
 
 
 def distances(found: Any, exact: Any) -> dict[str, float]:
@@ -197,7 +197,7 @@ def estimate_case(n_rows: int, n_background: int = 100) -> dict[str, Any]:
     X, y = read("fashion_mnist").rows, read("fashion_mnist").target == SHIRT
     X = np.ascontiguousarray(X[:, np.sort(np.argsort(-X[:20_000].var(axis=0), kind="stable")[:N_PIXELS])])
     model = xgboost.XGBClassifier(n_estimators=N_TREES, max_depth=6, learning_rate=0.1, n_jobs=2)
-    forest = silva.load(model.fit(X[:20_000], y[:20_000]))
+    forest = glasswood.load(model.fit(X[:20_000], y[:20_000]))
     likely = np.argsort(-forest.predict(X[20_000:30_000], output="probability")[:, 1], kind="stable")
     rows, background = X[20_000:][likely[:: 5_000 // n_rows][:n_rows]], X[-n_background:]
     truth, of_truth = estimated(forest, rows, background, 5e-4, seed=1)
@@ -208,7 +208,7 @@ def estimate_case(n_rows: int, n_background: int = 100) -> dict[str, Any]:
         seconds = (time.process_time() - start) / n_rows
         some = errors > 0
         distance = (np.abs(values - truth) / np.sqrt(errors**2 + of_truth**2))[some]
-        found["methods"][f"silva, tolerance {tolerance:g}"] = {
+        found["methods"][f"glasswood, tolerance {tolerance:g}"] = {
             "seconds": seconds,
             "error": difference(values, truth),
             "within 1": float((distance < 1).mean()),
@@ -241,7 +241,7 @@ def used_features(forest: Any) -> Any:
 
 def estimated(forest: Any, rows: Any, background: Any, tolerance: float, seed: int | None = None) -> Any:
     """Values and standard errors to a tolerance; another seed for what others are compared with."""
-    explainer = silva.Explainer(forest, background, output="probability", dtype="float64", n_jobs=2)
+    explainer = glasswood.Explainer(forest, background, output="probability", dtype="float64", n_jobs=2)
     plan_of(explainer).tolerance = tolerance
     before = permutations.SEED
     permutations.SEED = before if seed is None else seed
@@ -263,8 +263,8 @@ def gpu_case(name: str, n_rows: int, n_background: int) -> dict[str, Any]:
     """Time on a GPU from host to host, by the clock."""
     model, X = classifier(name)
     rows, background = np.resize(X, (n_rows, X.shape[1])), X[-n_background:]
-    explainer = silva.Explainer(model, background, output="probability", device="cuda")
-    on_cpu = silva.Explainer(model, background, output="probability", device="cpu", dtype="float64")
+    explainer = glasswood.Explainer(model, background, output="probability", device="cuda")
+    on_cpu = glasswood.Explainer(model, background, output="probability", device="cpu", dtype="float64")
     error = float(np.abs(explainer.shap_values(rows[:50]) - on_cpu.shap_values(rows[:50])).max())
     found = {"case": name, "rows": n_rows, "background": n_background, "error": error}
     found["seconds"] = seconds_of(lambda: explainer.shap_values(rows), 3, time.perf_counter)
@@ -308,7 +308,7 @@ def update(results: dict[str, Any]) -> None:
     text = between(text, "responses", content)
     keys = ("error", "first", "swapped", "signs")
     rules = [
-        [DATA_SETS[name], f"{one['shap']['error']:.1%}", *(f"{one['silva'][key]:.1%}" for key in keys)]
+        [DATA_SETS[name], f"{one['shap']['error']:.1%}", *(f"{one['glasswood'][key]:.1%}" for key in keys)]
         for name, one in results["rules"].items()
     ]
     header = ["classifier", "relative error of shap", "of `rule='rescale'`", "another strongest feature"]
@@ -324,7 +324,7 @@ def about(measured: dict[str, Any]) -> str:
 
 
 def estimates_table(found: dict[str, Any]) -> str:
-    """Write errors and times, and the errors at the time of silva's first line: they fall as the root of time."""
+    """Write errors and times, and the errors at the time of glasswood's first line: they fall as the root of time."""
     methods = found["methods"]
     first = next(iter(methods.values()))["seconds"]
     share = lambda one, key: f"{one[key]:.1%}" if key in one else ""  # noqa: E731

@@ -217,8 +217,8 @@ def _import(module: str, _work: Work) -> Call:
 
 
 RIVALS = {
-    "silva": Rival(
-        "silva",
+    "glasswood": Rival(
+        "glasswood",
         {
             "values": partial(own.values, "float32"),
             "interactions": partial(own.interactions, "float32"),
@@ -236,13 +236,13 @@ RIVALS = {
             "report": own.report,
             "size of the report": own.report_size,
             "load Booster": partial(own.load, ""),
-            **{f"load {suffix}": partial(own.load, suffix) for suffix in (".ubj", ".json", ".silva")},
+            **{f"load {suffix}": partial(own.load, suffix) for suffix in (".ubj", ".json", ".glasswood")},
             "explain file": own.explain_file,
-            "import": partial(_import, "silva"),
+            "import": partial(_import, "glasswood"),
         },
     ),
-    "silva float64": Rival(
-        "silva",
+    "glasswood float64": Rival(
+        "glasswood",
         {
             "values": partial(own.values, "float64"),
             "interactions": partial(own.interactions, "float64"),

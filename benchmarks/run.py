@@ -69,9 +69,9 @@ def _summary(case: Case, readings: dict[str, list[float]], differences: dict[str
 
 
 def _size(case: Case) -> dict[str, int]:
-    import silva
+    import glasswood
 
-    forest = silva.load(trained(case.model))
+    forest = glasswood.load(trained(case.model))
     return {"trees": forest.n_trees, "leaves": forest.n_leaves}
 
 
@@ -96,7 +96,9 @@ def _group(name: str) -> str:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.run", description="Measure silva beside its rivals.")
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.run", description="Measure glasswood beside its rivals."
+    )
     parser.add_argument("groups", nargs="*", type=_group, metavar="GROUP", help=f"of {', '.join(GROUPS)}")
     parser.add_argument("--long", action="store_true", help="also the groups that take minutes (default: all others)")
     parser.add_argument("--only", default="", metavar="TEXT", help="only cases whose name holds it; keeps nothing")

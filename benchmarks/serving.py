@@ -26,14 +26,14 @@ def serve(pipe) -> None:
     """Serve a boosted ensemble of Adult: 100 trees of depth 6."""
     import xgboost
 
-    import silva
+    import glasswood
 
-    X, y = silva.datasets.adult()
+    X, y = glasswood.datasets.adult()
     frame = X.astype({name: "category" for name in X.columns if X[name].dtype.kind not in "biuf"})
     model = xgboost.XGBClassifier(n_estimators=100, max_depth=6, enable_categorical=True).fit(frame, y == y.max())
-    forest = silva.load(model)
+    forest = glasswood.load(model)
     encode, predict = forest.encoder(), forest.predictor("probability", names=True)
-    reasons = silva.Explainer(forest).prepare().row(top=3, names=True)
+    reasons = glasswood.Explainer(forest).prepare().row(top=3, names=True)
     answers = {
         "/http": lambda _: {},
         "/predict": lambda record: {"probability": np.asarray(predict(encode(record))).tolist()},

@@ -16,9 +16,9 @@ from pathlib import Path
 import cupy
 import numpy as np
 
-import silva
+import glasswood
 
-DATA = Path(silva.__file__).parent / "data" / "california_housing.parquet"
+DATA = Path(glasswood.__file__).parent / "data" / "california_housing.parquet"
 ROWS = (1_000_000, 4_000_000, 16_000_000, 64_000_000)
 PREDICTED = 16_000_000
 
@@ -38,7 +38,7 @@ def measure_values(model):
     import pandas as pd
 
     rows = pd.read_parquet(DATA).iloc[:, :-1].to_numpy(np.float32)
-    one, several = (silva.Explainer(silva.load(model), device=device) for device in ("cuda", "cuda:all"))
+    one, several = (glasswood.Explainer(glasswood.load(model), device=device) for device in ("cuda", "cuda:all"))
     found = {}
     for n in ROWS:
         X = np.resize(rows, (n, rows.shape[1]))
@@ -59,7 +59,7 @@ def measure_predictions():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(4000, 50)).astype(np.float32)
     trees = ExtraTreesRegressor(1000, max_depth=8, max_features=10, n_jobs=-1, random_state=0)
-    forest = silva.load(trees.fit(X, X[:, :10].sum(axis=1)))
+    forest = glasswood.load(trees.fit(X, X[:, :10].sum(axis=1)))
     rows = np.resize(rng.normal(size=(100_000, 50)).astype(np.float32), (PREDICTED, 50))
     calls = {
         name: lambda device=device: forest.predict(rows, output="margin", device=device)
@@ -71,7 +71,7 @@ def measure_predictions():
 
 def main(model, folder):
     n_gpus = cupy.cuda.runtime.getDeviceCount()
-    result = {"n_gpus": n_gpus, "silva": silva.__version__, "cupy": cupy.__version__}
+    result = {"n_gpus": n_gpus, "glasswood": glasswood.__version__, "cupy": cupy.__version__}
     result |= {"values": measure_values(model), "predictions": measure_predictions()}
     Path(folder, f"several_gpus_{n_gpus}.json").write_text(json.dumps(result, indent=1))
 

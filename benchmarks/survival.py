@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-import silva
+import glasswood
 from benchmarks.data import ROOT
 from benchmarks.machine import conditions, machine_name
 from benchmarks.tables import between
@@ -67,23 +67,23 @@ def measured() -> dict[str, Any]:
 
     places = np.maximum(np.searchsorted(model.unique_times_, MONTHS, side="right") - 1, 0)
     for name, source, loaded in (
-        ("risk score", model.predict, silva.load(model, check=X[:100])),
-        ("20 times", curves, silva.load(model, check=X[:100], survival_at=MONTHS)),
+        ("risk score", model.predict, glasswood.load(model, check=X[:100])),
+        ("20 times", curves, glasswood.load(model, check=X[:100], survival_at=MONTHS)),
     ):
         for kind, rows in (("path-dependent", None), (f"{N_BACKGROUND} background rows", background)):
-            taken = seconds(lambda forest=loaded, rows=rows: silva.Explainer(forest, rows).shap_values(X))
-            result[f"silva, {name}, {kind}"] = {"rows": N_ROWS, "seconds": taken}
+            taken = seconds(lambda forest=loaded, rows=rows: glasswood.Explainer(forest, rows).shap_values(X))
+            result[f"glasswood, {name}, {kind}"] = {"rows": N_ROWS, "seconds": taken}
         permutations = shap.PermutationExplainer(source, background)
         permutations(X[:1], max_evals=MOST_CALLS)  # which compiles
         taken = seconds(lambda explainer=permutations: explainer(X[:SHAP_ROWS], max_evals=MOST_CALLS))
         result[f"shap, {name}, {N_BACKGROUND} background rows"] = {"rows": SHAP_ROWS, "seconds": taken}
-    ours = silva.Explainer(loaded, background, dtype="float64").shap_values(X[:SURVSHAP_ROWS])
+    ours = glasswood.Explainer(loaded, background, dtype="float64").shap_values(X[:SURVSHAP_ROWS])
     result[f"survshap, 20 times, {N_BACKGROUND} background rows"] = by_survshap(model, background, X, ours)
     return result
 
 
 def by_survshap(model: Any, background: Any, X: Any, ours: Any) -> dict[str, float]:
-    """Seconds of SurvSHAP(t) by its authors, by all coalitions of a row, and the largest difference from silva."""
+    """Seconds of SurvSHAP(t) by its authors, by all coalitions of a row, and the largest difference from glasswood."""
     import pandas as pd
     from survshap import PredictSurvSHAP, SurvivalModelExplainer
 

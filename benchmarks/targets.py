@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Quantity:
-    """A number from the case and from silva's and the rival's medians; its text; whether the bound is the least."""
+    """A number from the case and from glasswood's and the rival's medians; its text; whether the bound is the least."""
 
     of: Callable[[Case, float, float], float]
     text: str

@@ -13,10 +13,10 @@ os.environ.setdefault("MPLBACKEND", "Agg")
 
 from sphinx_gallery.scrapers import matplotlib_scraper
 
-import silva
+import glasswood
 
-project, author, copyright = "silva", "the silva developers", "the silva developers"  # noqa: A001
-version = release = silva.__version__
+project, author, copyright = "glasswood", "the glasswood developers", "the glasswood developers"  # noqa: A001
+version = release = glasswood.__version__
 
 extensions = [
     "myst_parser",
@@ -55,7 +55,7 @@ autosummary_context = {
 }
 """Members of classes on their pages; a class that is not here has its own text alone."""
 
-repository = os.environ.get("SILVA_REPOSITORY", "")
+repository = os.environ.get("GLASSWOOD_REPOSITORY", "")
 """Address of the repository, for a link at the top; none without it."""
 
 
@@ -94,7 +94,7 @@ def copy_reports(app: Any, error: Exception | None) -> None:
 
 
 html_theme = "pydata_sphinx_theme"
-html_title = "silva"
+html_title = "glasswood"
 html_sidebars = {"install": [], "reference": [], "faq": []}
 html_theme_options = {
     "show_toc_level": 2,
@@ -109,7 +109,7 @@ html_theme_options = {
 html_show_sourcelink = False
 html_static_path = ["static"]
 html_css_files = ["pages.css"]
-html_logo = os.environ.get("SILVA_LOGO") or None
+html_logo = os.environ.get("GLASSWOOD_LOGO") or None
 if repository:
     html_theme_options["navbar_end"] = ["theme-switcher", "navbar-icon-links"]
     html_theme_options["icon_links"] = [{"name": "Repository", "url": repository, "icon": "fa-solid fa-code-branch"}]

@@ -11,11 +11,11 @@ import matplotlib.pyplot as plt
 import numpy as np
 import shap
 
-import silva
+import glasswood
 
-X, y = silva.datasets.california()  # in $100,000
+X, y = glasswood.datasets.california()  # in $100,000
 
-explainer = silva.Explainer(silva.datasets.DATA / "california_housing.json")
+explainer = glasswood.Explainer(glasswood.datasets.DATA / "california_housing.json")
 print(explainer)
 
 # %%
@@ -51,4 +51,6 @@ for (first, second), of_rows in zip(pairs, values.T, strict=True):
 
 # %%
 # To show the model to others, write one offline HTML file (:doc:`/guide/report`).
-silva.report(silva.datasets.DATA / "california_housing.json", X, y, "california.html", title="California housing")
+glasswood.report(
+    glasswood.datasets.DATA / "california_housing.json", X, y, "california.html", title="California housing"
+)

@@ -3,7 +3,7 @@ Explain a probability
 =====================
 
 "Why does the model give this district 57 %?" has two answers: the Shapley values of the probability, and those of the
-margin, multiplied so that they add up to the probability. silva computes the first, shap the second.
+margin, multiplied so that they add up to the probability. glasswood computes the first, shap the second.
 """
 
 # %%
@@ -13,17 +13,17 @@ import numpy as np
 import pandas
 from sklearn.ensemble import HistGradientBoostingClassifier
 
-import silva
+import glasswood
 
-X, y = silva.datasets.california()
+X, y = glasswood.datasets.california()
 model = HistGradientBoostingClassifier(max_iter=100, random_state=0).fit(X, y > y.median())
 
 # %%
 # Explain by both rules, with a hundred districts as background.
 background = X.sample(100, random_state=1)
 settings = {"background": background, "output": "probability"}
-exact = silva.Explainer(model, **settings)
-rescaled = silva.Explainer(model, **settings, rule="rescale")
+exact = glasswood.Explainer(model, **settings)
+rescaled = glasswood.Explainer(model, **settings, rule="rescale")
 
 rows = X.sample(500, random_state=2)
 phi, scaled = exact.shap_values(rows), rescaled.shap_values(rows)

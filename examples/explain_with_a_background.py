@@ -12,15 +12,15 @@ import numpy as np
 import pandas
 import shap
 
-import silva
+import glasswood
 
-X, y = silva.datasets.california()
+X, y = glasswood.datasets.california()
 
 # %%
 # The background: all districts north of the 39th parallel. There is no need to sample a few of them, because their
 # number does not affect the cost of a row.
 north = X[X.Latitude > 39]
-against = silva.TreeExplainer(silva.datasets.DATA / "california_housing.json", data=north)
+against = glasswood.TreeExplainer(glasswood.datasets.DATA / "california_housing.json", data=north)
 print(f"{len(north)} background rows, mean prediction {against.expected_value:.3f}")
 
 # %%
@@ -29,7 +29,7 @@ row = X[(X.Latitude.between(37.7, 37.8)) & (X.Longitude < -122.4)].iloc[[0]]
 shap.plots.waterfall(against(row)[0], show=False)
 plt.show()
 
-plain = silva.TreeExplainer(silva.datasets.DATA / "california_housing.json")
+plain = glasswood.TreeExplainer(glasswood.datasets.DATA / "california_housing.json")
 table = pandas.DataFrame(
     {"against the north": against.shap_values(row)[0], "path-dependent": plain.shap_values(row)[0]}, index=X.columns
 )
@@ -44,6 +44,6 @@ for explainer in (against, plain):
 
 # %%
 # For serving, save the explainer. The file holds a summary of the background, not its rows.
-against.save("against_the_north.silva")
-again = silva.Explainer.load("against_the_north.silva")
+against.save("against_the_north.glasswood")
+again = glasswood.Explainer.load("against_the_north.glasswood")
 assert np.array_equal(again.shap_values(row), against.shap_values(row))

@@ -1,5 +1,5 @@
 """
-From shap to silva
+From shap to glasswood
 ==================
 
 shap's first example, with one line changed, and each of its plots.
@@ -12,7 +12,7 @@ import shap
 import sklearn.datasets
 import xgboost
 
-import silva
+import glasswood
 
 cells = sklearn.datasets.load_breast_cancer(as_frame=True)
 X, y = cells.data, cells.target
@@ -20,7 +20,7 @@ model = xgboost.XGBClassifier(n_estimators=50, max_depth=4).fit(X, y)
 
 # %%
 # The line: ``explainer = shap.TreeExplainer(model)``.
-explainer = silva.TreeExplainer(model)
+explainer = glasswood.TreeExplainer(model)
 explanation = explainer(X)
 assert isinstance(explanation, shap.Explanation)
 
@@ -60,5 +60,5 @@ plt.show()
 # Arrays alone, one row, and labels as the second argument work as in shap.
 frame = pandas.DataFrame(explainer.shap_values(X), columns=X.columns)
 one = explainer.shap_values(X.iloc[0])
-losses = silva.TreeExplainer(model, X, model_output="log_loss").shap_values(X, y)
+losses = glasswood.TreeExplainer(model, X, model_output="log_loss").shap_values(X, y)
 print(frame.abs().mean().nlargest(3).round(2).to_string(), one.shape, losses.shape, sep="\n")

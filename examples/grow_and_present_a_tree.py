@@ -13,15 +13,15 @@ from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import train_test_split
 from sklearn.tree import DecisionTreeRegressor
 
-import silva
+import glasswood
 
-X, y = silva.datasets.california()
+X, y = glasswood.datasets.california()
 X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=0)
 
 # %%
 # Grow four leaves. The search optimizes whole trees instead of one split after the other.
-tree = silva.ModelTreeRegressor(max_leaves=4, time_limit=5).fit(X_train, y_train)
-print(silva.export_text(tree))
+tree = glasswood.ModelTreeRegressor(max_leaves=4, time_limit=5).fit(X_train, y_train)
+print(glasswood.export_text(tree))
 
 # %%
 # Compare the four equations with a single one, and with ordinary trees of four and of fifty leaves.
@@ -39,12 +39,12 @@ print(pandas.DataFrame(tree.rules_)[["leaf", "rule", "rows", "mean", "rmse"]].to
 
 # %%
 # Draw the tree. On the right: house values over the feature of each split, and the terms of each equation.
-silva.plot_tree(tree, X_train, y_train)
+glasswood.plot_tree(tree, X_train, y_train)
 plt.show()
 
 # %%
 # Write an offline page for others: errors on unseen rows, the tree, fields to try values in, and single rows.
-silva.report(tree, X_train, y_train, "tree.html", test=(X_test, y_test), title="House values in four equations")
+glasswood.report(tree, X_train, y_train, "tree.html", test=(X_test, y_test), title="House values in four equations")
 
 # %%
 # .. raw:: html
@@ -53,6 +53,6 @@ silva.report(tree, X_train, y_train, "tree.html", test=(X_test, y_test), title="
 
 # %%
 # The tree is a forest like any other: you can predict with it, explain it and save it.
-values = silva.Explainer(tree)(X_test[:5]).values
-tree.forest_.save("tree.silva")
+values = glasswood.Explainer(tree)(X_test[:5]).values
+tree.forest_.save("tree.glasswood")
 print(pandas.DataFrame(values, columns=X.columns).round(3))

@@ -12,15 +12,15 @@ import numpy as np
 import pandas
 import pyarrow
 
-import silva
+import glasswood
 
-X, _ = silva.datasets.california()
+X, _ = glasswood.datasets.california()
 rows = pandas.concat([X] * 10, ignore_index=True)
 frame = dask.dataframe.from_pandas(rows, npartitions=8)
 
 # %%
 # Each worker receives the explainer once, and returns a frame of values for each partition.
-explainer = silva.Explainer(silva.datasets.DATA / "california_housing.json")
+explainer = glasswood.Explainer(glasswood.datasets.DATA / "california_housing.json")
 mapper = explainer.mapper(columns=pyarrow.schema([("Latitude", pyarrow.float64()), ("Longitude", pyarrow.float64())]))
 explained = frame.map_partitions(mapper, meta=mapper.meta)
 result = explained.compute(scheduler="threads")
@@ -40,4 +40,4 @@ assert np.array_equal(result["phi_MedInc"].to_numpy(), explainer(rows).values[:,
 #
 # .. code-block:: console
 #
-#    silva explain model.json rows.parquet -o explanations.parquet
+#    glasswood explain model.json rows.parquet -o explanations.parquet

@@ -13,18 +13,18 @@ from pathlib import Path
 import numpy as np
 import pandas
 
-import silva
+import glasswood
 
-X, y = silva.datasets.adult()
-tree = silva.ModelTreeClassifier(max_leaves=4, time_limit=5).fit(X, y)
-tree.forest_.save("income.silva")
-print(f"{Path('income.silva').stat().st_size / 1000:.0f} kB")
+X, y = glasswood.datasets.adult()
+tree = glasswood.ModelTreeClassifier(max_leaves=4, time_limit=5).fit(X, y)
+tree.forest_.save("income.glasswood")
+print(f"{Path('income.glasswood').stat().st_size / 1000:.0f} kB")
 
 # %%
 # This is the service. It finds columns by name, in any order. Values that a record lacks count as missing, and so do
 # categories that the model has not seen.
-forest = silva.load("income.silva")
-explainer = silva.Explainer(forest)
+forest = glasswood.load("income.glasswood")
+explainer = glasswood.Explainer(forest)
 [labels] = forest.classes
 
 

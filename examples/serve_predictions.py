@@ -10,21 +10,21 @@ import timeit
 
 import numpy as np
 
-import silva
+import glasswood
 
-X, _ = silva.datasets.california()
+X, _ = glasswood.datasets.california()
 
 # %%
-# Load once. A ``.silva`` file loads in milliseconds, and processes can share it (``mmap=True``).
-forest = silva.load(silva.datasets.DATA / "california_housing.json")
+# Load once. A ``.glasswood`` file loads in milliseconds, and processes can share it (``mmap=True``).
+forest = glasswood.load(glasswood.datasets.DATA / "california_housing.json")
 forest = forest.tune(X, seconds=1)
-forest.save("model.silva")
-forest = silva.load("model.silva", mmap=True)
+forest.save("model.glasswood")
+forest = glasswood.load("model.glasswood", mmap=True)
 
 # %%
 # Predict one row at a time. The checks of a call are done once, in advance.
 predict_row = forest.predictor()
-reasons = silva.Explainer(forest).prepare().row(top=3)
+reasons = glasswood.Explainer(forest).prepare().row(top=3)
 row = np.ascontiguousarray(X.to_numpy(np.float32)[0])
 seconds = timeit.timeit(lambda: predict_row(row), number=10_000) / 10_000
 print(f"prediction {predict_row(row):.3f} in {1e6 * seconds:.1f} microseconds")

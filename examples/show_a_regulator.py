@@ -13,22 +13,22 @@ import sqlite3
 import pandas
 from sklearn.model_selection import train_test_split
 
-import silva
+import glasswood
 
-X, y = silva.datasets.adult()
+X, y = glasswood.datasets.adult()
 y = (y == ">50K").rename("earns more than $50,000")
 protected = X[["gender", "race"]]
 unused = ["gender", "race", "relationship", "marital-status", "native-country", "fnlwgt"]
 X = X.drop(columns=unused)
 X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=0)
-tree = silva.ModelTreeClassifier(max_leaves=4, time_limit=10).fit(X_train, y_train)
+tree = glasswood.ModelTreeClassifier(max_leaves=4, time_limit=10).fit(X_train, y_train)
 
 # %%
 # What does it do?
 # ----------------
 # This is the whole model: four groups of people, and what multiplies the odds in each.
 units = {"age": "years", "hours-per-week": "hours"}
-print(silva.export_text(tree, max_terms=4, units=units))
+print(glasswood.export_text(tree, max_terms=4, units=units))
 
 # %%
 # How good is it, and for whom?
@@ -48,7 +48,7 @@ for column in protected:
 # ------------------
 # Explain the probability for one person, compared with a hundred others. The values add up to it exactly.
 person, others = X_test.iloc[[3]], X_train.sample(100, random_state=0)
-explainer = silva.Explainer(tree, others, output="probability", dtype="float64")
+explainer = glasswood.Explainer(tree, others, output="probability", dtype="float64")
 values = [f"{name} = {person[name].iloc[0]}" for name in X]
 reasons = pandas.Series(explainer.shap_values(person)[0], values)
 strongest = reasons[reasons.abs().sort_values(ascending=False).index]
@@ -59,9 +59,9 @@ print(f"{'this person':<30} {explainer.expected_value + reasons.sum():.3f}")
 # %%
 # Can I compute it again?
 # -----------------------
-# One SQL expression computes the probability from the columns of a table, without silva and without Python. Here,
+# One SQL expression computes the probability from the columns of a table, without glasswood and without Python. Here,
 # SQLite computes it for all people of the test.
-sql = silva.export_sql(tree, dialect="sqlite")
+sql = glasswood.export_sql(tree, dialect="sqlite")
 connection = sqlite3.connect(":memory:")
 X_test.to_sql("people", connection, index=False)
 again = pandas.read_sql_query(f"SELECT {sql} AS p FROM people", connection)["p"]
@@ -74,7 +74,7 @@ print(f"{len(sql):,} characters; largest difference {difference:.1e}")
 # One file, which opens offline in any browser: figures for training and test, the tree, and a model card with a hash of
 # the data. ``redact=True`` leaves out everything that shows single persons.
 test = (X_test, y_test)
-silva.report(tree, X_train, y_train, "regulator.html", test=test, units=units, redact=True)
+glasswood.report(tree, X_train, y_train, "regulator.html", test=test, units=units, redact=True)
 
 # %%
 # .. raw:: html

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from silva import Forest
-from silva.ensemble import TreeEnsemble
+from glasswood import Forest
+from glasswood.ensemble import TreeEnsemble
 
 
 class ArrayForest(Forest):

@@ -31,10 +31,10 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 settings.register_profile("thorough", settings.get_profile("quick"), max_examples=1000)
-settings.load_profile(os.environ.get("SILVA_HYPOTHESIS_PROFILE", "quick"))
+settings.load_profile(os.environ.get("GLASSWOOD_HYPOTHESIS_PROFILE", "quick"))
 
 
-MOST_REPEATS = int(os.environ.get("SILVA_MOST_REPEATS", "1000000"))
+MOST_REPEATS = int(os.environ.get("GLASSWOOD_MOST_REPEATS", "1000000"))
 """Fewer examples and repeats for tools that make each launch hundreds of times slower (benchmarks/gpu.sh memcheck)."""
 
 
@@ -75,7 +75,7 @@ def _why_no_gpu() -> str | None:
     try:
         import cupy
     except ImportError:
-        return "CuPy is not installed: pip install silva[cuda13]"
+        return "CuPy is not installed: pip install glasswood[cuda13]"
     try:
         n_devices = cupy.cuda.runtime.getDeviceCount()
     except cupy.cuda.runtime.CUDARuntimeError as error:
@@ -93,6 +93,6 @@ def device(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def without_shap(monkeypatch):
-    """No shap to be found, so that calls of explainers return silva's own Explanation."""
+    """No shap to be found, so that calls of explainers return glasswood's own Explanation."""
     find = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name, *of: None if name == "shap" else find(name, *of))

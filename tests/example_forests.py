@@ -6,9 +6,9 @@ import dataclasses
 
 import numpy as np
 
-from silva import Forest
-from silva.ensemble import TreeEnsemble
-from silva.typing import Choice
+from glasswood import Forest
+from glasswood.ensemble import TreeEnsemble
+from glasswood.typing import Choice
 from tests.strategies import Node, Options, flatten, random_forest
 
 EVERYTHING = {

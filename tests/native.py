@@ -20,9 +20,9 @@ from pathlib import Path
 
 import pytest
 
-import silva
+import glasswood
 
-NATIVE = Path(silva.__file__).parent / "native"
+NATIVE = Path(glasswood.__file__).parent / "native"
 EMULATOR = Path(__file__).parent / "cuda" / "emulator"
 CACHE = Path(__file__).parent.parent / "build" / "test-kernels"
 COMPILER = shutil.which("g++")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from silva import Forest
+    from glasswood import Forest
 
 LIGHTGBM_ZERO = float(np.float32(1e-35))
 TIES = (0.0, -0.0, 1e-45, -1e-45, 1e-40, 5e-324, 1e-35, LIGHTGBM_ZERO, -1.0, 0.1, 0.5, 1.0, 2.0**24 + 1, 3.4e38, np.inf)

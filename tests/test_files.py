@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from silva.files import MODEL_SUFFIXES, replacing
-from silva.readers import FILES
+from glasswood.files import MODEL_SUFFIXES, replacing
+from glasswood.readers import FILES
 
 
 def test_the_file_appears_at_the_end(tmp_path):

@@ -11,7 +11,7 @@ import sys
 import numpy as np
 import pytest
 
-from silva import Explainer
+from glasswood import Explainer
 from tests.example_forests import assert_same, empty_forest, small_forest, whole_forest
 from tests.strategies import Node, Options, flatten, random_forest, random_rows
 

@@ -10,10 +10,10 @@ import time
 import numpy as np
 import pytest
 
-from silva import Explainer, _core
-from silva.explain import tables
-from silva.parallel import cached_property
-from silva.plans import plan_of
+from glasswood import Explainer, _core
+from glasswood.explain import tables
+from glasswood.parallel import cached_property
+from glasswood.plans import plan_of
 from tests.strategies import full_forest, random_rows
 
 pytestmark = [

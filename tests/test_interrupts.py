@@ -14,8 +14,8 @@ import warnings
 import numpy as np
 import pytest
 
-import silva
-from silva import Explainer
+import glasswood
+from glasswood import Explainer
 from tests.example_forests import with_models
 from tests.strategies import full_forest
 
@@ -79,14 +79,14 @@ def test_a_call_ends_soon_after_an_interrupt(forest, rows, name, n_jobs):
 NEIGHBOR_CALLS = {
     "nearest": lambda neighbors, X: neighbors.kneighbors(X, 3, device="cpu"),
     "quantiles": lambda neighbors, X: neighbors.quantile(X, np.linspace(0, 1, 101)),
-    "index": lambda neighbors, X: silva.Neighbors(neighbors.forest, X, check=False, n_jobs=1),
+    "index": lambda neighbors, X: glasswood.Neighbors(neighbors.forest, X, check=False, n_jobs=1),
 }
 
 
 @pytest.mark.parametrize("name", NEIGHBOR_CALLS)
 def test_neighbours_end_soon_after_an_interrupt(forest, name):
     X = np.random.default_rng(1).normal(size=(150_000, N_FEATURES)).astype(np.float32)
-    neighbors = silva.Neighbors(forest, X[:20_000], X[:20_000, 0], check=False, n_jobs=1)
+    neighbors = glasswood.Neighbors(forest, X[:20_000], X[:20_000, 0], check=False, n_jobs=1)
     neighbors.quantile(X[:10])
     neighbors.kneighbors(X[:10])
     assert seconds_after_interrupt(lambda: NEIGHBOR_CALLS[name](neighbors, X)) < SOON

@@ -13,7 +13,7 @@ import pytest
 import xgboost
 from sklearn import ensemble
 
-import silva
+import glasswood
 from tests.example_forests import with_models
 from tests.oracles import evaluate
 from tests.readers.adversarial import adversarial_rows
@@ -51,7 +51,7 @@ def check(forest, rows, tmp_path, limit=None):
     assert len(X) > 300
     with np.errstate(over="ignore"):
         X = X.astype(forest.ensemble.threshold.dtype)
-    plain = silva.Forest(dataclasses.replace(forest.ensemble, categories=None, result_dtype="float64"))
+    plain = glasswood.Forest(dataclasses.replace(forest.ensemble, categories=None, result_dtype="float64"))
     found = run(plain, X, tmp_path / "model.onnx")
     bound = evaluate.summation_bound(plain, X.astype(float), 2.0**-53)
     expected = plain.predict(X, output="margin").reshape(found["margin"].shape)
@@ -68,17 +68,17 @@ def check(forest, rows, tmp_path, limit=None):
 
 
 def assert_read_back(forest, X, path):
-    """What silva reads of its own file predicts as the forest, to the bit."""
+    """What glasswood reads of its own file predicts as the forest, to the bit."""
     if forest.ensemble.has_linear_leaves:
         with pytest.raises(NotImplementedError, match="linear leaves"):
-            silva.load(path)
+            glasswood.load(path)
         return
-    again = silva.load(path)
+    again = glasswood.load(path)
     assert (again.feature_names, again.objective) == (forest.feature_names, forest.objective)
     for output in ("margin", "prediction", *["probability"] * bool(forest.classes)):
         np.testing.assert_array_equal(again.predict(X, output=output), forest.predict(X, output=output))
     if not forest.ensemble.categories:
-        silva.load(onnx.load(path), check=X[:50])
+        glasswood.load(onnx.load(path), check=X[:50])
 
 
 MODELS = {
@@ -108,7 +108,7 @@ def test_models(name, labels, data, tmp_path):
     targets = {"numbers": np.abs(y), "two": y > 1, "three": np.digitize(y, [0.5, 2]),
                "text": np.where(y > 1, "yes", "no")}  # fmt: skip
     rows = np.nan_to_num(X) if name == "boosting" else X
-    forest = silva.load(MODELS[name]().fit(rows, targets[labels]))
+    forest = glasswood.load(MODELS[name]().fit(rows, targets[labels]))
     check(forest, rows, tmp_path, limit=1e6 if forest.ensemble.has_linear_leaves else None)
 
 
@@ -151,7 +151,7 @@ def test_grown_trees(tmp_path):
     X = rng.uniform(-1, 1, size=(400, 3))
     X[::9, 0] = np.nan
     y = np.where(X[:, 0] > 0, 2 * X[:, 1] + 1, -X[:, 2])
-    forest = silva.ModelTreeRegressor(generations=20, random_state=0).fit(X, y).forest_
+    forest = glasswood.ModelTreeRegressor(generations=20, random_state=0).fit(X, y).forest_
     found = run(forest, X, tmp_path / "model.onnx")["margin"][:, 0]
     np.testing.assert_allclose(found, forest.predict(X), rtol=1e-13, atol=1e-13)
 
@@ -160,7 +160,7 @@ def test_vectors_and_weights_are_read_back(tmp_path):
     options = Options(n_trees=5, n_features=4, n_outputs=3, vector_leaves=True, weights="dart", row_type="float64")
     forest = dataclasses.replace(random_forest(1, options), missing=math.nan, link="softmax")
     check(forest, np.random.default_rng(0).normal(size=(200, 4)), tmp_path)
-    assert silva.load(tmp_path / "model.onnx").n_trees == 15
+    assert glasswood.load(tmp_path / "model.onnx").n_trees == 15
 
 
 def test_a_graph_that_was_changed_is_read_as_anyones(tmp_path):
@@ -168,19 +168,19 @@ def test_a_graph_that_was_changed_is_read_as_anyones(tmp_path):
     path = tmp_path / "model.onnx"
     full_forest(0, n_trees=2, depth=2, n_features=3).save(path)
     model = onnx.load(path)
-    assert silva.load(model).source == "ONNX"
+    assert glasswood.load(model).source == "ONNX"
     model.graph.node[-1].name = "renamed"
     with pytest.raises(NotImplementedError, match="before they reach the trees"):
-        silva.load(model)
+        glasswood.load(model)
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda note: note | {"version": 2}, "a later silva wrote it"),
-        (lambda note: note | {"base_score": []}, "silva noted 0 base scores"),
-        (lambda note: note | {"base_score": 3}, "what silva noted in it is damaged"),
-        (lambda _: [], "what silva noted in it is damaged"),
+        (lambda note: note | {"version": 2}, "a later glasswood wrote it"),
+        (lambda note: note | {"base_score": []}, "glasswood noted 0 base scores"),
+        (lambda note: note | {"base_score": 3}, "what glasswood noted in it is damaged"),
+        (lambda _: [], "what glasswood noted in it is damaged"),
         (lambda note: note | {"zero_missing": [True]}, "zero_missing has 1 entries"),
         (lambda note: note | {"fields": note["fields"] | {"link": "circular"}}, "link is 'circular'"),
     ],
@@ -192,7 +192,7 @@ def test_notes_that_do_not_fit_are_refused(change, message, tmp_path):
     (entry,) = model.metadata_props
     entry.value = json.dumps(change(json.loads(entry.value)))
     with pytest.raises((NotImplementedError, ValueError), match=message):
-        silva.load(model)
+        glasswood.load(model)
 
 
 def test_what_onnx_does_not_have_is_refused(tmp_path):
@@ -205,8 +205,8 @@ def test_what_onnx_does_not_have_is_refused(tmp_path):
 
 def test_signalling_nans_are_refused_without_a_warning(tmp_path):
     seed = Path(__file__).parent / "fuzz" / "seeds" / "onnx-regressor.onnx"
-    data, value = seed.read_bytes(), silva.load(seed).ensemble.leaf_value[0].astype("<f4").tobytes()
+    data, value = seed.read_bytes(), glasswood.load(seed).ensemble.leaf_value[0].astype("<f4").tobytes()
     assert data.count(value) == 1
     (tmp_path / "model.onnx").write_bytes(data.replace(value, bytes.fromhex("0100a07f")))
     with pytest.raises(ValueError, match="NaN or infinity"):
-        silva.load(tmp_path / "model.onnx")
+        glasswood.load(tmp_path / "model.onnx")

@@ -6,15 +6,15 @@ import threading
 import numpy as np
 import pytest
 
-import silva
-from silva import progress
+import glasswood
+from glasswood import progress
 from tests.strategies import full_forest
 
 
 @pytest.mark.parametrize("is_slow", [True, False])
 def test_only_what_takes_longer_than_a_moment_is_announced(is_slow, monkeypatch, caplog):
     monkeypatch.setattr(progress, "SILENCE", 0.01 if is_slow else 60)
-    with caplog.at_level(logging.WARNING, "silva"), progress.announcing("building"):
+    with caplog.at_level(logging.WARNING, "glasswood"), progress.announcing("building"):
         for timer in threading.enumerate():
             if is_slow and isinstance(timer, threading.Timer):
                 timer.join()
@@ -23,8 +23,10 @@ def test_only_what_takes_longer_than_a_moment_is_announced(is_slow, monkeypatch,
 
 def test_tables_are_announced_once(monkeypatch, caplog):
     said = []
-    monkeypatch.setattr("silva.explain.tables.announcing", lambda what: said.append(what) or progress.announcing(what))
-    explainer = silva.Explainer(full_forest(0, n_trees=20, depth=6, n_features=4), algorithm="tables")
+    monkeypatch.setattr(
+        "glasswood.explain.tables.announcing", lambda what: said.append(what) or progress.announcing(what)
+    )
+    explainer = glasswood.Explainer(full_forest(0, n_trees=20, depth=6, n_features=4), algorithm="tables")
     for _ in range(2):
         explainer.shap_values(np.zeros((5, 4), np.float32))
     (one,) = said

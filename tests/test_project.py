@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-import silva
+import glasswood
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), ROOT / "tests" / "README.md"])
@@ -27,12 +27,12 @@ def test_links_lead_to_files(page):
 def test_the_version_stands_in_one_place():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert project["dynamic"] == ["version", "urls"]
-    assert f"version: {silva.__version__}" in (ROOT / "CITATION.cff").read_text()
+    assert f"version: {glasswood.__version__}" in (ROOT / "CITATION.cff").read_text()
 
 
 def test_the_reference_has_every_public_name():
     reference = (ROOT / "docs" / "reference.md").read_text()
-    for name in silva.__all__:
+    for name in glasswood.__all__:
         assert name == "__version__" or re.search(rf"^   {name}$", reference, re.M), name
 
 
@@ -74,6 +74,6 @@ def test_no_generated_file_is_kept():
 
 def test_messages_name_extras_that_exist():
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    sources = [path.read_text() for path in (ROOT / "src" / "silva").rglob("*.py")]
+    sources = [path.read_text() for path in (ROOT / "src" / "glasswood").rglob("*.py")]
     named = {name for text in sources for name in re.findall(r'import_extra\(\s*"[\w.]+",\s*"(\w+)"', text)}
     assert {"files", "sklearn"} <= named <= {*extras}

@@ -10,23 +10,23 @@ from pathlib import Path
 
 import pytest
 
-import silva
-from silva import _core
+import glasswood
+from glasswood import _core
 from tests.strategies import full_forest
 
-STUB = Path(silva.__file__).with_suffix(".pyi")
+STUB = Path(glasswood.__file__).with_suffix(".pyi")
 
 
 def test_the_package_lists_public_names_only():
-    assert dir(silva) == sorted(silva.__all__)
-    assert all(getattr(silva, name) is not None for name in silva.__all__)
+    assert dir(glasswood) == sorted(glasswood.__all__)
+    assert all(getattr(glasswood, name) is not None for name in glasswood.__all__)
     listed = [ast.literal_eval(node.value) for node in ast.parse(STUB.read_text()).body if isinstance(node, ast.Assign)]
-    assert [sorted(names) for names in listed] == [sorted(silva.__all__)]
+    assert [sorted(names) for names in listed] == [sorted(glasswood.__all__)]
 
 
 def test_functions_for_dask_need_no_import_of_their_own():
     pytest.importorskip("dask")
-    code = "import silva; assert 'silva.dask' not in __import__('sys').modules; print(silva.dask.predict.__name__)"
+    code = "import sys, glasswood; assert 'glasswood.dask' not in sys.modules; print(glasswood.dask.predict.__name__)"
     assert (
         subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "predict\n"
     )

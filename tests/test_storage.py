@@ -16,17 +16,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from silva import Explainer, Forest, load, storage
-from silva.ensemble import TreeEnsemble
-from silva.files import replacing
-from silva.storage import load_forest, save_forest
+from glasswood import Explainer, Forest, load, storage
+from glasswood.ensemble import TreeEnsemble
+from glasswood.files import replacing
+from glasswood.storage import load_forest, save_forest
 from tests.example_forests import assert_same, small_forest, whole_forest
 from tests.strategies import forests
 
 
 @pytest.fixture
 def file(tmp_path):
-    path = tmp_path / "model.silva"
+    path = tmp_path / "model.glasswood"
     save_forest(whole_forest(), path)
     return path
 
@@ -47,7 +47,7 @@ def test_round_trip_keeps_everything(file):
 
 @given(forest=forests())
 def test_any_forest_survives_the_round_trip(tmp_path_factory, forest):
-    path = tmp_path_factory.mktemp("forest") / "model.silva"
+    path = tmp_path_factory.mktemp("forest") / "model.glasswood"
     forest.save(path)
     loaded = load_forest(path)
     assert_same(loaded, forest)
@@ -81,7 +81,7 @@ def test_numbers_of_numpy_are_stored_as_plain_ones(tmp_path):
 )
 def test_labels_that_cannot_be_stored_are_refused(tmp_path, labels):
     forest = dataclasses.replace(small_forest(), classes=(labels,))
-    with pytest.raises(TypeError, match=r"classes holds .* a \.silva file stores strings and numbers"):
+    with pytest.raises(TypeError, match=r"classes holds .* a \.glasswood file stores strings and numbers"):
         save_forest(forest, tmp_path / "a")
     assert not list(tmp_path.iterdir())
 
@@ -102,9 +102,9 @@ def test_a_loaded_forest_does_not_follow_its_file(file):
 
 
 @pytest.mark.parametrize("model", [Forest(small_forest().ensemble), "model.json"])
-def test_only_silva_files_are_mapped(model):
+def test_only_glasswood_files_are_mapped(model):
     with pytest.raises(
-        ValueError, match=r"mmap=True maps \.silva files, not (Forest|model\.json); pass the path of one"
+        ValueError, match=r"mmap=True maps \.glasswood files, not (Forest|model\.json); pass the path of one"
     ):
         load(model, mmap=True)
 
@@ -132,7 +132,7 @@ def test_mapped_forest_survives_being_saved_over_itself(file):
 def test_truncated_file_is_refused_at_every_length(file):
     for length in reversed(range(file.stat().st_size)):
         os.truncate(file, length)
-        with pytest.raises(ValueError, match=r"is truncated or corrupt|is not a \.silva file"):
+        with pytest.raises(ValueError, match=r"is truncated or corrupt|is not a \.glasswood file"):
             load_forest(file)
 
 
@@ -169,7 +169,7 @@ def test_later_version_is_refused(file):
     content = bytearray(file.read_bytes())
     content[8:12] = struct.pack("<I", storage.VERSION + 1)
     file.write_bytes(content)
-    with pytest.raises(ValueError, match="has format version 3, this silva reads up to 2; upgrade silva"):
+    with pytest.raises(ValueError, match="has format version 3, this glasswood reads up to 2; upgrade glasswood"):
         load_forest(file)
 
 
@@ -181,10 +181,10 @@ def test_huge_declared_header_is_refused(file):
         load_forest(file)
 
 
-@pytest.mark.parametrize("content", [b"", b"\x93", b"PK\3\4 and so on", b"\x89SILVA\r\n" + bytes(200)])
+@pytest.mark.parametrize("content", [b"", b"\x93", b"PK\3\4 and so on", b"\x89GLASS\r\n" + bytes(200)])
 def test_other_files_are_refused(tmp_path, content):
     (tmp_path / "a").write_bytes(content)
-    with pytest.raises(ValueError, match=r"is not a \.silva file: it starts with"):
+    with pytest.raises(ValueError, match=r"is not a \.glasswood file: it starts with"):
         load_forest(tmp_path / "a")
 
 
@@ -296,7 +296,7 @@ def test_forging_itself_is_sound(file):
 def test_forged_arrays_are_refused_or_valid(tmp_path_factory, seed):
     """Whatever the bytes: a ValueError, or arrays that pass every check."""
     rng = np.random.default_rng(seed)
-    path = tmp_path_factory.mktemp("forged") / "model.silva"
+    path = tmp_path_factory.mktemp("forged") / "model.glasswood"
     save_forest(whole_forest(), path)
 
     def scramble(arrays: bytes) -> bytes:
@@ -340,7 +340,7 @@ def test_replaced_file_keeps_its_mode_and_links(tmp_path):
 
 def test_full_disk_leaves_the_old_file(tmp_path):
     """A limit on the size of files fails like a full disk does, in the middle of a write."""
-    target = tmp_path / "model.silva"
+    target = tmp_path / "model.glasswood"
     target.write_text("old")
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
@@ -350,7 +350,7 @@ def test_full_disk_leaves_the_old_file(tmp_path):
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert target.read_text() == "old"
-    assert [path.name for path in tmp_path.iterdir()] == ["model.silva"]
+    assert [path.name for path in tmp_path.iterdir()] == ["model.glasswood"]
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError, SystemExit])
@@ -387,7 +387,7 @@ def test_absent_folder_is_named(tmp_path):
 
 @pytest.mark.parametrize("name", ["model.json", "model.UBJ", "model.txt", "model.cbm"])
 def test_suffixes_of_other_libraries_are_refused(tmp_path, name):
-    with pytest.raises(ValueError, match=r"has the suffix '\.\w+' of another library's models, expected \.silva"):
+    with pytest.raises(ValueError, match=r"has the suffix '\.\w+' of another library's models, expected \.glasswood"):
         small_forest().save(tmp_path / name)
     assert not list(tmp_path.iterdir())
 
@@ -395,7 +395,7 @@ def test_suffixes_of_other_libraries_are_refused(tmp_path, name):
 @pytest.mark.parametrize("name", ["model.pickle", "model.PKL", "model.joblib"])
 def test_suffixes_of_pickles_are_refused(tmp_path, name):
     for saved in (small_forest(), Explainer(small_forest())):
-        with pytest.raises(ValueError, match=r"has the suffix '\.\w+' of pickles, expected \.silva"):
+        with pytest.raises(ValueError, match=r"has the suffix '\.\w+' of pickles, expected \.glasswood"):
             saved.save(tmp_path / name)
     assert not list(tmp_path.iterdir())
 

@@ -1,11 +1,11 @@
 #!/bin/sh
-# usage: check_build.sh PYTHON CXX; says what to install if silva cannot be built here.
+# usage: check_build.sh PYTHON CXX; says what to install if glasswood cannot be built here.
 set -u
 python=$1
 compiler=${2:-c++}
 
 complain() {
-  echo "silva: $1" >&2
+  echo "glasswood: $1" >&2
   exit 1
 }
 

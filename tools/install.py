@@ -22,8 +22,8 @@ def requirements(part: str) -> list[str]:
     extras = project["project"]["optional-dependencies"]
     found = list(project["project"]["dependencies"])
     for requirement in extras[part]:
-        if requirement.startswith("silva["):
-            nested = requirement.removeprefix("silva[").removesuffix("]").split(",")
+        if requirement.startswith("glasswood["):
+            nested = requirement.removeprefix("glasswood[").removesuffix("]").split(",")
             found += [line for name in nested for line in requirements(name)]
         else:
             found.append(requirement)
@@ -53,13 +53,13 @@ def _elapsed(begun: float) -> str:
 
 def main(part: str) -> int:
     """Install and return pip's exit code."""
-    levels = os.environ.get("SILVA_LEVELS", "machine")
+    levels = os.environ.get("GLASSWOOD_LEVELS", "machine")
     what = (
-        [*CORE, "-C", f"cmake.define.SILVA_LEVELS={levels}"]
+        [*CORE, "-C", f"cmake.define.GLASSWOOD_LEVELS={levels}"]
         if part == "core"
         else list(dict.fromkeys(requirements(part)))
     )
-    takes = " (compiles silva, two minutes the first time)" if part == "core" else ""
+    takes = " (compiles glasswood, two minutes the first time)" if part == "core" else ""
     # Of matplotlib and scikit-learn the demo imports few modules, which are compiled then. Tests import what others did
     # not, and there a warning of a library's compilation would be an error.
     compiles = part not in ("build", "core", "demo")

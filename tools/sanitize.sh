@@ -3,13 +3,13 @@
 #   address: AddressSanitizer and UndefinedBehaviorSanitizer; files, and the core's tests, with the kernels of each
 #            instruction set in turn (LEVELS).
 #   thread:  ThreadSanitizer; tests of what several threads do at a time, growing on emulated GPUs, and the stress.
-# The first run compiles for minutes. SECONDS_EACH of fuzzing a level and of stress; SEED. SILVA_LEVELS=machine LEVELS="v2 v4"
+# The first run compiles for minutes. SECONDS_EACH of fuzzing a level and of stress; SEED. GLASSWOOD_LEVELS=machine LEVELS="v2 v4"
 # compiles less.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 kind=${1:?address or thread}
 case $kind in
-address) sanitizers=address,undefined levels=${SILVA_LEVELS:-all} library=libasan.so ;;
+address) sanitizers=address,undefined levels=${GLASSWOOD_LEVELS:-all} library=libasan.so ;;
 thread) sanitizers=thread levels=one library=libtsan.so ;;
 *) echo "tools/sanitize.sh: $kind, expected address or thread" >&2 && exit 2 ;;
 esac
@@ -25,7 +25,7 @@ if [[ ! -e $python ]]; then
     >"$($python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/libraries.pth"
 fi
 .venv/bin/python -m pip --python "$python" --disable-pip-version-check -qq install --no-build-isolation --no-deps \
-  --force-reinstall --editable . -C cmake.define.SILVA_SANITIZE=$sanitizers -C cmake.define.SILVA_LEVELS=$levels \
+  --force-reinstall --editable . -C cmake.define.GLASSWOOD_SANITIZE=$sanitizers -C cmake.define.GLASSWOOD_LEVELS=$levels \
   -C build-dir="$folder/objects" -C install.strip=false
 
 # The false frames of use-after-return, on by default since GCC 13, are not aligned for AVX-512: loads from the stack fault.
@@ -44,7 +44,7 @@ rm -f "$log"*
 if [[ $kind == address ]]; then
   for level in $LEVELS; do
     echo "== $level"
-    export SILVA_ISA=$level
+    export GLASSWOOD_ISA=$level
     tests tests/evaluate tests/explain tests/grow/test_evaluation.py tests/grow/test_operators.py \
       tests/grow/test_polish.py tests/grow/test_linear_leaves.py tests/test_storage.py
     sanitized -m tests.fuzz --seconds "$SECONDS_EACH" --seed "$SEED" --memory 0 --case-seconds 120 \

@@ -9,7 +9,7 @@ from pathlib import Path
 from PIL import Image
 from playwright.sync_api import sync_playwright
 
-import silva
+import glasswood
 
 IMAGES = Path(__file__).parent.parent / "docs" / "images"
 SHOTS = (("summary", "tree", None, 900), ("tree", "tree", "tree", 900), ("forest", "forest", "features", 760))
@@ -18,14 +18,14 @@ SHOTS = (("summary", "tree", None, 900), ("tree", "tree", "tree", 900), ("forest
 
 def main() -> None:
     """Write the reports of California housing into a temporary folder, and pictures of them."""
-    X, y = silva.datasets.california()
+    X, y = glasswood.datasets.california()
     is_test = X.index % 4 == 0
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as driver:
         forest, tree = Path(folder, "forest.html"), Path(folder, "tree.html")
-        silva.report(silva.datasets.DATA / "california_housing.json", X, y, forest)
-        grown = silva.ModelTreeRegressor(max_leaves=5, time_limit=5).fit(X[~is_test], y[~is_test])
-        silva.report(grown, X[~is_test], y[~is_test], tree, test=(X[is_test], y[is_test]))
-        silva.plot_tree(grown, X, y).figure.savefig(IMAGES / "tree.png", dpi=110, bbox_inches="tight")
+        glasswood.report(glasswood.datasets.DATA / "california_housing.json", X, y, forest)
+        grown = glasswood.ModelTreeRegressor(max_leaves=5, time_limit=5).fit(X[~is_test], y[~is_test])
+        glasswood.report(grown, X[~is_test], y[~is_test], tree, test=(X[is_test], y[is_test]))
+        glasswood.plot_tree(grown, X, y).figure.savefig(IMAGES / "tree.png", dpi=110, bbox_inches="tight")
         browser = driver.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
         for name, report, section, height in SHOTS:
             page = browser.new_page(viewport={"width": 1280, "height": height}, reduced_motion="reduce")

@@ -7,7 +7,7 @@ import tempfile
 from importlib.metadata import distribution
 from pathlib import Path
 
-IMPORT = "import time; start = time.process_time(); import silva._core; print(1000 * (time.process_time() - start))"
+IMPORT = "import time; start = time.process_time(); import glasswood._core; print(1000 * (time.process_time() - start))"
 
 
 def import_time() -> float:
@@ -21,26 +21,28 @@ def main() -> None:
     import numpy as np
     import pandas
 
-    import silva
-    from silva import _core
+    import glasswood
+    from glasswood import _core
 
-    folder = Path(silva.__file__).parent
-    assert "site-packages" in str(folder), f"silva is imported from {folder}"
+    folder = Path(glasswood.__file__).parent
+    assert "site-packages" in str(folder), f"glasswood is imported from {folder}"
     wheel = next(
-        line for line in (distribution("silva").read_text("WHEEL") or "").splitlines() if line.startswith("Tag")
+        line for line in (distribution("glasswood").read_text("WHEEL") or "").splitlines() if line.startswith("Tag")
     )
     print(f"Python {sys.version.split()[0]}, {wheel}, instruction set {_core.instruction_set()}")
     print(f"import: {import_time():.1f} ms")
     rows = pandas.read_parquet(folder / "data" / "california_housing.parquet")
     rows.pop("MedHouseVal")
-    explainer = silva.Explainer(folder / "data" / "california_housing.json")
+    explainer = glasswood.Explainer(folder / "data" / "california_housing.json")
     total = explainer.expected_value + explainer.shap_values(rows, check_additivity=True).sum(axis=1)
     assert np.abs(total - explainer.forest.predict(rows, output="margin")).max() < 1e-5
     with tempfile.TemporaryDirectory() as out:
         before = os.times()
-        subprocess.run([sys.executable, "-m", "silva", "demo", "--out", out], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run([sys.executable, "-m", "glasswood", "demo", "--out", out], check=True, stdout=subprocess.DEVNULL)
         taken = [after - earlier for after, earlier in zip(os.times(), before, strict=True)]
-        print(f"silva demo: {taken[4]:.0f} s, of processors {taken[2] + taken[3]:.0f} s")  # children's, 0 on Windows
+        print(
+            f"glasswood demo: {taken[4]:.0f} s, of processors {taken[2] + taken[3]:.0f} s"
+        )  # children's, 0 on Windows
 
 
 if __name__ == "__main__":

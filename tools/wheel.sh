@@ -36,7 +36,7 @@ for python in ${PYTHONS:-python3.11 python3.12}; do
     names=(_PYTHON_HOST_PLATFORM="linux-$processor" SETUPTOOLS_EXT_SUFFIX="${suffix/$(uname -m)/$processor}")
   fi
   env "${names[@]}" PATH="$bin:$PATH" "$bin/python" -m pip --disable-pip-version-check wheel -q --no-deps --no-build-isolation \
-    -Ccmake.define.SILVA_MANYLINUX=ON -Ccmake.define.SILVA_LEVELS=all -Cbuild-dir="build/wheel-{wheel_tag}" "${cross[@]}" -w "$work/raw" .
+    -Ccmake.define.GLASSWOOD_MANYLINUX=ON -Ccmake.define.GLASSWOOD_LEVELS=all -Cbuild-dir="build/wheel-{wheel_tag}" "${cross[@]}" -w "$work/raw" .
   wheel=$(ls -t "$work"/raw/*.whl | head -1)
   PATH=$bin:$PATH "$bin/auditwheel" show "$wheel"
   PATH=$bin:$PATH "$bin/auditwheel" repair --plat "$PLATFORM" -w dist "$wheel"
@@ -47,6 +47,6 @@ done
 for python in ${TRIED:-python3.11 python3.12 python3.13}; do
   "$python" -c '' 2>/dev/null || { echo "no $python here, wheels are not tried on it" >&2; continue; }
   environment "try-$python" "$python" pytest pandas
-  "$work/try-$python/bin/python" -m pip --disable-pip-version-check -qq install --find-links dist --pre 'silva[demo]'
+  "$work/try-$python/bin/python" -m pip --disable-pip-version-check -qq install --find-links dist --pre 'glasswood[demo]'
   (cd "$work" && env -i PATH="$work/try-$python/bin" HOME="$work" "$work/try-$python/bin/python" ../../tools/try_wheel.py)
 done

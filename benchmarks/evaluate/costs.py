@@ -1,4 +1,4 @@
-"""Fit the constants of silva.evaluate.costs, and say what `auto` loses with them on other forests.
+"""Fit the constants of glasswood.evaluate.costs, and say what `auto` loses with them on other forests.
 
 python -m benchmarks.evaluate.costs measures the algorithms on forests of every kind (benchmarks.evaluate.pool), each
 with batches of eight sizes, on one thread; prints constants to copy; and judges both them and those in the package on
@@ -18,18 +18,18 @@ import numpy as np
 from scipy.optimize import minimize
 
 from benchmarks.evaluate.pool import Shape, draw
-from silva.evaluate import costs
-from silva.evaluate.choice import runnable
-from silva.evaluate.cpu import CpuEvaluator
-from silva.inputs import as_rows
-from silva.typing import Choice
+from glasswood.evaluate import costs
+from glasswood.evaluate.choice import runnable
+from glasswood.evaluate.cpu import CpuEvaluator
+from glasswood.inputs import as_rows
+from glasswood.typing import Choice
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from numpy.typing import NDArray
 
-    from silva import Forest
+    from glasswood import Forest
 
 SIZES = (1, 2, 6, 20, 100, 700, 4_000, 20_000)
 N_RUNS, SHORT, HOPELESS = 5, 0.002, 3.0

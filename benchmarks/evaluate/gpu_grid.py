@@ -4,7 +4,7 @@
 
 Forests are those of `benchmarks.evaluate.forests`, read by both libraries from the same bytes. nvForest is measured
 after its own `optimize` on the same rows, for each batch anew; where its result differs, its time is dropped. Times are
-medians of calls in turns, each from the call to the end of the work on the GPU. Without nvForest silva is measured
+medians of calls in turns, each from the call to the end of the work on the GPU. Without nvForest glasswood is measured
 alone. After each forest FOLDER/gpu_grid.json and the tables in FOLDER/gpu_grid.md are written anew; the largest forests
 come last, so that a run that has to end early has the most cells.
 """
@@ -24,11 +24,11 @@ from pathlib import Path
 import cupy
 import numpy as np
 
-import silva
+import glasswood
 from benchmarks.evaluate.forests import sample_rows, write_models
 from benchmarks.evaluate.grid_report import BATCHES, crossover_table, grid_tables, summary_lines
-from silva.cuda.encoder import row_strides
-from silva.plans import plan_of
+from glasswood.cuda.encoder import row_strides
+from glasswood.plans import plan_of
 
 N_TREES, FEATURES = (100, 1000), (50, 30, 200)
 CASES = [
@@ -80,7 +80,7 @@ def medians(calls):
 
 def measure_batch(forest, rival, x, host):
     """Milliseconds by name; that of a rival whose result is another one is left out, and the difference says why."""
-    calls = {"silva": lambda: forest.predict(x, output="margin")}
+    calls = {"glasswood": lambda: forest.predict(x, output="margin")}
     if len(x) == 1:
         predict = forest.predictor(output="margin", device="cuda")
         calls["predictor"] = lambda: predict(host)
@@ -114,7 +114,7 @@ def measure_encoding(forest, x):
 
 def measure_forest(case, path, rows, until):
     """Results of one forest, batch by batch."""
-    forest, rival = silva.load(path), nvforest_of(path.read_bytes())
+    forest, rival = glasswood.load(path), nvforest_of(path.read_bytes())
     path.unlink()
     x, results = rows(case["features"]), []
     for batch in BATCHES:
@@ -131,7 +131,7 @@ def crossover(paths):
     """Microseconds of host rows on the CPU and on the GPU, around the size from which the GPU is the faster."""
     result = []
     for (depth, n_features, n_trees), path in zip(CROSSOVERS, paths, strict=True):
-        forest, rows = silva.load(path), sample_rows(9, 100_000, n_features)
+        forest, rows = glasswood.load(path), sample_rows(9, 100_000, n_features)
         for n_rows in (300, 1000, 3000, 10_000, 30_000, 100_000):
             predict = functools.partial(forest.predict, rows[:n_rows], output="margin")
             calls = {device: functools.partial(predict, device=device) for device in ("cpu", "cuda")}
@@ -151,7 +151,7 @@ def describe():
         "gpu": cupy.cuda.runtime.getDeviceProperties(0)["name"].decode(),
         "python": platform.python_version(),
     }
-    return {"machine": machine, "silva": silva.__version__, "cupy": cupy.__version__, "results": []}
+    return {"machine": machine, "glasswood": glasswood.__version__, "cupy": cupy.__version__, "results": []}
 
 
 def main():

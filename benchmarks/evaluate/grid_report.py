@@ -52,7 +52,7 @@ def _forest_line(shape: tuple[int, int, int], cells: Mapping[int, Mapping[str, A
     for batch in BATCHES:
         one = cells.get(batch, {})
         is_long = batch == max(BATCHES)
-        line.append((f"{one['silva']:.2f}" if is_long else f"{1e3 * one['silva']:.1f}") if one else MISSING)
+        line.append((f"{one['glasswood']:.2f}" if is_long else f"{1e3 * one['glasswood']:.1f}") if one else MISSING)
         line.append(f"{_ratio(one):.2f}" if "nvforest" in one else MISSING)
         more = {1: ("predictor", "host"), max(BATCHES): ("encoding",)}.get(batch, ())
         line += [
@@ -63,7 +63,7 @@ def _forest_line(shape: tuple[int, int, int], cells: Mapping[int, Mapping[str, A
 
 
 def _ratio(one: Mapping[str, Any]) -> float:
-    return float(one["nvforest"] / one["silva"])
+    return float(one["nvforest"] / one["glasswood"])
 
 
 def _table(lines: Iterable[Iterable[str]]) -> str:

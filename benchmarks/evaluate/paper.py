@@ -20,14 +20,14 @@ import numpy as np
 from benchmarks.data import ROOT
 from benchmarks.evaluate import report, trees
 from benchmarks.machine import conditions, machine_name
-from silva.evaluate.choice import most_splits, runnable
-from silva.plans import plan_of
-from silva.typing import ALGORITHMS, Choice
+from glasswood.evaluate.choice import most_splits, runnable
+from glasswood.plans import plan_of
+from glasswood.typing import ALGORITHMS, Choice
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from silva import Forest
+    from glasswood import Forest
 
 RESULTS = ROOT / "benchmarks" / "results"
 N_CALLS, N_GRID_CALLS, N_WARM = 500, 21, 3

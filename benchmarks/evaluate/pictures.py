@@ -96,7 +96,7 @@ def main() -> None:
     import matplotlib as mpl
     from matplotlib import pyplot
 
-    mpl.rcParams.update({"svg.hashsalt": "silva", "svg.fonttype": "none"})
+    mpl.rcParams.update({"svg.hashsalt": "glasswood", "svg.fonttype": "none"})
     figure, axes = pyplot.subplots(1, 2, figsize=(12, 3.6), width_ratios=[1, 1.55])
     draw_tree(axes[0])
     draw_path(axes[1], paths())

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-import silva
+import glasswood
 from benchmarks.evaluate.forests import sample_rows
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from silva import Forest
+    from glasswood import Forest
 
 N_TRAINING = 8_000
 TREES = (1, 3, 8, 20, 60, 150, 400, 1000)
@@ -55,7 +55,7 @@ def draw(seed: int, n_rows: int) -> Drawn:
     trees = [n for n in TREES if n == 1 or n * work <= MOST_WORK]
     shape = Shape(family, int(rng.choice(trees)), depth, n_features, n_categories, seed)
     rows = _rows(shape, 2 * seed, N_TRAINING)
-    forest = silva.load(TRAINERS[family](shape, rows, _target(shape, rows)))
+    forest = glasswood.load(TRAINERS[family](shape, rows, _target(shape, rows)))
     return Drawn(shape, forest, _rows(shape, 2 * seed + 1, n_rows))
 
 

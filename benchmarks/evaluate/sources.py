@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-import silva
+import glasswood
 from benchmarks.data import FOLDER
 from benchmarks.timing import interleaved
 
@@ -33,8 +33,8 @@ def linear_trees(small: bool) -> tuple[str, Calls]:
     y = X[:, 0] * X[:, 1] + np.sin(X[:, 2]) + X[:, 3] * (X[:, 4] > 0) + 0.1 * rng.normal(size=len(X))
     params = {"linear_tree": True, "num_leaves": 31, "verbose": -1, "num_threads": N_THREADS}
     booster = lightgbm.train(params, lightgbm.Dataset(X, y), n_trees)
-    forest, rows = silva.load(booster), rng.normal(size=(n_rows, 50))
-    calls: Calls = {"silva": lambda: forest.predict(rows), "LightGBM": lambda: booster.predict(rows)}
+    forest, rows = glasswood.load(booster), rng.normal(size=(n_rows, 50))
+    calls: Calls = {"glasswood": lambda: forest.predict(rows), "LightGBM": lambda: booster.predict(rows)}
     return f"linear_tree, {n_trees} × 31 leaves × 50 features, {n_rows:,} rows", calls
 
 
@@ -51,10 +51,10 @@ def target_statistics(small: bool) -> tuple[str, Calls]:
     iterations = 100 if small else 1000
     settings = {"iterations": iterations, "depth": 6, "verbose": 0, "allow_writing_files": False, "one_hot_max_size": 2}
     model = catboost.CatBoostClassifier(**settings).fit(table[:20_000], y[:20_000], cat_features=texts)
-    forest = silva.load(model)
+    forest = glasswood.load(model)
     rows = table[: 10_000 if small else len(table)]
     calls: Calls = {
-        "silva": lambda: forest.predict(rows, output="margin"),
+        "glasswood": lambda: forest.predict(rows, output="margin"),
         "CatBoost": lambda: model.predict(rows, prediction_type="RawFormulaVal"),
     }
     return f"CTR, Adult, {iterations} × d6, {len(rows):,} rows of a frame", calls
@@ -77,8 +77,8 @@ def sparse_rows(small: bool) -> tuple[str, Calls]:
     X = draw(20_000)
     y = np.asarray(X[:, :200].sum(axis=1)).ravel() + 0.1 * rng.normal(size=X.shape[0])
     model = xgboost.XGBRegressor(n_estimators=100, max_depth=6, n_jobs=N_THREADS).fit(X, y)
-    booster, forest, rows = model.get_booster(), silva.load(model), draw(n_rows)
-    calls: Calls = {"silva": lambda: forest.predict(rows), "XGBoost": lambda: booster.inplace_predict(rows)}
+    booster, forest, rows = model.get_booster(), glasswood.load(model), draw(n_rows)
+    calls: Calls = {"glasswood": lambda: forest.predict(rows), "XGBoost": lambda: booster.inplace_predict(rows)}
     return f"CSR of {n_rows:,} × {width:,}, {each} entries a row, 100 × d6", calls
 
 
@@ -86,17 +86,17 @@ CASES = {"linear": linear_trees, "ctr": target_statistics, "sparse": sparse_rows
 
 
 def measure(names: list[str], small: bool) -> Iterator[str]:
-    """Rows of a table: case, seconds of silva and of its source library, ratio, largest difference."""
-    yield "| case | silva | source library | ratio |"
+    """Rows of a table: case, seconds of glasswood and of its source library, ratio, largest difference."""
+    yield "| case | glasswood | source library | ratio |"
     yield "|---|---|---|---|"
     for name in names:
         title, calls = CASES[name](small)
-        (rival,) = [one for one in calls if one != "silva"]
-        found, expected = np.asarray(calls["silva"]()), np.asarray(calls[rival]())
+        (rival,) = [one for one in calls if one != "glasswood"]
+        found, expected = np.asarray(calls["glasswood"]()), np.asarray(calls[rival]())
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
         seconds = {one: median(runs) for one, runs in interleaved(calls).items()}
-        ratio = seconds[rival] / seconds["silva"]
-        yield f"| {title} | {seconds['silva']:.3g} s | {rival} {seconds[rival]:.3g} s | {ratio:.1f} × |"
+        ratio = seconds[rival] / seconds["glasswood"]
+        yield f"| {title} | {seconds['glasswood']:.3g} s | {rival} {seconds[rival]:.3g} s | {ratio:.1f} × |"
 
 
 def main() -> None:

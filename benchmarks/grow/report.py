@@ -15,12 +15,12 @@ KNOWN = 1000
 KNOWN_TREES = ("recovery", "random_trees", "hard_trees")
 PUBLIC = ("public_sets", "public_smoothed", "public_boosting", "public_before", "public_rivals", "public_ebm")
 CLASSES = ("public_classes", "classes_ebm")
-NAMES = {"ModelTreeRegressor": "silva, one tree", "ModelTreeEnsembleRegressor": "silva, five trees"}
+NAMES = {"ModelTreeRegressor": "glasswood, one tree", "ModelTreeEnsembleRegressor": "glasswood, five trees"}
 LEFT, BESIDE, BELOW = {"xytext": (-5, 4), "ha": "right"}, {"xytext": (5, 4)}, {"xytext": (5, -10)}
 LABELS: dict[str, dict[str, Any]] = {
-    'silva, one tree, smoothing="auto"': BELOW,
-    "silva, five trees": {"xytext": (-5, -12), "ha": "right"},
-    "silva, three boosted sequences": LEFT,
+    'glasswood, one tree, smoothing="auto"': BELOW,
+    "glasswood, five trees": {"xytext": (-5, -12), "ha": "right"},
+    "glasswood, three boosted sequences": LEFT,
     "LightGBM": LEFT,
 }
 """Where labels of the picture stand so that none hides another."""
@@ -55,7 +55,7 @@ def accuracy(results: dict[str, Any]) -> str:
     ]
     records += [r for r in results.get("recovery", {}).get("records", []) if r["seed"] == KNOWN and "+ 0" in r["case"]]
     cases, methods = (list(dict.fromkeys(r[name] for r in records)) for name in ("case", "method"))
-    methods.sort(key=lambda method: method != "silva")
+    methods.sort(key=lambda method: method != "glasswood")
     lines = ["| | " + " | ".join(cases) + " |", "|---" * (len(cases) + 1) + "|"]
     for method in methods:
         cells = [_cell([r for r in records if (r["case"], r["method"]) == (case, method)]) for case in cases]
@@ -86,7 +86,7 @@ def leaves_of_elevation(results: dict[str, Any]) -> str:
 
 
 def public_sets(results: dict[str, Any]) -> str:
-    """Test error of all methods in units of that of silva's tree, and leaves; means, wins and losses over the sets."""
+    """Test error of methods in units of that of glasswood's tree, and leaves; means, wins and losses over the sets."""
     records = [r for section in PUBLIC for r in results.get(section, {}).get("records", [])]
     return compared([{**r, "method": NAMES.get(r["method"], r["method"])} for r in records], "rmse")
 
@@ -145,10 +145,10 @@ def public_picture(results: dict[str, Any], path: Path) -> None:
         error = np.exp(np.mean([np.log(r["rmse"] / own[r["case"]]) for r in fits]))
         size = np.exp(np.mean([np.log(r["leaves"]) for r in fits]))
         name = NAMES.get(method, method)
-        ax.plot(size, error, "o" if name.startswith("silva") else "s")
+        ax.plot(size, error, "o" if name.startswith("glasswood") else "s")
         ax.annotate(name, (size, error), textcoords="offset points", fontsize=8, **LABELS.get(name, BESIDE))
     ax.axhline(1, color="grey", linewidth=0.5)
-    ax.set(xscale="log", xlabel="leaves, rules or terms (geometric mean)", ylabel="test error, silva's tree = 1")
+    ax.set(xscale="log", xlabel="leaves, rules or terms (geometric mean)", ylabel="test error, glasswood's tree = 1")
     figure.savefig(path, dpi=110)
 
 
@@ -161,7 +161,7 @@ def speed(results: dict[str, Any]) -> str:
 
 
 def picture(results: dict[str, Any], path: Path) -> None:
-    """Error over leaves, silva's curve and the rivals' points."""
+    """Error over leaves, glasswood's curve and the rivals' points."""
     import matplotlib as mpl
 
     mpl.use("Agg")
@@ -174,9 +174,9 @@ def picture(results: dict[str, Any], path: Path) -> None:
     figure, axes = plt.subplots(1, len(cases), figsize=(4.2 * len(cases), 3.6), layout="constrained", squeeze=False)
     for ax, case in zip(axes[0], cases, strict=True):
         own = [r for r in curve if r["case"] == case]
-        ax.plot([r["leaves"] for r in own], [r["rmse"] for r in own], "o-", label="silva")
+        ax.plot([r["leaves"] for r in own], [r["rmse"] for r in own], "o-", label="glasswood")
         for r in results.get("accuracy_rivals", {}).get("records", []):
-            if r["case"] == case and r["method"] != "silva" and "rmse" in r:
+            if r["case"] == case and r["method"] != "glasswood" and "rmse" in r:
                 ax.plot(r["leaves"], r["rmse"], "s", label=r["method"])
         ax.set(title=case, xlabel="leaves or rules", xscale="log", yscale="log")
         ax.legend(fontsize=7)

@@ -60,8 +60,8 @@ def search_once(folder: Path, case: str, algorithm: str, generations: int) -> No
     """Work under the profiler: a few generations, then those that count."""
     import cupy
 
-    from silva import ModelTreeRegressor
-    from silva.grow.search.engine import place_rows
+    from glasswood import ModelTreeRegressor
+    from glasswood.grow.search.engine import place_rows
 
     rows, _ = prepared(*CASES[case].make(folder))
     model = ModelTreeRegressor(algorithm=algorithm)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-import silva
+import glasswood
 from benchmarks.grow import cases, classes, elevation, public, rivals
 
 if TYPE_CHECKING:
@@ -34,12 +34,12 @@ CURVE = (2, 4, 8, 16, 32, 64)
 MEMORY = """
 import json, resource
 import numpy as np
-import silva
+import glasswood
 rng = np.random.default_rng(0)
 X = rng.uniform(0, 5, (10_000_000, 2))
 y = 0.1 * rng.standard_normal(len(X))
 y[X[:, 0] < 2] += X[X[:, 0] < 2, 1]
-tree = silva.ModelTreeRegressor(generations=10).fit(X, y)
+tree = glasswood.ModelTreeRegressor(generations=10).fit(X, y)
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 print(json.dumps({"leaves": tree.n_leaves_, "seconds": float(tree.history_["seconds"][-1]), "peak_MiB": peak}))
 """
@@ -50,11 +50,11 @@ Record = dict[str, Any]
 def grow(case: cases.Case, **parameters: Any) -> Record:
     """One fit: test error, leaves, wall seconds and the processor seconds of all threads."""
     began, worked = time.perf_counter(), time.process_time()
-    tree = silva.ModelTreeRegressor(**parameters).fit(case.X, case.y)
+    tree = glasswood.ModelTreeRegressor(**parameters).fit(case.X, case.y)
     seconds, cpu = time.perf_counter() - began, time.process_time() - worked
     return {
         "case": case.name,
-        "method": "silva",
+        "method": "glasswood",
         "rmse": cases.rmse(case.y_test, tree.predict(case.X_test)),
         "leaves": tree.n_leaves_,
         "seconds": seconds,
@@ -187,7 +187,7 @@ def generations(n_rows: int) -> Iterator[Record]:
     for algorithm in ("gram", "qr"):
         pace = {
             "generations": 100,
-            "search": silva.TreeSearch(polish=False),
+            "search": glasswood.TreeSearch(polish=False),
             "algorithm": algorithm,
             "n_iter_no_change": 100,
         }
@@ -262,7 +262,7 @@ def save(path: Path, section: str, records: list[Record]) -> None:
         "machine": f"{platform.processor() or platform.machine()}, {platform.system()}",
         "python": platform.python_version(),
         "load_average": os.getloadavg()[1],
-        "versions": {"silva": silva.__version__, "numpy": np.__version__, **rivals.versions()},
+        "versions": {"glasswood": glasswood.__version__, "numpy": np.__version__, **rivals.versions()},
         "records": records,
     }
     path.parent.mkdir(parents=True, exist_ok=True)

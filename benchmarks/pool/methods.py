@@ -1,6 +1,6 @@
 """What is fitted to a split: each function returns the test error and what a person has to read.
 
-A method's result has `predicted` (values, or probabilities with `classes`), `leaves`, `terms` and, of silva's
+A method's result has `predicted` (values, or probabilities with `classes`), `leaves`, `terms` and, of glasswood's
 regressions, `held`, the share of test rows in intervals of 90 %.
 """
 
@@ -68,26 +68,28 @@ def _calibration(is_own: np.ndarray, shares: np.ndarray) -> float:
     return float(np.mean([abs(shares[rows].mean() - is_own[rows].mean()) for rows in bins if len(rows)]))
 
 
-# --- silva ---
+# --- glasswood ---
 
 
 def _tree(split: Split, settings: dict[str, Any]) -> dict[str, Any]:
-    import silva
+    import glasswood
 
-    return _silva(split, silva.ModelTreeClassifier if split.has_classes else silva.ModelTreeRegressor, settings)
+    return _glasswood(
+        split, glasswood.ModelTreeClassifier if split.has_classes else glasswood.ModelTreeRegressor, settings
+    )
 
 
 def _ensemble(**own: Any) -> Callable[[Split, dict[str, Any]], dict[str, Any]]:
     def fit(split: Split, settings: dict[str, Any]) -> dict[str, Any]:
-        import silva
+        import glasswood
 
-        kind = silva.ModelTreeEnsembleClassifier if split.has_classes else silva.ModelTreeEnsembleRegressor
-        return _silva(split, kind, {**own, **settings})
+        kind = glasswood.ModelTreeEnsembleClassifier if split.has_classes else glasswood.ModelTreeEnsembleRegressor
+        return _glasswood(split, kind, {**own, **settings})
 
     return fit
 
 
-def _silva(split: Split, kind: Any, settings: dict[str, Any]) -> dict[str, Any]:
+def _glasswood(split: Split, kind: Any, settings: dict[str, Any]) -> dict[str, Any]:
     _set_constants(settings)
     own = {name: value for name, value in settings.items() if "." not in name}
     quiet = {"verbose": False} if "verbose" in kind().get_params(deep=False) else {}
@@ -255,7 +257,7 @@ METHODS: dict[str, Callable[[Split, dict[str, Any]], dict[str, Any]]] = {
 """By the name of the command line; all have their defaults."""
 
 OURS = ("tree", "sum", "mean", "boosted")
-"""Methods of silva."""
+"""Methods of glasswood."""
 
 PACKAGES = {
     "LightGBM": "lightgbm",
@@ -271,9 +273,9 @@ PACKAGES = {
 
 
 def version(method: str) -> str:
-    """Name what a method is of: package and version, or silva and the commit in the method's name."""
+    """Name what a method is of: package and version, or glasswood and the commit in the method's name."""
     package = PACKAGES.get(method)
-    return f"silva {method.rpartition(' ')[2]}" if package is None else f"{package} {metadata.version(package)}"
+    return f"glasswood {method.rpartition(' ')[2]}" if package is None else f"{package} {metadata.version(package)}"
 
 
 REGRESSIONS = ("sum", "Cubist", "PILOT")

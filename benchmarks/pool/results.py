@@ -20,7 +20,7 @@ RECORD = Path(__file__).parents[1] / "results" / "pool.json"
 """The tables of the page, as rows."""
 
 FITS = RECORD.with_name("pool-fits.json")
-"""Fits of methods that do not change with silva."""
+"""Fits of methods that do not change with glasswood."""
 
 FEW = 300
 """Training rows below which a set is small."""
@@ -80,7 +80,7 @@ def recorded() -> list[dict[str, Any]]:
 
 
 def is_lasting(method: str) -> bool:
-    """Whether fits stay what they are as silva changes: those of others, and of silva "at" a commit."""
+    """Whether fits stay what they are as glasswood changes: those of others, and of glasswood "at" a commit."""
     return (method in METHODS and method not in OURS) or " at " in method
 
 

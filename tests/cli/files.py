@@ -11,8 +11,8 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import xgboost
 
-from silva.cli import main
-from silva.cli.tables.formats import table_format
+from glasswood.cli import main
+from glasswood.cli.tables.formats import table_format
 
 NAMES = ["a", "b", "c", "d"]
 N_ROWS = 1000
@@ -55,7 +55,7 @@ def stack(table, names):
     return np.stack([column(table, name) for name in names], axis=1)
 
 
-SCRIPT = "import sys; from silva.cli import main; sys.exit(main())"
+SCRIPT = "import sys; from glasswood.cli import main; sys.exit(main())"
 
 
 def command(*arguments):

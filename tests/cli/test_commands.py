@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 import xgboost
 
-import silva
+import glasswood
 from tests.cli.files import N_ROWS, NAMES, column, command, read, run, stack
 
 
@@ -20,7 +20,7 @@ class TestInfo:
     def test_facts(self, files, capsys):
         assert run("info", files / "classifier.json") == 0
         facts = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines())
-        forest = silva.load(files / "classifier.json")
+        forest = glasswood.load(files / "classifier.json")
         assert facts["source"].startswith("xgboost")
         assert facts["objective"] == "multi:softprob"
         assert facts["trees"] == "18"
@@ -30,18 +30,18 @@ class TestInfo:
         assert facts["outputs"].startswith("3")
         assert facts["memory"].endswith("KiB")
 
-    def test_silva_files(self, files, capsys, tmp_path):
-        silva.load(files / "regressor.json").save(tmp_path / "model.silva")
-        assert run("info", tmp_path / "model.silva") == 0
+    def test_glasswood_files(self, files, capsys, tmp_path):
+        glasswood.load(files / "regressor.json").save(tmp_path / "model.glasswood")
+        assert run("info", tmp_path / "model.glasswood") == 0
         saved = capsys.readouterr().out
         run("info", files / "regressor.json")
         assert saved == capsys.readouterr().out
 
     def test_explainers_say_that_they_are(self, files, capsys, tmp_path, data):
-        silva.Explainer(files / "regressor.json", background=data.iloc[[*range(50), 0, 1]]).save(
-            tmp_path / "explainer.silva"
+        glasswood.Explainer(files / "regressor.json", background=data.iloc[[*range(50), 0, 1]]).save(
+            tmp_path / "explainer.glasswood"
         )
-        assert run("info", tmp_path / "explainer.silva") == 0
+        assert run("info", tmp_path / "explainer.glasswood") == 0
         facts = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines())
         found = re.search(r"background=<(\d+) rows>", facts["explainer"])
         assert 40 < int(found[1]) <= 50  # rows that agree in all splits count as one, and the copies do
@@ -60,7 +60,7 @@ class TestInfo:
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory):
-    """Output and folder of `silva demo`, as `make demo` runs it."""
+    """Output and folder of `glasswood demo`, as `make demo` runs it."""
     folder = tmp_path_factory.mktemp("demo") / "new" / "folder"
     result = subprocess.run(command("demo", "--out", folder), capture_output=True, text=True, check=True)
     assert result.stderr == ""
@@ -73,7 +73,7 @@ class TestDemo:
         assert run("demo", "--out", tmp_path / "out") == 1
         printed = capsys.readouterr()
         assert printed.out == ""
-        assert printed.err == f"silva: {tmp_path / 'out'}: File exists\n"
+        assert printed.err == f"glasswood: {tmp_path / 'out'}: File exists\n"
 
     def test_table(self, demo):
         out, folder = demo
@@ -95,11 +95,11 @@ class TestDemo:
     def test_grown_tree(self, demo):
         out, folder = demo
         grown = next(line for line in out.splitlines() if line.startswith("Tree grown"))
-        tree = silva.load(folder / "tree.silva")
+        tree = glasswood.load(folder / "tree.glasswood")
         assert f" {tree.n_leaves} leaves" in grown
         assert 1 < tree.n_leaves <= 6
         assert sum("rmse" in line for line in out.splitlines()) == tree.n_leaves
-        frame = pq.read_table(Path(silva.__file__).parent / "data" / "california_housing.parquet").to_pandas()
+        frame = pq.read_table(Path(glasswood.__file__).parent / "data" / "california_housing.parquet").to_pandas()
         error = np.sqrt(np.mean((tree.predict(frame[list(tree.feature_names)]) - frame["MedHouseVal"]) ** 2))
         assert error < 0.63
         assert float(grown.split()[-1]) == pytest.approx(error, rel=0.05)
@@ -125,7 +125,7 @@ class TestDemo:
         assert len(colours) > 100
 
     def test_model_is_valid_for_xgboost(self, demo):
-        folder = Path(silva.__file__).parent / "data"
+        folder = Path(glasswood.__file__).parent / "data"
         assert (folder / "california_housing.json").stat().st_size < 3e6
         booster = xgboost.Booster(model_file=folder / "california_housing.json")
         assert booster.num_boosted_rounds() >= 100
@@ -136,13 +136,13 @@ class TestDemo:
 
 
 def test_bench_measures_every_algorithm_and_saves_the_choices(files, tmp_path, capsys):
-    tuned = tmp_path / "tuned.silva"
+    tuned = tmp_path / "tuned.glasswood"
     settings = ("--seconds", "0.02", "--device", "cpu", "-o", tuned)
     assert run("bench", files / "regressor.json", files / "data.parquet", *settings) == 0
     lines = capsys.readouterr().out.splitlines()
     for algorithm in ("serial", "by_sample", "by_node", "windowed"):
         assert sum(f" {algorithm} " in line for line in lines) >= 3
-    choices = silva.load(tuned).choices
+    choices = glasswood.load(tuned).choices
     assert [choice.n_rows for choice in choices] == [1, 100, N_ROWS]
     assert sum(line.endswith(" *") for line in lines[:-1]) == 3
 

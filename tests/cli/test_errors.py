@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import silva
-from silva.cli import main
-from silva.cli.arguments import make_parser
+import glasswood
+from glasswood.cli import main
+from glasswood.cli.arguments import make_parser
 from tests.cli.files import read, run, train
 
 
@@ -29,9 +29,9 @@ class TestErrors:
         model, data = files / "regressor.json", files / "data.csv"
         for source in ("none.csv", "none.parquet"):
             line = self.fails(capsys, tmp_path, "predict", model, tmp_path / source)
-            assert line == f"silva: {tmp_path / source}: No such file or directory"
+            assert line == f"glasswood: {tmp_path / source}: No such file or directory"
         line = self.fails(capsys, tmp_path, "predict", tmp_path / "none.json", data)
-        assert line.startswith("silva: ")
+        assert line.startswith("glasswood: ")
         assert "none.json" in line
         line = self.fails(capsys, tmp_path, "predict", model, data, out="none/out.csv")
         assert line.endswith("does not exist; create it first")
@@ -40,14 +40,14 @@ class TestErrors:
         model = files / "regressor.json"
         (tmp_path / "data.parquet").write_bytes((files / "data.parquet").read_bytes()[:-10])
         line = self.fails(capsys, tmp_path, "predict", model, tmp_path / "data.parquet")
-        assert line.startswith(f"silva: cannot read {tmp_path / 'data.parquet'}: ")
+        assert line.startswith(f"glasswood: cannot read {tmp_path / 'data.parquet'}: ")
         for text in (b"", b"a,b,c,d\n1,2,3\n", b"a,b,c,d\n1,2,x,4\n", b"a,b,c,\xf6\n1,2,3,4\n"):
             (tmp_path / "data.csv").write_bytes(text)
             line = self.fails(capsys, tmp_path, "predict", model, tmp_path / "data.csv")
-            assert line.startswith(f"silva: cannot read {tmp_path / 'data.csv'}: ")
+            assert line.startswith(f"glasswood: cannot read {tmp_path / 'data.csv'}: ")
         (tmp_path / "data.csv.gz").write_bytes(b"a,b,c,d\n1,2,3,4\n")
         line = self.fails(capsys, tmp_path, "predict", model, tmp_path / "data.csv.gz")
-        assert line.startswith(f"silva: cannot read {tmp_path / 'data.csv.gz'}: ")
+        assert line.startswith(f"glasswood: cannot read {tmp_path / 'data.csv.gz'}: ")
         (tmp_path / "model.json").write_text(model.read_text()[:1000])
         self.fails(capsys, tmp_path, "predict", tmp_path / "model.json", files / "data.csv")
 
@@ -108,16 +108,16 @@ class TestErrors:
     @pytest.mark.parametrize("name", ["predict", "explain", "grow", "bench"])
     def test_outputs_are_checked_first(self, files, tmp_path, capsys, monkeypatch, name):
         """Neither a model nor data are read for an output that cannot be written."""
-        suffix = "csv" if name in {"predict", "explain"} else "silva"
+        suffix = "csv" if name in {"predict", "explain"} else "glasswood"
         link, folder = tmp_path / f"link.{suffix}", tmp_path / "closed"
         data = tmp_path / f"data.{suffix}" if name == "grow" else files / "data.csv"
-        model = tmp_path / "model.silva"
-        silva.load(files / "regressor.json").save(model)
-        (tmp_path / "data.silva").write_text("a,y\n1,2\n")
+        model = tmp_path / "model.glasswood"
+        glasswood.load(files / "regressor.json").save(model)
+        (tmp_path / "data.glasswood").write_text("a,y\n1,2\n")
         link.symlink_to({"grow": data, "bench": model}.get(name, data))
-        monkeypatch.setattr(silva, "load", None)
-        monkeypatch.setattr("silva.cli.bench.load", None)
-        monkeypatch.setattr("silva.cli.grow.read_table", None)
+        monkeypatch.setattr(glasswood, "load", None)
+        monkeypatch.setattr("glasswood.cli.bench.load", None)
+        monkeypatch.setattr("glasswood.cli.grow.read_table", None)
         arguments = [name, data, "--target", "y"] if name == "grow" else [name, model, data]
         assert run(*arguments, "-o", tmp_path / "none" / f"x.{suffix}") == 1
         assert "does not exist; create it first" in capsys.readouterr().err
@@ -175,7 +175,7 @@ class TestErrors:
             (["--verson"], "unknown option --verson (did you mean --version?)"),
             (["predict", "--ouput=x"], "unknown option --ouput (did you mean --output?)"),
             (["grow", "d.csv", "--targt", "y"], "unknown option --targt (did you mean --target?)"),
-            (["grow", "d.csv", "--target", "y", "-o", "x.silva", "z"], "unexpected 'z'"),
+            (["grow", "d.csv", "--target", "y", "-o", "x.glasswood", "z"], "unexpected 'z'"),
             (["predict", "m.json", "d.csv"], "the following arguments are required: -o"),
             (["predict", "m.json", "d.txt", "-o", "o.csv"], "d.txt has an unknown suffix, expected one of .csv"),
             (["predict", "m.json", "d.csv", "-o", "o.txt"], "o.txt has an unknown suffix"),
@@ -187,8 +187,8 @@ class TestErrors:
             ),
             (["explain", "m.json", "d.csv", "-o", "o.csv", "--batch-rows", "x"], "'x' is not a whole number"),
             (["predict", "m.json", "d.csv", "-o", "o.csv", "--batch-rows", "9" * 20], "from 1 to 999999999"),
-            (["bench", "m.json", "d.csv", "-o", "x.json"], "x.json has the suffix '.json', expected .silva"),
-            (["grow", "d.csv", "--target", "y", "-o", "x.json"], "x.json has the suffix '.json', expected .silva"),
+            (["bench", "m.json", "d.csv", "-o", "x.json"], "x.json has the suffix '.json', expected .glasswood"),
+            (["grow", "d.csv", "--target", "y", "-o", "x.json"], "x.json has the suffix '.json', expected .glasswood"),
             (["explain", "m.json", "d.csv", "-o", "o.csv", "--dtype", "int8"], "'int8' is not one of float32"),
             (
                 ["explain", "m.json", "d.csv", "-o", "o.csv", "--device", "tpu"],
@@ -204,7 +204,7 @@ class TestErrors:
         if arguments:
             command = arguments[0] if "-" not in arguments[0] and len(arguments) > 1 else ""
             assert shown.count("\n") == 1
-            assert shown.endswith(f"; see '{f'silva {command}'.strip()} --help'\n")
+            assert shown.endswith(f"; see '{f'glasswood {command}'.strip()} --help'\n")
 
     def test_names_that_only_look_like_options(self, files, tmp_path, capsys):
         """What follows -- is a file, a value with a blank a value, and options may be shortened."""
@@ -224,18 +224,18 @@ class TestErrors:
         with pytest.raises(SystemExit):
             main([name, "--help"])
         shown = " ".join(capsys.readouterr().out.split())
-        example = shown.partition("Example: silva ")[2].partition(" positional")[0]
+        example = shown.partition("Example: glasswood ")[2].partition(" positional")[0]
         assert make_parser().parse_args(example.split()).run
 
     def test_defaults_of_growing_are_those_of_python(self):
-        options = make_parser().parse_args(["grow", "d.csv", "--target", "y", "-o", "o.silva"])
-        own = silva.ModelTreeRegressor().get_params()
+        options = make_parser().parse_args(["grow", "d.csv", "--target", "y", "-o", "o.glasswood"])
+        own = glasswood.ModelTreeRegressor().get_params()
         names = ("generations", "max_leaves", "time_limit", "n_jobs", "device", "storage")
         assert {name: getattr(options, name) for name in names} == {name: own[name] for name in names}
         assert options.seed == own["random_state"]
 
     def test_module(self):
         result = subprocess.run(
-            [sys.executable, "-m", "silva", "--version"], capture_output=True, text=True, check=True
+            [sys.executable, "-m", "glasswood", "--version"], capture_output=True, text=True, check=True
         )
-        assert result.stdout == f"silva {silva.__version__}\n"
+        assert result.stdout == f"glasswood {glasswood.__version__}\n"

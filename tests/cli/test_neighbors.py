@@ -1,10 +1,10 @@
-"""`silva neighbors`."""
+"""`glasswood neighbors`."""
 
 import numpy as np
 import pandas as pd
 import pytest
 
-import silva
+import glasswood
 from tests.cli.files import column, read, run, stack
 
 
@@ -29,7 +29,7 @@ def test_columns_are_those_of_the_class(asked, files, data, target, tmp_path):
     assert found.column_names == [
         *("id", "quantile_0.1", "quantile_0.9", "neighbor_1", "similarity_1", "neighbor_2", "similarity_2"),
     ]
-    neighbors = silva.Neighbors(silva.load(files / "regressor.json"), data, target)
+    neighbors = glasswood.Neighbors(glasswood.load(files / "regressor.json"), data, target)
     np.testing.assert_allclose(stack(found, ["quantile_0.1", "quantile_0.9"]), neighbors.quantile(data, [0.1, 0.9]))
     similarity, rows = neighbors.kneighbors(data, 2)
     np.testing.assert_array_equal(stack(found, ["neighbor_1", "neighbor_2"]), rows)
@@ -37,7 +37,7 @@ def test_columns_are_those_of_the_class(asked, files, data, target, tmp_path):
 
 
 def test_saved_files_hold_the_training_rows_and_the_calibration(asked, files, folder, tmp_path):
-    saved, first, again = (tmp_path / name for name in ("saved.silva", "first.csv", "again.csv"))
+    saved, first, again = (tmp_path / name for name in ("saved.glasswood", "first.csv", "again.csv"))
     calibration = ["--target", "price", "--calibration", folder / "some.csv", "--coverage", "0.8"]
     assert run(*asked, *calibration, "--save", saved, "-o", first) == 0
     assert run("neighbors", saved, files / "data.parquet", "--coverage", "0.8", "-o", again) == 0
@@ -58,7 +58,7 @@ def test_similar_rows_need_no_target(asked, tmp_path):
         (["--coverage", "0.9", "--target", "price"], "pass held-out rows to conformalize"),
         (["--calibration", "{folder}/some.csv"], "--calibration needs --target"),
         (["--target", "cost"], "has no columns 'cost'"),
-        (["--save", "{folder}/train.silva", "--scheduler", "tcp://nowhere:1"], "does not support --scheduler"),
+        (["--save", "{folder}/train.glasswood", "--scheduler", "tcp://nowhere:1"], "does not support --scheduler"),
     ],
 )
 def test_refusals(asked, folder, more, message, tmp_path, capsys):
@@ -71,8 +71,8 @@ def test_refusals(asked, folder, more, message, tmp_path, capsys):
 def test_training_rows_are_needed_once(files, folder, asked, tmp_path, capsys):
     assert run(*asked[:3], "-o", tmp_path / "out.csv") == 1
     assert "holds no training rows; pass them by --training" in capsys.readouterr().err
-    assert run(*asked, "--save", tmp_path / "saved.silva", "-o", tmp_path / "out.csv") == 0
-    again = ["neighbors", tmp_path / "saved.silva", files / "data.parquet", "--training", folder / "train.csv"]
+    assert run(*asked, "--save", tmp_path / "saved.glasswood", "-o", tmp_path / "out.csv") == 0
+    again = ["neighbors", tmp_path / "saved.glasswood", files / "data.parquet", "--training", folder / "train.csv"]
     assert run(*again, "-o", tmp_path / "out.csv") == 1
     assert "leave --training out" in capsys.readouterr().err
 

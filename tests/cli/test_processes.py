@@ -43,7 +43,7 @@ class TestEndsEarly:
     @pytest.mark.parametrize(
         ("number", "code", "message"),
         [
-            (signal.SIGINT, 130, "silva: interrupted; no unfinished file is left\n"),
+            (signal.SIGINT, 130, "glasswood: interrupted; no unfinished file is left\n"),
             (signal.SIGTERM, 143, ""),
             (signal.SIGHUP, 129, ""),
         ],
@@ -65,7 +65,7 @@ class TestEndsEarly:
         result = subprocess.run(command(*arguments), preexec_fn=limit, capture_output=True, text=True, check=False)
         assert result.returncode == 1
         assert len(result.stderr.splitlines()) == 1
-        assert result.stderr == f"silva: {tmp_path / f'out.{suffix}'}: File too large\n"
+        assert result.stderr == f"glasswood: {tmp_path / f'out.{suffix}'}: File too large\n"
         assert os.listdir(tmp_path) == []
 
 
@@ -81,7 +81,7 @@ def watched(name, *arguments, **settings):
     return original(name, *arguments, **settings)
 
 builtins.__import__ = watched
-from silva.cli import main
+from glasswood.cli import main
 code = main(sys.argv[1:])
 sys.exit(code if seen else 99)
 """
@@ -93,18 +93,20 @@ def test_an_interrupt_while_pandas_is_imported_ends_the_command(files, tmp_path,
         "grow": ["grow", files / "data.csv", "--target", "a", "--columns", "b,c", "--generations", "3"],
         "predict": ["predict", files / "regressor.json", files / "data.csv"],
     }[job]
-    out = tmp_path / {"grow": "out.silva", "predict": "out.csv"}[job]
+    out = tmp_path / {"grow": "out.glasswood", "predict": "out.csv"}[job]
     command_line = [sys.executable, "-c", INTERRUPTED_IMPORT, *map(str, arguments), "-o", str(out)]
     result = subprocess.run(command_line, capture_output=True, text=True, check=False)
     assert result.returncode == 130, result.stderr
     assert os.listdir(tmp_path) == []
 
 
-@pytest.mark.parametrize("module", ["typing", "silva.cli.command", "numpy", "silva.ensemble", "silva.cli.commands"])
+@pytest.mark.parametrize(
+    "module", ["typing", "glasswood.cli.command", "numpy", "glasswood.ensemble", "glasswood.cli.commands"]
+)
 def test_an_interrupt_while_the_command_line_is_imported_is_one_line(module):
     script = INTERRUPTED_IMPORT.replace("pandas.core.arrays", module)
     result = subprocess.run([sys.executable, "-c", script, "info", "none"], capture_output=True, text=True, check=False)
-    assert (result.returncode, result.stderr) == (130, "silva: interrupted; no unfinished file is left\n")
+    assert (result.returncode, result.stderr) == (130, "glasswood: interrupted; no unfinished file is left\n")
 
 
 class TestProgress:
@@ -132,7 +134,7 @@ class TestProgress:
 
 PEAK = """
 import sys
-from silva.cli import main
+from glasswood.cli import main
 code = main(sys.argv[1:])
 status = dict(line.split(":", 1) for line in open("/proc/self/status"))
 print(status["VmHWM"].split()[0])

@@ -14,7 +14,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from silva.cli import cluster
+from glasswood.cli import cluster
 from tests.cli.files import N_ROWS, command, read, run, stack, write
 
 
@@ -72,7 +72,7 @@ class TestScheduler:
         make = cluster.Job
 
         def job(*arguments):
-            (arguments[5] / ".silva-0123456789abcdef.part").touch()
+            (arguments[5] / ".glasswood-0123456789abcdef.part").touch()
             return make(*arguments)
 
         monkeypatch.setattr(cluster, "Job", job)
@@ -129,11 +129,11 @@ class TestScheduler:
     @pytest.mark.parametrize(
         ("found", "message"),
         [
-            (importlib.metadata.PackageNotFoundError("silva"), "has no silva"),
-            ("9.9", "has silva 9.9, this is silva"),
+            (importlib.metadata.PackageNotFoundError("glasswood"), "has no glasswood"),
+            ("9.9", "has glasswood 9.9, this is glasswood"),
         ],
     )
-    def test_workers_without_silva_or_with_another_are_named(self, found, message, files, tmp_path, table, capsys,
+    def test_workers_without_glasswood_or_with_another_are_named(self, found, message, files, tmp_path, table, capsys,
                                                               scheduler, monkeypatch):  # fmt: skip
         import distributed
 

@@ -14,8 +14,8 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-import silva
-from silva.cli.tables.reader import TableReader
+import glasswood
+from glasswood.cli.tables.reader import TableReader
 from tests.cli.files import N_ROWS, column, command, read, run, write
 
 
@@ -67,7 +67,7 @@ class TestSeveralFiles:
         assert result["year"].to_pylist() == [2020] * 500 + [2021] * 500
         assert result["kind"].to_pylist() == [None] * 500 + ["a b"] * 500
         write(table.drop(columns="b"), tmp_path / "by_b" / "b=1" / f"x{suffix}")
-        of_ones = silva.load(files / "regressor.json").predict(table.assign(b=1)[["a", "b", "c", "d"]])
+        of_ones = glasswood.load(files / "regressor.json").predict(table.assign(b=1)[["a", "b", "c", "d"]])
         assert column(predict(files, tmp_path, tmp_path / "by_b"), "prediction").tobytes() == of_ones.tobytes()
 
     def test_folders_of_one_column_have_one_type(self, tmp_path, table):
@@ -102,9 +102,9 @@ class TestSeveralFiles:
             write(frame[i * 500 : i * 500 + 500], tmp_path / "data" / f"{i}.csv")
         frame.to_csv(tmp_path / "one.csv", index=False, sep=";", decimal=",")
         options = ["--target", "y", "--columns", "a,b,c,d", "--generations", "2"]
-        assert run("grow", tmp_path / "data", "-o", tmp_path / "a.silva", *options) == 0
-        assert run("grow", tmp_path / "one.csv", "-o", tmp_path / "b.silva", "--decimal", ",", *options) == 0
-        assert (tmp_path / "a.silva").read_bytes() == (tmp_path / "b.silva").read_bytes()
+        assert run("grow", tmp_path / "data", "-o", tmp_path / "a.glasswood", *options) == 0
+        assert run("grow", tmp_path / "one.csv", "-o", tmp_path / "b.glasswood", "--decimal", ",", *options) == 0
+        assert (tmp_path / "a.glasswood").read_bytes() == (tmp_path / "b.glasswood").read_bytes()
 
 
 class TestStreams:
@@ -177,7 +177,7 @@ class TestDialects:
         (tmp_path / "data.csv").write_text(lines)
         standard_input(tmp_path / "data.csv")
         result = predict(files, tmp_path, "-" if stream else tmp_path / "data.csv", "--columns", "count")
-        expected = silva.load(files / "regressor.json").predict(blanked[["a", "b", "c", "d"]])
+        expected = glasswood.load(files / "regressor.json").predict(blanked[["a", "b", "c", "d"]])
         assert column(result, "prediction").tobytes() == expected.tobytes()
         assert column(result, "count").tolist() == blanked["count"].tolist()
 
@@ -190,7 +190,7 @@ class TestDialects:
         (tmp_path / "data.csv").write_text('t,u\n"",1\nx,""\n,2\n')
         assert run("predict", tmp_path / "model.json", tmp_path / "data.csv", "-o", tmp_path / "out.parquet") == 0
         rows = pd.DataFrame({"t": pd.Categorical(["", "x", None]), "u": [1.0, np.nan, 2.0]})
-        expected = silva.load(tmp_path / "model.json").predict(rows)
+        expected = glasswood.load(tmp_path / "model.json").predict(rows)
         assert column(read(tmp_path / "out.parquet"), "prediction").tolist() == expected.tolist()
 
 

@@ -1,12 +1,12 @@
-"""`silva explain --top`: the strongest features of each row."""
+"""`glasswood explain --top`: the strongest features of each row."""
 
 import dataclasses
 
 import numpy as np
 import pytest
 
-import silva
-from silva.cli import main
+import glasswood
+from glasswood.cli import main
 from tests.strategies import full_forest
 
 pandas, _ = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
@@ -15,7 +15,7 @@ pandas, _ = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
 @pytest.fixture
 def files(tmp_path):
     forest = dataclasses.replace(full_forest(0, 20, 4, 6), feature_names=tuple(f"x{i}" for i in range(6)))
-    forest.save(tmp_path / "model.silva")
+    forest.save(tmp_path / "model.glasswood")
     rows = np.random.default_rng(0).normal(size=(300, 6))
     frame = pandas.DataFrame(rows, columns=[f"x{i}" for i in range(6)]).assign(id=np.arange(300))
     frame.to_parquet(tmp_path / "rows.parquet")
@@ -25,11 +25,11 @@ def files(tmp_path):
 def test_they_are_those_of_the_values(files):
     forest, rows, folder = files
     out = folder / "out.parquet"
-    arguments = ["explain", str(folder / "model.silva"), str(folder / "rows.parquet"), "-o", str(out)]
+    arguments = ["explain", str(folder / "model.glasswood"), str(folder / "rows.parquet"), "-o", str(out)]
     assert main([*arguments, "--top", "2", "--columns", "id"]) == 0
     found = pandas.read_parquet(out)
     assert found.columns.tolist() == ["id", "feature_1", "phi_1", "feature_2", "phi_2", "expected_value", "margin"]
-    values = silva.Explainer(forest).shap_values(rows)
+    values = glasswood.Explainer(forest).shap_values(rows)
     order = np.argsort(-np.abs(values), axis=1, kind="stable")
     for place in (0, 1):
         assert found[f"feature_{place + 1}"].tolist() == [f"x{feature}" for feature in order[:, place]]
@@ -48,5 +48,5 @@ def test_they_are_those_of_the_values(files):
 def test_refusals(files, more, message, capsys):
     _, _, folder = files
     out = str(folder / "out.parquet")
-    assert main(["explain", str(folder / "model.silva"), str(folder / "rows.parquet"), "-o", out, *more]) == 1
+    assert main(["explain", str(folder / "model.glasswood"), str(folder / "rows.parquet"), "-o", out, *more]) == 1
     assert message in capsys.readouterr().err

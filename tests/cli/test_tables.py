@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 import xgboost
 
-import silva
+import glasswood
 from tests.cli.files import N_ROWS, NAMES, column, read, run, stack, train
 
 
@@ -150,20 +150,20 @@ class TestExplain:
         for model, outputs in (("regressor", []), ("classifier", ["0", "1", "2"])):
             run("explain", files / f"{model}.json", files / "data.parquet", "-o", tmp_path / "out.parquet")
             schema = pq.read_schema(tmp_path / "out.parquet")
-            about = json.loads(schema.metadata[b"silva"])
-            explainer = silva.Explainer(silva.load(files / f"{model}.json"))
+            about = json.loads(schema.metadata[b"glasswood"])
+            explainer = glasswood.Explainer(glasswood.load(files / f"{model}.json"))
             assert about["features"] == NAMES
             assert about["outputs"] == outputs
             assert about["expected_value"] == np.atleast_1d(explainer.expected_value).tolist()
             assert about["source"].startswith("xgboost")
-            assert about["version"] == silva.__version__
+            assert about["version"] == glasswood.__version__
 
     @pytest.mark.parametrize("dtype", ["float32", "float64"])
     def test_dtype(self, files, tmp_path, table, dtype):
         path = tmp_path / "out.parquet"
         run("explain", files / "regressor.json", files / "data.parquet", "-o", path, "--dtype", dtype)
         phi = [f"phi_{name}" for name in NAMES]
-        explainer = silva.Explainer(silva.load(files / "regressor.json"), dtype=dtype)
+        explainer = glasswood.Explainer(glasswood.load(files / "regressor.json"), dtype=dtype)
         result = stack(read(path), phi)
         assert result.dtype == dtype
         np.testing.assert_array_equal(result, explainer.shap_values(table[NAMES]))
@@ -184,26 +184,26 @@ class TestExplain:
         path = tmp_path / "out.parquet"
         arguments = ("explain", files / "regressor.json", files / "data.csv", "-o", path)
         assert run(*arguments, "--background", files / "data.parquet", "--dtype", "float64") == 0
-        explainer = silva.Explainer(silva.load(files / "regressor.json"), table[NAMES], dtype="float64")
+        explainer = glasswood.Explainer(glasswood.load(files / "regressor.json"), table[NAMES], dtype="float64")
         result = read(path)
         np.testing.assert_array_equal(stack(result, [f"phi_{n}" for n in NAMES]), explainer.shap_values(table[NAMES]))
         assert (column(result, "expected_value") == explainer.expected_value).all()
 
     def test_files_of_explainers(self, files, tmp_path, table):
-        forest = silva.load(files / "regressor.json")
-        silva.Explainer(forest, table[NAMES][:9], dtype="float64").save(tmp_path / "explainer.silva")
+        forest = glasswood.load(files / "regressor.json")
+        glasswood.Explainer(forest, table[NAMES][:9], dtype="float64").save(tmp_path / "explainer.glasswood")
         out, phi = tmp_path / "out.parquet", [f"phi_{name}" for name in NAMES]
         for background, more in ((table[NAMES][:9], ()), (table[NAMES], ("--background", files / "data.parquet"))):
-            assert run("explain", tmp_path / "explainer.silva", files / "data.csv", "-o", out, *more) == 0
+            assert run("explain", tmp_path / "explainer.glasswood", files / "data.csv", "-o", out, *more) == 0
             dtype = "float32" if more else "float64"
-            expected = silva.Explainer(forest, background, dtype=dtype).shap_values(table[NAMES])
+            expected = glasswood.Explainer(forest, background, dtype=dtype).shap_values(table[NAMES])
             np.testing.assert_array_equal(stack(read(out), phi), expected)
 
     def test_explainers_of_groups_name_their_columns(self, files, tmp_path, table):
-        explainer = silva.Explainer(silva.load(files / "regressor.json"), groups={"both": NAMES[1::-1]})
-        explainer.save(tmp_path / "explainer.silva")
+        explainer = glasswood.Explainer(glasswood.load(files / "regressor.json"), groups={"both": NAMES[1::-1]})
+        explainer.save(tmp_path / "explainer.glasswood")
         out, players = tmp_path / "out.parquet", ["both", *NAMES[2:]]
-        command = ("explain", tmp_path / "explainer.silva", files / "data.csv", "-o", out)
+        command = ("explain", tmp_path / "explainer.glasswood", files / "data.csv", "-o", out)
         assert run(*command) == 0
         np.testing.assert_array_equal(
             stack(read(out), [f"phi_{name}" for name in players]), explainer.shap_values(table[NAMES])

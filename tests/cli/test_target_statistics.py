@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import silva
+import glasswood
 from tests.cli.files import column, read, run
 
 catboost = pytest.importorskip("catboost")
@@ -23,7 +23,7 @@ def model(tmp_path_factory):
     model.save_model(str(folder / "model.cbm"))
     frame[["city", "size", "code"]].assign(y=y).to_csv(folder / "data.csv", index=False)
     frame.assign(y=y).to_parquet(folder / "data.parquet")
-    assert silva.load(model).ensemble.transform is not None
+    assert glasswood.load(model).ensemble.transform is not None
     return folder, model, frame
 
 

@@ -7,11 +7,11 @@ import sys
 import numpy as np
 import pytest
 
-from silva.device import DeviceError, count_gpus
-from silva.grow.cuda import paper as cuda_qr
-from silva.grow.cuda import rows as cuda
-from silva.grow.data.rows import prepare
-from silva.grow.search.engine import make_engine
+from glasswood.device import DeviceError, count_gpus
+from glasswood.grow.cuda import paper as cuda_qr
+from glasswood.grow.cuda import rows as cuda
+from glasswood.grow.data.rows import prepare
+from glasswood.grow.search.engine import make_engine
 from tests.cuda.emulator import driver_functions
 from tests.grow.engines import given, settings
 

@@ -2,7 +2,7 @@
 #include "grow/cuda/host/rank_counts.h"
 #include "grow/search/candidates.h"
 
-using namespace silva;
+using namespace glasswood;
 
 namespace {
 

@@ -7,7 +7,7 @@
 #include "grow/cuda/kernels/solve_candidates.cu"
 #include "grow/sums/gram.h"
 
-using namespace silva;
+using namespace glasswood;
 
 EMULATE(solve_candidates_kernel)
 EMULATE(advance_sums_kernel)

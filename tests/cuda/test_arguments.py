@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from silva.cuda.compiler import parameters
-from silva.cuda.launches import NOWHERE, PreparedLaunch
-from silva.explain.cuda.leaf_tapes import ENTRY, LEAF, PART, TERM
-from silva.explain.cuda.tables import keys_variant
+from glasswood.cuda.compiler import parameters
+from glasswood.cuda.launches import NOWHERE, PreparedLaunch
+from glasswood.explain.cuda.leaf_tapes import ENTRY, LEAF, PART, TERM
+from glasswood.explain.cuda.tables import keys_variant
 
 KEYS = {"codes": 1, "stride": 2, "heads": 3, "entries": 4, "n_subtrees": 5, "run": 6, "keys": 7}
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-import silva.cuda.per_gpu
-import silva.explain.cuda.leaf_games
-import silva.explain.cuda.tables
-from silva import Explainer
-from silva.plans import plan_of
+import glasswood.cuda.per_gpu
+import glasswood.explain.cuda.leaf_games
+import glasswood.explain.cuda.tables
+from glasswood import Explainer
+from glasswood.plans import plan_of
 from tests.conftest import examples
 from tests.explain.tolerance import assert_close
 from tests.oracles import interventional
@@ -43,8 +43,8 @@ def test_values_match_the_oracle(dtype, example):
 
 @pytest.mark.parametrize(("n_features", "is_weighted"), [(4, False), (30, True)])
 def test_parts_of_many_rows_are_counted_side_by_side(monkeypatch, n_features, is_weighted):
-    monkeypatch.setattr(silva.explain.cuda.leaf_games, "FEWEST_COUNTED", 100)
-    monkeypatch.setattr(silva.explain.cuda.leaf_games, "IN_FLIGHT", 2_000_000)
+    monkeypatch.setattr(glasswood.explain.cuda.leaf_games, "FEWEST_COUNTED", 100)
+    monkeypatch.setattr(glasswood.explain.cuda.leaf_games, "IN_FLIGHT", 2_000_000)
     forest = full_forest(3, n_trees=8, depth=6, n_features=n_features)
     background = rows(900, n_features)
     weight = np.random.default_rng(2).integers(0, 9, len(background)) / 7 if is_weighted else None
@@ -71,8 +71,8 @@ def test_tables_beyond_the_budget_are_built_for_each_call():
 
 
 def test_workspaces_too_large_for_shared_memory_lie_in_global_memory(monkeypatch):
-    limits = silva.cuda.per_gpu.Limits(4, 16 * 1024, 16 * 1024, 2**34)
-    monkeypatch.setattr(silva.explain.cuda.tables, "gpu_limits", lambda: limits)
+    limits = glasswood.cuda.per_gpu.Limits(4, 16 * 1024, 16 * 1024, 2**34)
+    monkeypatch.setattr(glasswood.explain.cuda.tables, "gpu_limits", lambda: limits)
     check(full_forest(6, n_trees=3, depth=7, n_features=6), rows(9, 6), rows(50, 6, 2))
 
 

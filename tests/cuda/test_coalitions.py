@@ -8,9 +8,9 @@ import itertools
 import numpy as np
 import pytest
 
-import silva
-import silva.explain.cuda.coalitions
-from silva.explain.responses import coalitions
+import glasswood
+import glasswood.explain.cuda.coalitions
+from glasswood.explain.responses import coalitions
 from tests.strategies import Options, full_forest, random_forest, random_rows
 
 pytestmark = pytest.mark.usefixtures("gpu")
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.usefixtures("gpu")
 
 def check(forest, X, background, output="probability", dtype="float32", y=None, **settings):
     on_gpu, on_cpu = (
-        silva.Explainer(forest, background, output=output, dtype=of_results, device=device, **settings)
+        glasswood.Explainer(forest, background, output=output, dtype=of_results, device=device, **settings)
         for device, of_results in (("cuda", dtype), ("cpu", "float64"))
     )
     labels = {} if y is None else {"y": y}
@@ -33,7 +33,7 @@ def check(forest, X, background, output="probability", dtype="float32", y=None, 
 def check_sets(forest, X, background, output="probability", dtype="float32", y=None, **settings):
     """Pairs, those of some players, and indices of sets."""
     on_gpu, on_cpu = (
-        silva.Explainer(forest, background, output=output, dtype=of_results, device=device, **settings)
+        glasswood.Explainer(forest, background, output=output, dtype=of_results, device=device, **settings)
         for device, of_results in (("cuda", dtype), ("cpu", "float64"))
     )
     labels = {} if y is None else {"y": y}
@@ -100,8 +100,8 @@ def test_larger_teams_and_wider_masks(n_features):
 def test_rows_and_cubes_in_parts(monkeypatch, name):
     forest, X = two_classes(10), normal(30, 10)
     whole = check(forest, X[:12], X[12:])
-    monkeypatch.setattr(silva.explain.cuda.coalitions, name, 2**15)
-    monkeypatch.setattr(silva.explain.cuda.coalitions, "gpu_limits", lambda: Limits(2**12))
+    monkeypatch.setattr(glasswood.explain.cuda.coalitions, name, 2**15)
+    monkeypatch.setattr(glasswood.explain.cuda.coalitions, "gpu_limits", lambda: Limits(2**12))
     np.testing.assert_array_equal(check(forest, X[:12], X[12:]), whole)
     check_sets(forest, X[:12], X[12:])
 
@@ -114,20 +114,20 @@ class Limits:
 def test_pairs_beyond_the_limit_and_what_only_cores_explain(monkeypatch):
     forest, X = two_classes(), normal(20, 6)
     monkeypatch.setattr(coalitions, "MOST", 3)
-    explainer = silva.Explainer(forest, X[5:], output="probability", device="cuda")
+    explainer = glasswood.Explainer(forest, X[5:], output="probability", device="cuda")
     with pytest.raises(NotImplementedError, match="rows differ from background rows on up to 6 features, GPUs are"):
         explainer.shap_values(X[:5])
     with pytest.raises(NotImplementedError, match="GPUs are exact up to 3 and estimate nothing"):
         explainer.shap_interaction_values(X[:5])
     with pytest.raises(NotImplementedError, match="exact values of output tanh run on the CPU only"):
-        silva.Explainer(forest, X[5:], output=np.tanh, device="cuda").shap_values(X[:5])
+        glasswood.Explainer(forest, X[5:], output=np.tanh, device="cuda").shap_values(X[:5])
 
 
 def test_players_that_no_split_asks_for():
     forest, X = two_classes(3), normal(20, 5)
     forest = dataclasses.replace(forest, n_features=5)
     check_sets(forest, X[:4], X[4:])
-    explainer = silva.Explainer(forest, X[4:], output="probability", device="cuda")
+    explainer = glasswood.Explainer(forest, X[4:], output="probability", device="cuda")
     pairs = explainer.shap_interaction_values(X[:4])
     assert pairs[:, :3, :3].any()
     assert not pairs[:, 3:].any()
@@ -137,7 +137,7 @@ def test_players_that_no_split_asks_for():
 
 def test_standard_errors_are_zero():
     forest, X = two_classes(), normal(20, 6)
-    explainer = silva.Explainer(forest, X[5:], output="probability", device="cuda")
+    explainer = glasswood.Explainer(forest, X[5:], output="probability", device="cuda")
     values, errors = explainer.shap_values(X[:5], standard_errors=True)
     np.testing.assert_array_equal(values, explainer.shap_values(X[:5]))
     assert not errors.any()
@@ -149,7 +149,7 @@ def test_standard_errors_are_zero():
 def test_a_forest_without_splits():
     leaf = dataclasses.replace(random_forest(1, Options(shape="leaf")), link="logistic")
     X = normal(20, 3)
-    explainer = silva.Explainer(leaf, X[5:], output="probability", device="cuda")
+    explainer = glasswood.Explainer(leaf, X[5:], output="probability", device="cuda")
     assert not explainer.shap_values(X[:5]).any()
     assert not explainer.shap_interaction_values(X[:5]).any()
     assert not explainer.interaction_index(X[:5], [[0, 1]]).any()

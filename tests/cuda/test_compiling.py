@@ -5,18 +5,18 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from silva.cuda.compiler import ARCHITECTURES, compile_kernel, measure_kernel, variant
-from silva.evaluate.cuda.evaluator import linear_variant
-from silva.evaluate.cuda.few_rows import few_variant
-from silva.evaluate.cuda.paper import evaluate_variant, nodes_variant, sets_variant, windows_variant
-from silva.evaluate.cuda.tiles import tiles_variant
-from silva.explain.cuda.coalitions import differing_variant, masks_variant, pairs_variant, sum_variant
-from silva.explain.cuda.leaf_games import background_variant, count_variant, groups_variant
-from silva.explain.cuda.leaf_tapes import LeafTape
-from silva.explain.cuda.paths import paths_variant
-from silva.explain.cuda.quadrature import leaves_variant, small_variant, walk_variant
-from silva.explain.cuda.responses import weigh_variant
-from silva.explain.cuda.table_launches import (
+from glasswood.cuda.compiler import ARCHITECTURES, compile_kernel, measure_kernel, variant
+from glasswood.evaluate.cuda.evaluator import linear_variant
+from glasswood.evaluate.cuda.few_rows import few_variant
+from glasswood.evaluate.cuda.paper import evaluate_variant, nodes_variant, sets_variant, windows_variant
+from glasswood.evaluate.cuda.tiles import tiles_variant
+from glasswood.explain.cuda.coalitions import differing_variant, masks_variant, pairs_variant, sum_variant
+from glasswood.explain.cuda.leaf_games import background_variant, count_variant, groups_variant
+from glasswood.explain.cuda.leaf_tapes import LeafTape
+from glasswood.explain.cuda.paths import paths_variant
+from glasswood.explain.cuda.quadrature import leaves_variant, small_variant, walk_variant
+from glasswood.explain.cuda.responses import weigh_variant
+from glasswood.explain.cuda.table_launches import (
     FEW_QUADS,
     MOST_QUADS,
     NARROW_THREADS,
@@ -27,13 +27,13 @@ from silva.explain.cuda.table_launches import (
     pair_variant,
     points_variant,
 )
-from silva.explain.cuda.tables import build_variant, keys_variant
-from silva.explain.cuda.tapes import Tape
-from silva.grow.cuda.paper import qr_kernels
-from silva.grow.cuda.rows import kernels
-from silva.neighbors.cuda import nearest_variant
+from glasswood.explain.cuda.tables import build_variant, keys_variant
+from glasswood.explain.cuda.tapes import Tape
+from glasswood.grow.cuda.paper import qr_kernels
+from glasswood.grow.cuda.rows import kernels
+from glasswood.neighbors.cuda import nearest_variant
 
-core = pytest.importorskip("cuda.core", reason="cuda-core is not installed: pip install silva[cuda13]")
+core = pytest.importorskip("cuda.core", reason="cuda-core is not installed: pip install glasswood[cuda13]")
 
 EMPTY = np.zeros(0, np.int64)
 

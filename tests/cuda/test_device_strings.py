@@ -8,11 +8,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-import silva.cuda.compiler
-from silva.cuda.compiler import compiler_architecture
-from silva.device import DeviceError, explaining_memory, find_gpus, gpus_worthwhile, is_cuda_usable, parse_device
-from silva.explain import engines
-from silva.explain.game import Settings, game_of_features
+import glasswood.cuda.compiler
+from glasswood.cuda.compiler import compiler_architecture
+from glasswood.device import DeviceError, explaining_memory, find_gpus, gpus_worthwhile, is_cuda_usable, parse_device
+from glasswood.explain import engines
+from glasswood.explain.game import Settings, game_of_features
 from tests.strategies import full_forest
 
 
@@ -40,18 +40,18 @@ def stub(n_gpus=1, driver=13000, needed=13000, capability="90", count_error=None
 
 @pytest.fixture
 def install(monkeypatch):
-    import silva.device
+    import glasswood.device
 
     def put(module):
-        silva.device._check_capability.cache_clear()
-        silva.device.is_cuda_usable.cache_clear()
-        silva.device.count_gpus.cache_clear()
+        glasswood.device._check_capability.cache_clear()
+        glasswood.device.is_cuda_usable.cache_clear()
+        glasswood.device.count_gpus.cache_clear()
         monkeypatch.setitem(sys.modules, "cupy", module)
 
     yield put
-    silva.device._check_capability.cache_clear()
-    silva.device.is_cuda_usable.cache_clear()
-    silva.device.count_gpus.cache_clear()
+    glasswood.device._check_capability.cache_clear()
+    glasswood.device.is_cuda_usable.cache_clear()
+    glasswood.device.count_gpus.cache_clear()
 
 
 def on_gpu(index):
@@ -75,7 +75,7 @@ def test_other_device_strings_are_refused(device):
 
 def test_no_cupy(install):
     install(None)
-    with pytest.raises(DeviceError, match=r"CUDA needs CuPy.*pip install 'silva\[cuda13\]'"):
+    with pytest.raises(DeviceError, match=r"CUDA needs CuPy.*pip install 'glasswood\[cuda13\]'"):
         find_gpus("cuda")
     assert not is_cuda_usable()
 
@@ -86,7 +86,7 @@ def test_no_cupy(install):
         (stub(driver=12080), r"the NVIDIA driver supports CUDA 12.8, the installed CuPy needs CUDA 13.0; update"),
         (stub(count_error="cudaErrorNoDevice"), r"no usable NVIDIA GPU or driver \(cudaErrorNoDevice\)"),
         (stub(n_gpus=0), "this machine has no NVIDIA GPU; use device='cpu'"),
-        (stub(capability="61"), r"cuda:0 \(Old GPU\) has compute capability 6.1, silva needs 7.5 or newer"),
+        (stub(capability="61"), r"cuda:0 \(Old GPU\) has compute capability 6.1, glasswood needs 7.5 or newer"),
     ],
 )
 def test_what_stands_in_the_way(install, module, message):
@@ -155,12 +155,12 @@ def test_memory_that_is_not_there():
 
 @pytest.mark.parametrize(("capability", "expected"), [((7, 5), 75), ((9, 0), 90), ((8, 7), 86), ((12, 1), 120)])
 def test_the_newest_architecture_of_the_generation(monkeypatch, capability, expected):
-    monkeypatch.setattr(silva.cuda.compiler, "_known_architectures", lambda: [75, 80, 86, 90, 100, 120])
+    monkeypatch.setattr(glasswood.cuda.compiler, "_known_architectures", lambda: [75, 80, 86, 90, 100, 120])
     assert compiler_architecture(capability) == expected
 
 
 @pytest.mark.parametrize("capability", [(6, 1), (13, 0)])
 def test_architectures_that_the_compiler_does_not_know(monkeypatch, capability):
-    monkeypatch.setattr(silva.cuda.compiler, "_known_architectures", lambda: [75, 80, 86, 90, 100, 120])
+    monkeypatch.setattr(glasswood.cuda.compiler, "_known_architectures", lambda: [75, 80, 86, 90, 100, 120])
     with pytest.raises(DeviceError, match=r"compute capability .*, the installed NVRTC compiles up to 12\.0; upgrade"):
         compiler_architecture(capability)

@@ -7,8 +7,8 @@ import dataclasses
 import numpy as np
 import pytest
 
-from silva import Explainer
-from silva.cli import main
+from glasswood import Explainer
+from glasswood.cli import main
 from tests.conftest import repeats
 from tests.explain.tolerance import assert_close
 from tests.oracles import shapley
@@ -79,10 +79,10 @@ def test_the_same_bits_on_every_run(gpu):
 
 def test_the_command_line_runs_where_it_is_told_to(tmp_path):
     forest = full_forest(0, n_trees=5, depth=4, n_features=3)
-    forest.save(tmp_path / "model.silva")
+    forest.save(tmp_path / "model.glasswood")
     X = random_rows(0, forest, 100)
     np.savetxt(tmp_path / "rows.csv", X, delimiter=",", header="a,b,c", comments="")
-    files = [str(tmp_path / name) for name in ("model.silva", "rows.csv", "out.csv")]
+    files = [str(tmp_path / name) for name in ("model.glasswood", "rows.csv", "out.csv")]
     assert main(["predict", *files[:2], "-o", files[2], "--output", "margin", "--device", "cuda"]) == 0
     margins = np.loadtxt(files[2], skiprows=1)
     np.testing.assert_array_equal(margins, forest.predict(X, output="margin", device="cpu"))

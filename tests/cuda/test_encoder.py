@@ -7,9 +7,9 @@ import types
 import numpy as np
 import pytest
 
-import silva.cuda.encoder
-from silva.cuda.codes import Codes
-from silva.cuda.encoder import CodeTables
+import glasswood.cuda.encoder
+from glasswood.cuda.codes import Codes
+from glasswood.cuda.encoder import CodeTables
 
 pytestmark = pytest.mark.usefixtures("gpu")
 rng = np.random.default_rng(0)
@@ -68,9 +68,9 @@ def test_codes_are_ranks(monkeypatch, dtype, is_staged, shape):
     import cupy
 
     for name, number in zip(("WIDE_VALUES", "SMALL_TABLE"), shape, strict=True):
-        monkeypatch.setattr(silva.cuda.encoder, name, number)
+        monkeypatch.setattr(glasswood.cuda.encoder, name, number)
     if not is_staged:
-        monkeypatch.setattr(silva.cuda.encoder, "SHARED_BYTES", 0)
+        monkeypatch.setattr(glasswood.cuda.encoder, "SHARED_BYTES", 0)
     tables, thresholds = tables_of([*COLUMNS.values(), *[COLUMNS["normal"]] * 35], dtype)
     X = values_around(thresholds, 1100, dtype)
     with np.errstate(over="ignore"):

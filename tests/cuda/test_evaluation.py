@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-import silva.cuda.launches
-import silva.evaluate.cuda.few_rows
-import silva.evaluate.cuda.packing
-import silva.evaluate.cuda.tiles
-import silva.evaluate.cuda.tiling
-from silva.cuda.codes import encode_forest
-from silva.evaluate.cuda.packing import choose_format
-from silva.evaluate.cuda.tiling import Tiling
-from silva.plans import plan_of
-from silva.typing import Choice
+import glasswood.cuda.launches
+import glasswood.evaluate.cuda.few_rows
+import glasswood.evaluate.cuda.packing
+import glasswood.evaluate.cuda.tiles
+import glasswood.evaluate.cuda.tiling
+from glasswood.cuda.codes import encode_forest
+from glasswood.evaluate.cuda.packing import choose_format
+from glasswood.evaluate.cuda.tiling import Tiling
+from glasswood.plans import plan_of
+from glasswood.typing import Choice
 from tests.conftest import examples
 from tests.evaluate.test_categories import forest_of_sets, rows_of_sets
 from tests.example_forests import empty_forest, with_linear_leaves
@@ -50,7 +50,7 @@ def test_leaves_match_the_oracle_and_margins_the_cpu(algorithm, output, example)
 @few
 def test_margins_of_many_rows_match_the_cpu(example):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(silva.evaluate.cuda.few_rows, "MOST_ROWS", 0)
+        patch.setattr(glasswood.evaluate.cuda.few_rows, "MOST_ROWS", 0)
         check(*example, "by_sample", "margin")
 
 
@@ -88,8 +88,8 @@ def in_single(forest):
 
 
 def forget_cuts():
-    silva.evaluate.cuda.tiling.choose_tiling.cache_clear()
-    silva.evaluate.cuda.tiling._plain.cache_clear()
+    glasswood.evaluate.cuda.tiling.choose_tiling.cache_clear()
+    glasswood.evaluate.cuda.tiling._plain.cache_clear()
 
 
 @pytest.mark.parametrize(("n_rows", "stage"), [(1, 4096), (130, 256), (1100, 4096)])
@@ -98,11 +98,11 @@ def test_formats(monkeypatch, form, n_rows, stage):
     """Trees that fit a stage and trees that do not; tiles that take all trees and tiles that take a part."""
     forest = forest_of(form)
     most = {"narrow": 256 if form == "narrow" else 0, "heap": 2**16, "wide": 2**16}
-    monkeypatch.setattr(silva.evaluate.cuda.packing, "MOST_CODES", most)
-    monkeypatch.setattr(silva.evaluate.cuda.packing, "DEEPEST_HEAP", 10 if form == "heap" else 0)
-    monkeypatch.setattr(silva.evaluate.cuda.tiling, "STAGES", (stage,))
-    monkeypatch.setattr(silva.evaluate.cuda.tiling, "WIDE_STAGE", stage)
-    monkeypatch.setattr(silva.evaluate.cuda.few_rows, "MOST_ROWS", 0)
+    monkeypatch.setattr(glasswood.evaluate.cuda.packing, "MOST_CODES", most)
+    monkeypatch.setattr(glasswood.evaluate.cuda.packing, "DEEPEST_HEAP", 10 if form == "heap" else 0)
+    monkeypatch.setattr(glasswood.evaluate.cuda.tiling, "STAGES", (stage,))
+    monkeypatch.setattr(glasswood.evaluate.cuda.tiling, "WIDE_STAGE", stage)
+    monkeypatch.setattr(glasswood.evaluate.cuda.few_rows, "MOST_ROWS", 0)
     forget_cuts()
     assert choose_format(forest, encode_forest(forest)) == form
     X = random_rows(5, forest, n_rows, "float32")
@@ -121,9 +121,9 @@ CUTS = [(32, 8, 1), (32, 12, 2), (64, 4, 3), (128, 6, 2), (192, 4, 1), (256, 3, 
 def test_teams(monkeypatch, form, lanes, teams, parts, stage):
     """Teams that share rows, trees that fit their share of a stage and trees that do not, sums that need the order."""
     tiling = Tiling(lanes, teams, stage, parts)
-    monkeypatch.setattr(silva.evaluate.cuda.tiles, "choose_tiling", lambda work, _: tiling if work.joins else plain)
+    monkeypatch.setattr(glasswood.evaluate.cuda.tiles, "choose_tiling", lambda work, _: tiling if work.joins else plain)
     plain = Tiling(64, 1, 4096, 2)
-    monkeypatch.setattr(silva.evaluate.cuda.few_rows, "MOST_ROWS", 0)
+    monkeypatch.setattr(glasswood.evaluate.cuda.few_rows, "MOST_ROWS", 0)
     forest = in_single(forest_of(form, n_trees=29))
     X = random_rows(5, forest, 800 if lanes > 64 else 300, "float32")
     for base in (0.5, 0.1):
@@ -244,7 +244,7 @@ def test_one_host_row_of_any_type_and_layout(dtype):
 @pytest.mark.parametrize("largest", [1.0, 1e30, 3e38])
 def test_sums_that_round_keep_the_order_of_the_trees(monkeypatch, smallest, largest, most_rows):
     """Values of many magnitudes: whether the parallel sum may be used is decided row by row."""
-    monkeypatch.setattr(silva.evaluate.cuda.few_rows, "MOST_ROWS", most_rows)
+    monkeypatch.setattr(glasswood.evaluate.cuda.few_rows, "MOST_ROWS", most_rows)
     forest = full_forest(3, n_trees=700, depth=2, n_features=4)
     rng = np.random.default_rng(0)
     pool = [smallest, -smallest, 1 / 3, largest, -largest]

@@ -8,20 +8,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import silva
-import silva.cuda.launches
-import silva.cuda.per_gpu
-import silva.explain.cuda.leaf_games
-import silva.explain.cuda.table_launches
-import silva.explain.cuda.tables
-from silva import Explainer
+import glasswood
+import glasswood.cuda.launches
+import glasswood.cuda.per_gpu
+import glasswood.explain.cuda.leaf_games
+import glasswood.explain.cuda.table_launches
+import glasswood.explain.cuda.tables
+from glasswood import Explainer
 from tests.cuda import test_coalitions
 from tests.example_forests import with_models
 from tests.explain.tolerance import assert_close
 from tests.strategies import Options, full_forest, random_forest, random_rows
 
 pytestmark = pytest.mark.usefixtures("gpu")
-NATIVE = Path(silva.__file__).parent / "native"
+NATIVE = Path(glasswood.__file__).parent / "native"
 TABLES = "explain/cuda/tables/"
 ROWS = {"common/cuda/encode_rows", f"{TABLES}find_keys", "explain/cuda/sum_slots"}
 PAIRS = ROWS | {f"{TABLES}add_pairs", "explain/cuda/close_diagonal"}
@@ -53,13 +53,13 @@ TABLED = [kind for kind in KERNELS if any(TABLES in kernel and "add_" in kernel 
 @pytest.fixture
 def launched(monkeypatch):
     """Names of the kernels that are launched."""
-    names, function = set(), silva.cuda.launches._function
+    names, function = set(), glasswood.cuda.launches._function
 
     def record(kernel, shared):
         names.add(kernel.source)
         return function(kernel, shared)
 
-    monkeypatch.setattr(silva.cuda.launches, "_function", record)
+    monkeypatch.setattr(glasswood.cuda.launches, "_function", record)
     return names
 
 
@@ -118,8 +118,8 @@ def test_wide_forests_of_several_outputs_categories_and_missing_values(kind, dty
 def test_tables_of_eight_features_and_those_beyond_shared_memory(monkeypatch, kind):
     """Narrow and wide chunks, entries of two runs; workspaces in global memory, tables read where they lie."""
     explain(kind, full_forest(2, n_trees=2, depth=8, n_features=10), rows(10))
-    limits = silva.cuda.per_gpu.Limits(4, 20 * 1024, 20 * 1024, 2**34)
-    for module in (silva.explain.cuda.tables, silva.explain.cuda.table_launches):
+    limits = glasswood.cuda.per_gpu.Limits(4, 20 * 1024, 20 * 1024, 2**34)
+    for module in (glasswood.explain.cuda.tables, glasswood.explain.cuda.table_launches):
         monkeypatch.setattr(module, "gpu_limits", lambda: limits)
     explain(kind, full_forest(2, n_trees=2, depth=7, n_features=7), rows(7))
 
@@ -127,7 +127,7 @@ def test_tables_of_eight_features_and_those_beyond_shared_memory(monkeypatch, ki
 @pytest.mark.parametrize("kind", TABLED)
 def test_more_rows_than_a_tile_in_parts(monkeypatch, kind):
     """Rows of few and of many blocks, the last tile in part; states counted in parts, with weights."""
-    monkeypatch.setattr(silva.explain.cuda.leaf_games, "FEWEST_COUNTED", 100)
+    monkeypatch.setattr(glasswood.explain.cuda.leaf_games, "FEWEST_COUNTED", 100)
     forest, X = full_forest(2, n_trees=3, depth=4, n_features=5), rows(5, 1300)
     method = "shap_interaction_values" if kind.startswith("interactions") else "shap_values"
     against = {"background": X, "background_weight": np.arange(1300) % 5} if "background" in kind else {}

@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-import silva.cuda.buffers
-import silva.cuda.rows
-import silva.explain.cuda.explainer
-import silva.explain.cuda.quadrature
-import silva.explain.cuda.tapes
-from silva import Explainer
-from silva.device import DeviceError, import_cupy
-from silva.inputs.placed import PlacedRows
-from silva.plans import plan_of
+import glasswood.cuda.buffers
+import glasswood.cuda.rows
+import glasswood.explain.cuda.explainer
+import glasswood.explain.cuda.quadrature
+import glasswood.explain.cuda.tapes
+from glasswood import Explainer
+from glasswood.device import DeviceError, import_cupy
+from glasswood.inputs.placed import PlacedRows
+from glasswood.plans import plan_of
 from tests.conftest import examples, repeats
 from tests.explain.tolerance import assert_close
 from tests.oracles import shapley
@@ -57,12 +57,12 @@ def test_paths_match_the_oracle(kind, example):
 @pytest.mark.parametrize("kind", ["values", "interactions"])
 def test_trees_in_parts_of_several_buckets(monkeypatch, kind):
     """Kernels for larger forests: chunks hold parts of trees, sums have many chunks, points differ by tree."""
-    monkeypatch.setattr(silva.explain.cuda.tapes, "TINY_SPLITS", 0)
-    monkeypatch.setattr(silva.explain.cuda.tapes, "FEW_SPLITS", 0)
-    monkeypatch.setattr(silva.explain.cuda.tapes, "FEWEST_CHUNK_SPLITS", 3)
-    monkeypatch.setattr(silva.explain.cuda.tapes, "FEWEST_PAIR_SPLITS", 3)
-    monkeypatch.setattr(silva.explain.cuda.tapes, "SMALL_BUCKET", 0)
-    monkeypatch.setattr(silva.explain.cuda.quadrature, "TINY_SPLITS", 0)
+    monkeypatch.setattr(glasswood.explain.cuda.tapes, "TINY_SPLITS", 0)
+    monkeypatch.setattr(glasswood.explain.cuda.tapes, "FEW_SPLITS", 0)
+    monkeypatch.setattr(glasswood.explain.cuda.tapes, "FEWEST_CHUNK_SPLITS", 3)
+    monkeypatch.setattr(glasswood.explain.cuda.tapes, "FEWEST_PAIR_SPLITS", 3)
+    monkeypatch.setattr(glasswood.explain.cuda.tapes, "SMALL_BUCKET", 0)
+    monkeypatch.setattr(glasswood.explain.cuda.quadrature, "TINY_SPLITS", 0)
     forest = random_forest(5, OPTIONS)
     explainer = check(forest, random_rows(6, forest, 40), kind)
     job = plan_of(explainer, "cuda").job("values" if kind == "values" else "pairs")
@@ -78,10 +78,10 @@ def test_calls_like_earlier_ones(monkeypatch, kind, algorithm, n_small, kept_sha
     """The launches of one call answer rows like its own, whose results stay; no others."""
     import cupy
 
-    for module in (silva.explain.cuda.tapes, silva.explain.cuda.quadrature):
+    for module in (glasswood.explain.cuda.tapes, glasswood.explain.cuda.quadrature):
         monkeypatch.setattr(module, "TINY_SPLITS", n_small)
-    monkeypatch.setattr(silva.explain.cuda.tapes, "SMALL_BUCKET", 0)
-    monkeypatch.setattr(silva.cuda.buffers, "KEPT_SHARE", kept_share)
+    monkeypatch.setattr(glasswood.explain.cuda.tapes, "SMALL_BUCKET", 0)
+    monkeypatch.setattr(glasswood.cuda.buffers, "KEPT_SHARE", kept_share)
     forest = random_forest(5, OPTIONS)
     explainer = Explainer(forest, device="cuda", algorithm=algorithm)
     explain = explainer.shap_values if kind == "values" else explainer.shap_interaction_values
@@ -105,10 +105,10 @@ def test_calls_like_earlier_ones(monkeypatch, kind, algorithm, n_small, kept_sha
 
 @pytest.mark.parametrize(("most", "is_cut"), [(12, True), (2, False)])
 def test_chunks_of_wide_forests_are_cut_until_their_sums_fit_shared_memory(monkeypatch, most, is_cut):
-    monkeypatch.setattr(silva.explain.cuda.tapes, "TINY_SPLITS", 0)
-    monkeypatch.setattr(silva.explain.cuda.tapes, "NARROW_SLOTS", most)
-    monkeypatch.setattr(silva.explain.cuda.tapes, "NARROWEST_SPLITS", 5)
-    monkeypatch.setattr(silva.explain.cuda.quadrature, "TINY_SPLITS", 0)
+    monkeypatch.setattr(glasswood.explain.cuda.tapes, "TINY_SPLITS", 0)
+    monkeypatch.setattr(glasswood.explain.cuda.tapes, "NARROW_SLOTS", most)
+    monkeypatch.setattr(glasswood.explain.cuda.tapes, "NARROWEST_SPLITS", 5)
+    monkeypatch.setattr(glasswood.explain.cuda.quadrature, "TINY_SPLITS", 0)
     forest = full_forest(5, n_trees=6, depth=6, n_features=40)
     X = np.random.default_rng(6).normal(size=(40, forest.n_features))
     explainer = Explainer(forest, device="cuda", algorithm="quadrature")
@@ -121,9 +121,9 @@ def test_chunks_of_wide_forests_are_cut_until_their_sums_fit_shared_memory(monke
 
 
 def test_many_chunks_are_added_in_eighths(monkeypatch):
-    monkeypatch.setattr(silva.explain.cuda.tapes, "TINY_SPLITS", 0)
-    monkeypatch.setattr(silva.explain.cuda.tapes, "FEWEST_CHUNK_SPLITS", 1)
-    monkeypatch.setattr(silva.explain.cuda.quadrature, "TINY_SPLITS", 0)
+    monkeypatch.setattr(glasswood.explain.cuda.tapes, "TINY_SPLITS", 0)
+    monkeypatch.setattr(glasswood.explain.cuda.tapes, "FEWEST_CHUNK_SPLITS", 1)
+    monkeypatch.setattr(glasswood.explain.cuda.quadrature, "TINY_SPLITS", 0)
     forest = full_forest(1, n_trees=80, depth=3, n_features=3)
     check(forest, np.random.default_rng(2).normal(size=(33, 3)), "values")
 
@@ -132,7 +132,7 @@ def test_one_launch_and_several_give_the_same_bits(monkeypatch):
     forest = random_forest(7, OPTIONS)
     X = random_rows(8, forest, 70)
     found = Explainer(forest, device="cuda").shap_values(X)
-    monkeypatch.setattr(silva.explain.cuda.quadrature, "TINY_SPLITS", 0)
+    monkeypatch.setattr(glasswood.explain.cuda.quadrature, "TINY_SPLITS", 0)
     np.testing.assert_array_equal(Explainer(forest, device="cuda").shap_values(X), found)
 
 
@@ -140,8 +140,8 @@ def test_one_launch_and_several_give_the_same_bits(monkeypatch):
 @pytest.mark.parametrize("n_features", [3, 12, 200])
 def test_rows_of_any_width_most_of_them_zeros(monkeypatch, n_features, is_small):
     if not is_small:
-        monkeypatch.setattr(silva.explain.cuda.quadrature, "TINY_SPLITS", 0)
-        monkeypatch.setattr(silva.explain.cuda.quadrature, "SUM_BLOCKS", 1)
+        monkeypatch.setattr(glasswood.explain.cuda.quadrature, "TINY_SPLITS", 0)
+        monkeypatch.setattr(glasswood.explain.cuda.quadrature, "SUM_BLOCKS", 1)
     forest = full_forest(11, n_trees=6, depth=3, n_features=n_features)
     explainer = check(forest, np.random.default_rng(12).normal(size=(37, n_features)), "values")
     assert (plan_of(explainer, "cuda").job("values").small is not None) == is_small
@@ -152,7 +152,7 @@ def test_all_gpus_and_chunks_give_the_bits_of_one(monkeypatch, method):
     forest = random_forest(9, OPTIONS)
     X = random_rows(10, forest, 301)
     expected = getattr(Explainer(forest, device="cuda:0"), method)(X)
-    monkeypatch.setattr(silva.cuda.rows, "FEWEST_CHUNK_ROWS", 32)
+    monkeypatch.setattr(glasswood.cuda.rows, "FEWEST_CHUNK_ROWS", 32)
     explain = getattr(Explainer(forest, device="cuda:all"), method)
     for _ in range(repeats(5)):
         np.testing.assert_array_equal(explain(X), expected)
@@ -182,7 +182,7 @@ def test_an_explainer_and_its_forest_pickle_after_use():
     ],
 )
 def test_chunks_between_host_and_gpu(n_rows, row_bytes, expected):
-    assert silva.cuda.rows.chunk_rows(n_rows, row_bytes) == expected
+    assert glasswood.cuda.rows.chunk_rows(n_rows, row_bytes) == expected
 
 
 def test_out_on_another_gpu_is_refused():

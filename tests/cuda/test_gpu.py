@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-import silva
-import silva.cuda.rows
-import silva.explain.cuda.quadrature
-from silva import Explainer
-from silva.device import DeviceError
+import glasswood
+import glasswood.cuda.rows
+import glasswood.explain.cuda.quadrature
+from glasswood import Explainer
+from glasswood.device import DeviceError
 from tests.conftest import _why_no_gpu, examples, repeats
 from tests.oracles import shapley
 from tests.strategies import Options, forests_and_rows, full_forest, random_forest
@@ -138,7 +138,7 @@ def test_a_bound_of_cupys_pool_is_kept(cupy, X):
     try:
         explainer = Explainer(forest, device="cuda")
         np.testing.assert_array_equal(explainer.shap_values(np.tile(X, (100, 1)))[: len(X)], expected)
-        tree = silva.ModelTreeRegressor(generations=2, device="cuda", random_state=0)
+        tree = glasswood.ModelTreeRegressor(generations=2, device="cuda", random_state=0)
         tree.fit(np.tile(X, (200, 1)), np.tile(X[:, 0], 200))
     finally:
         pool.set_limit(0)
@@ -160,8 +160,8 @@ def test_work_is_queued_on_the_current_stream(cupy, forest, X):
 def test_rows_in_chunks_give_the_same_bits(monkeypatch, forest, X):
     expected = Explainer(forest, device="cuda").shap_values(X)
     pairs = Explainer(forest, device="cuda").shap_interaction_values(X)
-    monkeypatch.setattr(silva.cuda.rows, "HOST_CHUNK_BYTES", 64 * 50)
-    monkeypatch.setattr(silva.explain.cuda.quadrature, "PARTIAL_BYTES", 1)
+    monkeypatch.setattr(glasswood.cuda.rows, "HOST_CHUNK_BYTES", 64 * 50)
+    monkeypatch.setattr(glasswood.explain.cuda.quadrature, "PARTIAL_BYTES", 1)
     np.testing.assert_array_equal(Explainer(forest, device="cuda").shap_values(X), expected)
     np.testing.assert_array_equal(Explainer(forest, device="cuda").shap_interaction_values(X), pairs)
 

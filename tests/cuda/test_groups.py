@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from silva import Explainer
-from silva.plans import plan_of
+from glasswood import Explainer
+from glasswood.plans import plan_of
 from tests.conftest import examples
 from tests.explain.tolerance import assert_close
 from tests.oracles import players

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from silva import _core
-from silva.device import DeviceError
-from silva.grow.cuda import parts
-from silva.grow.cuda import rows as cuda
-from silva.grow.data import rows as data
-from silva.grow.data.rows import STORAGES
+from glasswood import _core
+from glasswood.device import DeviceError
+from glasswood.grow.cuda import parts
+from glasswood.grow.cuda import rows as cuda
+from glasswood.grow.data import rows as data
+from glasswood.grow.data.rows import STORAGES
 from tests.cuda.growing import check_every_tree, check_loss, on_gpu, whole_numbers
 from tests.grow.engines import engine_of, piecewise, single_leaf, stump
 

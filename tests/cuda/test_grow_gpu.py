@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import silva.grow.search.engine
-from silva import ModelTreeRegressor
-from silva.device import DeviceError, count_gpus
-from silva.grow.cuda import parts
-from silva.grow.cuda import rows as cuda
-from silva.grow.data.rows import STORAGES
+import glasswood.grow.search.engine
+from glasswood import ModelTreeRegressor
+from glasswood.device import DeviceError, count_gpus
+from glasswood.grow.cuda import parts
+from glasswood.grow.cuda import rows as cuda
+from glasswood.grow.data.rows import STORAGES
 from tests.conftest import _why_no_gpu
 from tests.cuda.growing import check_every_tree, on_gpu, whole_numbers
 from tests.grow.engines import engine_of, piecewise
@@ -161,6 +161,6 @@ def test_columns_that_the_gpu_ranks_grow_the_same_tree(monkeypatch):
     X, y = piecewise(3000, 3)
     grown = []
     for rows in (1, 10**9):
-        monkeypatch.setattr(silva.grow.search.engine, "SORTED_ROWS", rows)
+        monkeypatch.setattr(glasswood.grow.search.engine, "SORTED_ROWS", rows)
         grown.append(ModelTreeRegressor(generations=20, device="cuda").fit(X, y).predict(X))
     np.testing.assert_array_equal(*grown)

@@ -7,8 +7,8 @@ import pytest
 
 pytest.importorskip("sklearn")
 
-import silva
-from silva.grow.search import growing
+import glasswood
+from glasswood.grow.search import growing
 from tests.cuda.emulator import driver_functions
 from tests.cuda.growing import is_emulated
 
@@ -44,8 +44,8 @@ def test_boosted_classes(placed, n_classes):
     classes = np.digitize(middle + 0.1 * rng.standard_normal(len(middle)), np.linspace(0.8, 1.8, n_classes - 1))
     found = []
     for device in ("cuda", "cpu"):
-        model = silva.ModelTreeEnsembleClassifier(
-            silva.ModelTreeRegressor(**STEP, device=device),
+        model = glasswood.ModelTreeEnsembleClassifier(
+            glasswood.ModelTreeRegressor(**STEP, device=device),
             n_estimators=1, method="boosting", max_trees=2, max_samples=1, learning_rate=0.5, n_jobs=1,
         ).fit(X, classes)  # fmt: skip
         assert len(model.estimators_) == 2 * (1 if n_classes == 2 else 3)
@@ -60,7 +60,7 @@ def test_losses_of_one_tree(placed, loss):
     X, middle, rng = rows()
     y = rng.poisson(np.exp(middle)).astype(float) if loss == "poisson" else middle + 0.3 * rng.standard_normal(len(X))
     trees = [
-        silva.ModelTreeRegressor(loss=loss, max_leaves=2, generations=3, population_size=4, device=device, n_jobs=1)
+        glasswood.ModelTreeRegressor(loss=loss, max_leaves=2, generations=3, population_size=4, device=device, n_jobs=1)
         for device in ("cuda", "cpu")
     ]
     on_gpu, on_cores = (tree.fit(X, y).forest_.predict(X, device="cpu") for tree in trees)

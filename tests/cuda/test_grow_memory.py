@@ -12,15 +12,15 @@ import warnings
 import numpy as np
 import pytest
 
-import silva.grow.cuda.parts
-import silva.grow.cuda.rows
-import silva.grow.search.engine
-from silva import ModelTreeRegressor
-from silva.device import DeviceError
-from silva.grow.cuda import paper as cuda_qr
-from silva.grow.cuda import parts
-from silva.grow.cuda import rows as cuda
-from silva.grow.data.rows import prepare
+import glasswood.grow.cuda.parts
+import glasswood.grow.cuda.rows
+import glasswood.grow.search.engine
+from glasswood import ModelTreeRegressor
+from glasswood.device import DeviceError
+from glasswood.grow.cuda import paper as cuda_qr
+from glasswood.grow.cuda import parts
+from glasswood.grow.cuda import rows as cuda
+from glasswood.grow.data.rows import prepare
 from tests.cuda.emulator.cupy import MemoryPool
 from tests.grow.engines import piecewise
 
@@ -112,11 +112,11 @@ def full_gpu(monkeypatch):
     def refuse(*_, **__):
         raise DeviceError("cuda:0 has 5 bytes free")
 
-    monkeypatch.setattr(silva.grow.search.engine, "is_cuda_usable", lambda: True)
-    monkeypatch.setattr(silva.grow.search.engine, "find_gpus", lambda *_: (0,))
-    monkeypatch.setattr(silva.grow.search.engine, "GPU_WORK", 0)
-    monkeypatch.setattr(silva.grow.cuda.rows, "RowsOnGpus", refuse)
-    monkeypatch.setattr(silva.grow.cuda.paper, "QrRowsOnGpu", refuse)
+    monkeypatch.setattr(glasswood.grow.search.engine, "is_cuda_usable", lambda: True)
+    monkeypatch.setattr(glasswood.grow.search.engine, "find_gpus", lambda *_: (0,))
+    monkeypatch.setattr(glasswood.grow.search.engine, "GPU_WORK", 0)
+    monkeypatch.setattr(glasswood.grow.cuda.rows, "RowsOnGpus", refuse)
+    monkeypatch.setattr(glasswood.grow.cuda.paper, "QrRowsOnGpu", refuse)
 
 
 @pytest.mark.parametrize("algorithm", ["gram", "qr"])
@@ -142,9 +142,9 @@ def test_a_gpu_that_was_asked_for_raises(algorithm):
 def test_rows_of_a_gpu_with_too_many_columns_stay_on_the_cores_and_say_so(monkeypatch):
     X, y = piecewise(200, 2)
     rows = prepare(X, y, np.ones(len(y)), np.ones(2, bool))
-    monkeypatch.setattr(silva.grow.cuda.parts, "MOST_COLUMNS", 3)
+    monkeypatch.setattr(glasswood.grow.cuda.parts, "MOST_COLUMNS", 3)
     with pytest.warns(RuntimeWarning, match="growing on the CPU: leaf models have 4 columns, a GPU supports at most 3"):
-        assert silva.grow.search.engine.place_rows("auto", "gram", 0, rows) is None
+        assert glasswood.grow.search.engine.place_rows("auto", "gram", 0, rows) is None
 
 
 def test_streamed_parts_lie_in_memory_that_is_registered_whole(four_gpus):

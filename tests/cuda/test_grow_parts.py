@@ -8,9 +8,9 @@ import re
 import numpy as np
 import pytest
 
-from silva import _core
-from silva.device import DeviceError
-from silva.grow.cuda import parts
+from glasswood import _core
+from glasswood.device import DeviceError
+from glasswood.grow.cuda import parts
 
 
 def test_the_gpu_with_too_little_memory_is_named():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from silva.grow.data.rows import STORAGES
+from glasswood.grow.data.rows import STORAGES
 from tests.cuda.growing import check_loss, on_gpu
 from tests.grow import oracle
 from tests.grow.engines import engine_of, given, piecewise, single_leaf, stump

@@ -11,15 +11,15 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-import silva.cuda.launches
-import silva.evaluate.cuda.few_rows
-import silva.evaluate.cuda.packing
-import silva.evaluate.cuda.tiles
-import silva.evaluate.cuda.tiling
-from silva import Explainer
-from silva.cuda.launches import KEPT
-from silva.device import DeviceError
-from silva.plans import plan_of
+import glasswood.cuda.launches
+import glasswood.evaluate.cuda.few_rows
+import glasswood.evaluate.cuda.packing
+import glasswood.evaluate.cuda.tiles
+import glasswood.evaluate.cuda.tiling
+from glasswood import Explainer
+from glasswood.cuda.launches import KEPT
+from glasswood.device import DeviceError
+from glasswood.plans import plan_of
 from tests.strategies import Options, random_forest, random_rows
 
 pytestmark = pytest.mark.usefixtures("gpu")
@@ -104,7 +104,7 @@ def test_calls_give_way():
 def test_calls_give_way_to_large_buffers(monkeypatch):
     import cupy
 
-    monkeypatch.setattr(silva.cuda.launches, "kept_bytes", lambda: 2048)
+    monkeypatch.setattr(glasswood.cuda.launches, "kept_bytes", lambda: 2048)
     forest = random_forest(5, Options(n_trees=7, n_features=3, meaning={"result_dtype": "float32"}))
     X = cupy.asarray(random_rows(0, forest, 202, "float32"))
     for n_rows in (200, 201, 202):  # 800 bytes and more of results that are allocated ahead

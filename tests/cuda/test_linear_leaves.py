@@ -7,10 +7,10 @@ import dataclasses
 import numpy as np
 import pytest
 
-import silva.explain.cuda.quadrature
-import silva.explain.cuda.tapes
-from silva import Explainer
-from silva.plans import plan_of
+import glasswood.explain.cuda.quadrature
+import glasswood.explain.cuda.tapes
+from glasswood import Explainer
+from glasswood.plans import plan_of
 from tests.example_forests import with_models
 from tests.explain import linear_cases
 from tests.explain.linear_cases import rows_of
@@ -45,10 +45,10 @@ def test_special_leaves(seed, kind, case):
 def test_parts_of_several_numbers_of_points(monkeypatch, kind, shared_bytes):
     """Many parts, several kernels, paths of 40 features, accumulators in shared and in global memory."""
     for name, value in {"TINY_SPLITS": 0, "FEW_SPLITS": 0, "FEWEST_CHUNK_SPLITS": 5, "SMALL_BUCKET": 0}.items():
-        monkeypatch.setattr(silva.explain.cuda.tapes, name, value)
-    monkeypatch.setattr(silva.explain.cuda.tapes, "FEWEST_PAIR_SPLITS", 5)
+        monkeypatch.setattr(glasswood.explain.cuda.tapes, name, value)
+    monkeypatch.setattr(glasswood.explain.cuda.tapes, "FEWEST_PAIR_SPLITS", 5)
     for name in ("SHARED_BYTES", "PAIR_SHARED_BYTES"):
-        monkeypatch.setattr(silva.explain.cuda.quadrature, name, shared_bytes)
+        monkeypatch.setattr(glasswood.explain.cuda.quadrature, name, shared_bytes)
     for forest in (full_forest(1, n_trees=3, depth=4, n_features=9), chain_forest(40, 1e-2)):
         linear = with_models(forest, 2, -1, 1)
         X = rows_of(linear, 3, 35)  # more than a warp

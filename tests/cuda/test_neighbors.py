@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import silva
-from silva.device import DeviceError
-from silva.neighbors.cuda import CudaShares
-from silva.neighbors.index import LeafIndex, list_rows
+import glasswood
+from glasswood.device import DeviceError
+from glasswood.neighbors.cuda import CudaShares
+from glasswood.neighbors.index import LeafIndex, list_rows
 from tests.strategies import full_forest
 
 pytestmark = pytest.mark.usefixtures("gpu")
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.usefixtures("gpu")
 @pytest.mark.parametrize("weights", ["same", "different"])
 def test_nearest_rows_are_those_of_the_cpu(n_rows, n_queries, n_trees, k, weights):
     rng = np.random.default_rng(n_rows)
-    forest = silva.load(full_forest(0, n_trees, 3, 4)).ensemble
+    forest = glasswood.load(full_forest(0, n_trees, 3, 4)).ensemble
     first = forest.leaf_offsets[:-1]
     training, queries = (
         (rng.integers(0, 8, (n, n_trees)) * rng.integers(0, 2, (n, 1)) + first).astype(np.int32)
@@ -41,7 +41,7 @@ def test_neighbors_ask_the_gpu():
 
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 4)).astype(np.float32)
-    neighbors = silva.Neighbors(RandomForestRegressor(9, min_samples_leaf=3, random_state=0).fit(X, X[:, 0]), X)
+    neighbors = glasswood.Neighbors(RandomForestRegressor(9, min_samples_leaf=3, random_state=0).fit(X, X[:, 0]), X)
     for rows in (X[:50] + 0.1, None):
         expected = neighbors.kneighbors(rows, 6, device="cpu")
         for one, other in zip(neighbors.kneighbors(rows, 6, device="cuda"), expected, strict=True):

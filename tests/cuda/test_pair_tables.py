@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-import silva.cuda.rows
-import silva.explain.cuda.table_launches
-import silva.explain.cuda.tables
-from silva import Explainer
-from silva.explain.cuda.table_launches import TableJob, choose_block
-from silva.explain.cuda.tables import TablePlan, build_groups
-from silva.plans import plan_of
+import glasswood.cuda.rows
+import glasswood.explain.cuda.table_launches
+import glasswood.explain.cuda.tables
+from glasswood import Explainer
+from glasswood.explain.cuda.table_launches import TableJob, choose_block
+from glasswood.explain.cuda.tables import TablePlan, build_groups
+from glasswood.plans import plan_of
 from tests.conftest import examples
 from tests.explain.tolerance import assert_close
 from tests.oracles import interventional, shapley
@@ -22,7 +22,7 @@ from tests.strategies import Options, chain_forest, forests_and_rows, full_fores
 
 pytestmark = pytest.mark.usefixtures("gpu")
 few = examples(20)
-SMALL_LIMITS = (silva.explain.cuda.tables, silva.explain.cuda.table_launches)
+SMALL_LIMITS = (glasswood.explain.cuda.tables, glasswood.explain.cuda.table_launches)
 
 
 def check(forest, X, dtype="float32", **options):
@@ -78,20 +78,20 @@ def test_many_rows_take_a_kernel_of_more_rows_a_thread(monkeypatch):
     forest, X = full_forest(2, n_trees=6, depth=5, n_features=6), rows(300, 6)
     expected = check(forest, X[:9]).shap_interaction_values(X)
     plan = TablePlan(forest, "float32", 2**28, True, of_pairs=True)
-    few, many = (silva.cuda.per_gpu.Limits(n, 200_000, 200_000, 2**34) for n in (132, 1))
+    few, many = (glasswood.cuda.per_gpu.Limits(n, 200_000, 200_000, 2**34) for n in (132, 1))
     of_few, of_many = (choose_block(plan, plan.batches[0], 384, limits).rows for limits in (few, many))
     assert 2 * of_few == of_many
-    monkeypatch.setattr(silva.explain.cuda.table_launches, "gpu_limits", lambda: many)
+    monkeypatch.setattr(glasswood.explain.cuda.table_launches, "gpu_limits", lambda: many)
     found = Explainer(forest, algorithm="tables", device="cuda").shap_interaction_values(X)
     np.testing.assert_array_equal(found, expected)
 
 
 @pytest.mark.parametrize(("shared", "is_staged"), [(160 * 1024, True), (20 * 1024, False)])
 def test_small_shared_memory(monkeypatch, shared, is_staged):
-    limits = silva.cuda.per_gpu.Limits(4, shared, shared, 2**34)
+    limits = glasswood.cuda.per_gpu.Limits(4, shared, shared, 2**34)
     for module in SMALL_LIMITS:
         monkeypatch.setattr(module, "gpu_limits", lambda: limits)
-    monkeypatch.setattr(silva.explain.cuda.tables, "SCRATCH_BYTES", 100_000)
+    monkeypatch.setattr(glasswood.explain.cuda.tables, "SCRATCH_BYTES", 100_000)
     forest = full_forest(5, n_trees=5, depth=7, n_features=6)
     plan = job_of(check(forest, rows(20, 6))).plan
     for batch in plan.batches:
@@ -173,7 +173,7 @@ def test_out_of_memory_falls_back_to_the_walk(monkeypatch):
         raise cupy.cuda.memory.OutOfMemoryError(1, 2)
 
     forest, X = full_forest(8, n_trees=6, depth=6, n_features=6), rows(40, 6)
-    monkeypatch.setattr(silva.explain.cuda.tables, "Tables", refuse)
+    monkeypatch.setattr(glasswood.explain.cuda.tables, "Tables", refuse)
     explainer = Explainer(forest, algorithm="tables", device="cuda")
     with pytest.warns(RuntimeWarning, match=r"no GPU memory for [0-9,]+ bytes of tables; interactions come"):
         found = explainer.shap_interaction_values(X)
@@ -189,9 +189,9 @@ def test_batches_repeats_and_parts_give_the_same_bits(monkeypatch, n_features):
     np.testing.assert_array_equal(explainer.shap_interaction_values(X), expected)
     for first, end in [(0, 1), (1, 130), (130, 300)]:
         np.testing.assert_array_equal(explainer.shap_interaction_values(X[first:end]), expected[first:end])
-    monkeypatch.setattr(silva.explain.cuda.table_launches, "PARTIAL_BYTES", 1)
+    monkeypatch.setattr(glasswood.explain.cuda.table_launches, "PARTIAL_BYTES", 1)
     np.testing.assert_array_equal(explainer.shap_interaction_values(X), expected)
-    monkeypatch.setattr(silva.cuda.rows, "FEWEST_CHUNK_ROWS", 32)
+    monkeypatch.setattr(glasswood.cuda.rows, "FEWEST_CHUNK_ROWS", 32)
     everywhere = Explainer(forest, algorithm="tables", device="cuda:all")
     np.testing.assert_array_equal(everywhere.shap_interaction_values(X), expected)
 

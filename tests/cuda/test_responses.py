@@ -9,12 +9,12 @@ import pickle
 import numpy as np
 import pytest
 
-import silva
-import silva.explain.cuda.responses
-from silva.plans import plan_of
+import glasswood
+import glasswood.explain.cuda.responses
+from glasswood.plans import plan_of
 from tests.strategies import chain_forest, full_forest
 
-Explainer = functools.partial(silva.Explainer, rule="rescale")
+Explainer = functools.partial(glasswood.Explainer, rule="rescale")
 
 pytestmark = pytest.mark.usefixtures("gpu")
 METHODS = ("shap_values", "shap_interaction_values")
@@ -110,7 +110,7 @@ def test_batches_and_pickles_give_the_same_bits(monkeypatch):
     explainer = Explainer(forest, rows(30, seed=2), output="probability", device="cuda")
     expected = explainer.shap_values(X)
     np.testing.assert_array_equal(explainer.shap_values(X[7:20]), expected[7:20])
-    monkeypatch.setattr(silva.explain.cuda.responses, "PART_BYTES", 10_000)
+    monkeypatch.setattr(glasswood.explain.cuda.responses, "PART_BYTES", 10_000)
     np.testing.assert_array_equal(explainer.shap_values(X), expected)
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(explainer)).shap_values(X), expected)
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-import silva
-from silva.cuda import encoder
-from silva.evaluate.cuda import few_rows
-from silva.explain.cuda import leaf_games, quadrature, responses, table_launches, tables
+import glasswood
+from glasswood.cuda import encoder
+from glasswood.evaluate.cuda import few_rows
+from glasswood.explain.cuda import leaf_games, quadrature, responses, table_launches, tables
 
-NATIVE = Path(silva.__file__).parent / "native"
+NATIVE = Path(glasswood.__file__).parent / "native"
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,11 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-import silva.grow.search.engine
-from silva.grow.cuda import sorting
-from silva.grow.cuda.sorting import PAGE_BYTES, GpuSorter
-from silva.grow.data.rows import prepare
-from silva.grow.data.sorting import Sorter
+import glasswood.grow.search.engine
+from glasswood.grow.cuda import sorting
+from glasswood.grow.cuda.sorting import PAGE_BYTES, GpuSorter
+from glasswood.grow.data.rows import prepare
+from glasswood.grow.data.sorting import Sorter
 from tests.grow.engines import piecewise
 
 rng = np.random.default_rng(0)
@@ -125,7 +125,7 @@ def test_rows_are_prepared_alike():
 
 @pytest.mark.usefixtures("gpu")
 def test_cores_rank_for_cores():
-    assert silva.grow.search.engine.find_sorter("cpu", None, 10**7, 10) is None
-    assert silva.grow.search.engine.find_sorter("cuda", None, 1000, 10) is None
-    assert silva.grow.search.engine.find_sorter("cuda:99", None, 10**7, 10) is None
-    assert silva.grow.search.engine.find_sorter("auto", None, 10**7, 10) is not None
+    assert glasswood.grow.search.engine.find_sorter("cpu", None, 10**7, 10) is None
+    assert glasswood.grow.search.engine.find_sorter("cuda", None, 1000, 10) is None
+    assert glasswood.grow.search.engine.find_sorter("cuda:99", None, 10**7, 10) is None
+    assert glasswood.grow.search.engine.find_sorter("auto", None, 10**7, 10) is not None

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from silva import Explainer
-from silva.inputs import sparse
+from glasswood import Explainer
+from glasswood.inputs import sparse
 from tests.strategies import Options, full_forest, random_forest
 
 
 class EmulatedCsr:
-    """What silva reads of cupyx.scipy.sparse.csr_matrix."""
+    """What glasswood reads of cupyx.scipy.sparse.csr_matrix."""
 
     def __init__(self, matrix):
         import cupy

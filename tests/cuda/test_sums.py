@@ -7,10 +7,10 @@ import types
 import numpy as np
 import pytest
 
-import silva.explain.cuda.quadrature
-from silva.device import import_cupy
-from silva.explain.cuda.job import diagonal_launch, padded_rows
-from silva.explain.cuda.quadrature import MOST_ENTRIES, TILE_SLOTS, lay_out_sum, sum_tiles
+import glasswood.explain.cuda.quadrature
+from glasswood.device import import_cupy
+from glasswood.explain.cuda.job import diagonal_launch, padded_rows
+from glasswood.explain.cuda.quadrature import MOST_ENTRIES, TILE_SLOTS, lay_out_sum, sum_tiles
 
 pytestmark = pytest.mark.usefixtures("gpu")
 N_SLOTS = [0, 1, 7, 8, 9, 31, 32, 33, 70, 255, 256, 300, 0, 2]
@@ -22,7 +22,7 @@ N_SLOTS = [0, 1, 7, 8, 9, 31, 32, 33, 70, 255, 256, 300, 0, 2]
 @pytest.mark.parametrize("copies", [1, 4])
 @pytest.mark.parametrize("many", [2**14, 0])
 def test_entries_are_the_sums_of_their_accumulators(monkeypatch, dtype, n_rows, copies, many):
-    monkeypatch.setattr(silva.explain.cuda.quadrature, "MANY_SLOTS", many)
+    monkeypatch.setattr(glasswood.explain.cuda.quadrature, "MANY_SLOTS", many)
     rng = np.random.default_rng(0)
     n_of = np.tile(N_SLOTS, copies)
     n_entries, starts = len(n_of), np.concatenate([[0], np.cumsum(n_of)])

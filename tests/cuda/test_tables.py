@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-import silva.cuda.rows
-import silva.explain.cuda.table_launches
-import silva.explain.cuda.tables
-from silva import Explainer
-from silva.explain.cuda.table_launches import TableJob, choose_block
-from silva.explain.cuda.tables import TablePlan, build_groups
-from silva.plans import plan_of
+import glasswood.cuda.rows
+import glasswood.explain.cuda.table_launches
+import glasswood.explain.cuda.tables
+from glasswood import Explainer
+from glasswood.explain.cuda.table_launches import TableJob, choose_block
+from glasswood.explain.cuda.tables import TablePlan, build_groups
+from glasswood.plans import plan_of
 from tests.conftest import examples
 from tests.explain.tolerance import assert_close
 from tests.oracles import shapley
@@ -98,8 +98,8 @@ def test_subtrees_of_few_and_of_many_features_are_added_by_kernels_of_their_own(
 @pytest.mark.parametrize("n_features", [4, 40])
 @pytest.mark.parametrize(("shared", "is_staged"), [(160 * 1024, True), (50 * 1024, False)])
 def test_small_shared_memory(monkeypatch, shared, is_staged, n_features):
-    limits = silva.cuda.per_gpu.Limits(4, shared, shared, 2**34)
-    for module in (silva.explain.cuda.tables, silva.explain.cuda.table_launches):
+    limits = glasswood.cuda.per_gpu.Limits(4, shared, shared, 2**34)
+    for module in (glasswood.explain.cuda.tables, glasswood.explain.cuda.table_launches):
         monkeypatch.setattr(module, "gpu_limits", lambda: limits)
     forest = full_forest(5, n_trees=9, depth=7, n_features=n_features)
     explainer = check_with_cpu(forest, rows(70, n_features))
@@ -110,9 +110,9 @@ def test_small_shared_memory(monkeypatch, shared, is_staged, n_features):
 
 
 def test_tables_too_large_for_shared_memory_are_built_in_global_memory(monkeypatch):
-    limits = silva.cuda.per_gpu.Limits(4, 8 * 1024, 8 * 1024, 2**34)
-    monkeypatch.setattr(silva.explain.cuda.tables, "gpu_limits", lambda: limits)
-    monkeypatch.setattr(silva.explain.cuda.tables, "SCRATCH_BYTES", 100_000)
+    limits = glasswood.cuda.per_gpu.Limits(4, 8 * 1024, 8 * 1024, 2**34)
+    monkeypatch.setattr(glasswood.explain.cuda.tables, "gpu_limits", lambda: limits)
+    monkeypatch.setattr(glasswood.explain.cuda.tables, "SCRATCH_BYTES", 100_000)
     forest = full_forest(6, n_trees=5, depth=8, n_features=6)
     job = job_of(check_with_cpu(forest, rows(33, 6)))
     assert sum(group.is_scratch for _, group in build_groups(job.plan, job.plan.batches[0])) > 1
@@ -200,7 +200,7 @@ def test_out_of_memory_falls_back_to_the_walk_and_says_so_once(monkeypatch):
         raise cupy.cuda.memory.OutOfMemoryError(1, 2)
 
     forest, X = full_forest(8, n_trees=12, depth=7, n_features=6), rows(40, 6)
-    monkeypatch.setattr(silva.explain.cuda.tables, "Tables", refuse)
+    monkeypatch.setattr(glasswood.explain.cuda.tables, "Tables", refuse)
     explainer = Explainer(forest, algorithm="tables", device="cuda")
     with pytest.warns(RuntimeWarning, match="no GPU memory for [0-9,]+ bytes of tables"):
         found = explainer.shap_values(X)
@@ -224,9 +224,9 @@ def test_batches_repeats_and_parts_give_the_same_bits(monkeypatch, n_features):
     np.testing.assert_array_equal(explainer.shap_values(X), expected)
     for first, end in [(0, 1), (1, 130), (130, 300)]:
         np.testing.assert_array_equal(explainer.shap_values(X[first:end]), expected[first:end])
-    monkeypatch.setattr(silva.explain.cuda.table_launches, "PARTIAL_BYTES", 1)
+    monkeypatch.setattr(glasswood.explain.cuda.table_launches, "PARTIAL_BYTES", 1)
     np.testing.assert_array_equal(explainer.shap_values(X), expected)
-    monkeypatch.setattr(silva.cuda.rows, "FEWEST_CHUNK_ROWS", 32)
+    monkeypatch.setattr(glasswood.cuda.rows, "FEWEST_CHUNK_ROWS", 32)
     everywhere = Explainer(forest, algorithm="tables", device="cuda:all")
     np.testing.assert_array_equal(everywhere.shap_values(X), expected)
 

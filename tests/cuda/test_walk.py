@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-import silva.explain.cuda.tapes
-from silva.cuda.codes import encode_forest
-from silva.explain.cuda.results import find_targets
+import glasswood.explain.cuda.tapes
+from glasswood.cuda.codes import encode_forest
+from glasswood.explain.cuda.results import find_targets
 from tests.native import load_library
 from tests.oracles import evaluate, shapley
 from tests.strategies import forests_and_rows
@@ -26,7 +26,7 @@ def walk():
 def eight_points():
     """The host program is compiled for eight points: small forests take them too, weights of 0 fill up."""
     patch = pytest.MonkeyPatch()
-    original = silva.explain.cuda.tapes.quadrature
+    original = glasswood.explain.cuda.tapes.quadrature
 
     def padded(points):
         per_pass, t, w = original(points)
@@ -35,7 +35,7 @@ def eight_points():
         long[0][:, :per_pass], long[1][:, :per_pass] = t.reshape(n_passes, -1), w.reshape(n_passes, -1)
         return 8, long[0].ravel(), long[1].ravel()
 
-    patch.setattr(silva.explain.cuda.tapes, "quadrature", padded)
+    patch.setattr(glasswood.explain.cuda.tapes, "quadrature", padded)
     yield
     patch.undo()
 
@@ -66,7 +66,7 @@ def aligned(words):
 
 def explain(walk, forest, X):
     codes = encode_forest(forest)
-    tapes = silva.explain.cuda.tapes.write_tapes(forest, codes, "float64", pairs=True)
+    tapes = glasswood.explain.cuda.tapes.write_tapes(forest, codes, "float64", pairs=True)
     row_codes = codes_of(forest, codes, X)
     parts = []
     for tape in tapes:

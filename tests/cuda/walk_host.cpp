@@ -1,7 +1,7 @@
 // The walk of native/explain/cuda/walk.h as a host program sees it, for test_walk.py.
 #include <vector>
 
-#define SILVA_DEVICE inline
+#define GLASSWOOD_DEVICE inline
 #define PAIRS 1
 #define HOT_WORDS 8
 using Real = double;
@@ -26,8 +26,8 @@ extern "C" void walk(const int* tape, const long long* starts, const long long* 
                      const int* codes, double* sums) {
   std::vector<Real> deltas(LEVELS * POINTS);
   for (long long chunk = 0; chunk < n_chunks; ++chunk) {
-    silva::Walk<POINTS, HostRow> walker;
+    glasswood::Walk<POINTS, HostRow> walker;
     walker.row = {codes, sums + slots[chunk], deltas.data()};
-    walker.chunk<3, LEVELS>(reinterpret_cast<const silva::Quad*>(tape) + starts[chunk]);
+    walker.chunk<3, LEVELS>(reinterpret_cast<const glasswood::Quad*>(tape) + starts[chunk]);
   }
 }

@@ -2,7 +2,8 @@
 
 Two oracles have fooled others. CatBoost numbers the leaves of trees that are not oblivious anew when it loads JSON: a
 model's JSON is compared with what CatBoost says after loading it, not with the live model. LightGBM's raw scores (and
-`pred_contrib`) of random forests are sums, though its predictions average before the link: silva's margin is the mean.
+`pred_contrib`) of random forests are sums, though its predictions average before the link: glasswood's margin is the
+mean.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-import silva
+import glasswood
 from tests.differential.data import codes, numbers, pick, target
 
 
@@ -22,7 +23,7 @@ class Case(NamedTuple):
     """A model with its forest; `expect(rows)` returns leaves, margins, predictions, probabilities by name."""
 
     what: str
-    forest: silva.Forest
+    forest: glasswood.Forest
     rows: Any
     expect: Any
     sums: str = "float64"
@@ -56,7 +57,7 @@ def xgboost(rng):
             "predictions": booster.predict(matrix),
         }
 
-    return Case(f"xgboost {params}", silva.load(model), X, expect, "float32", allow_inf=False)
+    return Case(f"xgboost {params}", glasswood.load(model), X, expect, "float32", allow_inf=False)
 
 
 def xgboost_task(rng, y, is_categorical):
@@ -107,7 +108,7 @@ def lightgbm(rng):
             "predictions": booster.predict(rows),
         }
 
-    return Case(f"lightgbm {params}", silva.load(model), X, expect)
+    return Case(f"lightgbm {params}", glasswood.load(model), X, expect)
 
 
 def catboost(rng):
@@ -148,7 +149,7 @@ def catboost(rng):
             "predictions": oracle.predict(rows.copy()),
         }
 
-    return Case(f"catboost {kind} {params} {bool(loaded)}", silva.load(model), X, expect)
+    return Case(f"catboost {kind} {params} {bool(loaded)}", glasswood.load(model), X, expect)
 
 
 def sklearn(rng):
@@ -181,7 +182,7 @@ def sklearn(rng):
             found["margins"] = model.decision_function(rows)
         return found
 
-    return Case(f"scikit-learn {model!r}", silva.load(model), X, expect, allow_inf=False)
+    return Case(f"scikit-learn {model!r}", glasswood.load(model), X, expect, allow_inf=False)
 
 
 def isolation(rng):
@@ -199,18 +200,18 @@ def isolation(rng):
             "margins": -np.log2(-model.score_samples(rows)),
         }
 
-    return Case(f"scikit-learn {model!r}", silva.load(model), X, expect, allow_inf=False)
+    return Case(f"scikit-learn {model!r}", glasswood.load(model), X, expect, allow_inf=False)
 
 
 def saved(rng, live, suffixes, write):
-    """The live model, or what silva reads from one of its files."""
+    """The live model, or what glasswood reads from one of its files."""
     suffix = pick(rng, ("", *suffixes))
     if not suffix:
         return live
     with tempfile.TemporaryDirectory() as folder:
         path = str(Path(folder) / f"model.{suffix}")
         write(path, suffix)
-        return silva.load(path)
+        return glasswood.load(path)
 
 
 SKLEARN_TREES = tuple(a + b for a in ("DecisionTree", "ExtraTree") for b in ("Regressor", "Classifier"))
@@ -244,11 +245,11 @@ def linear_tree(rng):
             "predictions": booster.predict(rows),
         }
 
-    return Case(f"linear_tree {params}", silva.load(model), X, expect, allow_inf=False, largest=1e30)
+    return Case(f"linear_tree {params}", glasswood.load(model), X, expect, allow_inf=False, largest=1e30)
 
 
 def onnx(rng):
-    """A file that skl2onnx or silva wrote, run by onnxruntime."""
+    """A file that skl2onnx or glasswood wrote, run by onnxruntime."""
     import onnxruntime
     from sklearn import ensemble, tree
 
@@ -259,9 +260,9 @@ def onnx(rng):
     model = kind.set_params(max_depth=int(rng.integers(1, 9)), random_state=int(rng.integers(1000))).fit(X, y)
     is_own = bool(rng.random() < 0.5)
     if is_own:
-        from silva.writers.onnx import onnx_bytes
+        from glasswood.writers.onnx import onnx_bytes
 
-        data = onnx_bytes(silva.load(model).ensemble)
+        data = onnx_bytes(glasswood.load(model).ensemble)
     else:
         from skl2onnx import to_onnx
 
@@ -270,12 +271,12 @@ def onnx(rng):
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.onnx"
         path.write_bytes(data)
-        forest = silva.load(path)
+        forest = glasswood.load(path)
 
     def expect(rows):
         return {"margins": session.run(None, {"X": np.asarray(rows, np.float32)})[0][:, 0]}
 
-    what = f"onnx of {kind}, written by {'silva' if is_own else 'skl2onnx'}"
+    what = f"onnx of {kind}, written by {'glasswood' if is_own else 'skl2onnx'}"
     return Case(what, forest, X, expect, "float64" if is_own else "float32", allow_inf=False)
 
 

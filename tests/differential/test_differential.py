@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-import silva
+import glasswood
 from tests.differential import run
 from tests.differential.libraries import LIBRARIES, ignore_their_warnings
 
@@ -17,7 +17,7 @@ def _quiet():
     ignore_their_warnings()
 
 
-# The first ONNX file is skl2onnx's, the second silva's.
+# The first ONNX file is skl2onnx's, the second glasswood's.
 @pytest.mark.parametrize(
     ("name", "number"), [*((name, 1) for name in LIBRARIES), ("onnx", 2), ("codes", 1), ("texts", 1)]
 )
@@ -36,7 +36,7 @@ def test_a_threshold_that_is_off_by_one_number_is_found(monkeypatch, capsys):
         threshold = case.forest.ensemble.threshold.copy()
         split = np.flatnonzero(case.forest.ensemble.feature >= 0)[0]
         threshold[split] = np.nextafter(threshold[split], threshold.dtype.type(np.inf))
-        return case._replace(forest=silva.Forest(dataclasses.replace(case.forest.ensemble, threshold=threshold)))
+        return case._replace(forest=glasswood.Forest(dataclasses.replace(case.forest.ensemble, threshold=threshold)))
 
     monkeypatch.setitem(LIBRARIES, "sklearn", spoilt)
     monkeypatch.setattr(run, "installed", lambda: ["sklearn"])

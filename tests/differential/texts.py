@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-import silva
+import glasswood
 from tests.differential.data import N_ROWS, pick
 from tests.readers.adversarial import CATEGORIES
 
@@ -22,7 +22,7 @@ WORDS = (
 class Model(NamedTuple):
     """A forest, and what its library says of a frame: leaves (or None) and margins."""
 
-    forest: silva.Forest
+    forest: glasswood.Forest
     expect: Any
     takes_missing: bool
 
@@ -39,7 +39,7 @@ def lightgbm(frame, y, rng):
         coded = as_categories(rows, frame)
         return booster.predict(coded, pred_leaf=True), booster.predict(coded, raw_score=True)
 
-    return Model(silva.load(booster), expect, True)
+    return Model(glasswood.load(booster), expect, True)
 
 
 def xgboost(frame, y, rng):
@@ -53,7 +53,7 @@ def xgboost(frame, y, rng):
         matrix = xgb.DMatrix(as_categories(rows, frame), enable_categorical=True)
         return booster.predict(matrix, pred_leaf=True), booster.predict(matrix, output_margin=True)
 
-    return Model(silva.load(booster), expect, True)
+    return Model(glasswood.load(booster), expect, True)
 
 
 def catboost(frame, y, rng):
@@ -68,7 +68,7 @@ def catboost(frame, y, rng):
         pool = cb.Pool(rows, cat_features=texts)
         return model.calc_leaf_indexes(pool), model.predict(pool, prediction_type="RawFormulaVal")
 
-    return Model(silva.load(model), expect, False)
+    return Model(glasswood.load(model), expect, False)
 
 
 def histograms(frame, y, rng):
@@ -81,13 +81,13 @@ def histograms(frame, y, rng):
     def expect(rows):
         return None, model.decision_function(rows.astype(dict.fromkeys(text_columns(rows), "category")))
 
-    return Model(silva.load(model), expect, True)
+    return Model(glasswood.load(model), expect, True)
 
 
 def compare_texts(rng, n_rows):
     """Rows compared; AssertionError where leaves or margins differ."""
     n_texts, train = int(rng.integers(1, 4)), pick(rng, (lightgbm, xgboost, catboost, histograms))
-    # XGBoost before 3.4 cuts off other texts in its models, which silva refuses.
+    # XGBoost before 3.4 cuts off other texts in its models, which glasswood refuses.
     words = [word for word in WORDS if train is not xgboost or word.isascii()]
     vocabularies = [rng.permutation(words)[: rng.integers(2, len(words))] for _ in range(n_texts)]
     frame = draw(rng, N_ROWS, vocabularies)
@@ -123,7 +123,7 @@ def compare_codes(rng, n_rows):
     model = ensemble.HistGradientBoostingRegressor(**params, early_stopping=False).fit(X, y)
     codes = np.array([*range(42), *CATEGORIES, np.nan])
     rows = np.column_stack([rng.normal(size=n_rows), *(rng.choice(codes, n_rows) for _ in known)])
-    np.testing.assert_allclose(silva.load(model).predict(rows), model.predict(rows), rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(glasswood.load(model).predict(rows), model.predict(rows), rtol=1e-12, atol=1e-12)
     return n_rows
 
 

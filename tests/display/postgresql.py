@@ -50,7 +50,7 @@ def serve():
     root = os.getuid() == 0  # as whom no server starts
     if root and USER not in {entry.pw_name for entry in pwd.getpwall()}:
         pytest.skip(f"no user {USER}, as whom PostgreSQL runs where the tests run as root")
-    place = Path(tempfile.mkdtemp(prefix="silva-pg-"))
+    place = Path(tempfile.mkdtemp(prefix="glasswood-pg-"))
     try:
         if root:
             shutil.chown(place, USER)

@@ -1,4 +1,4 @@
-"""What silva writes, run by those who read it: databases, Python and a C compiler."""
+"""What glasswood writes, run by those who read it: databases, Python and a C compiler."""
 
 from __future__ import annotations
 

@@ -17,8 +17,8 @@ import pytest
 import xgboost
 from sklearn.tree import DecisionTreeRegressor
 
-import silva
-from silva.display.code import least_rounded
+import glasswood
+from glasswood.display.code import least_rounded
 from tests.array_forest import ArrayForest
 from tests.display.runners import (
     call_c,
@@ -62,36 +62,38 @@ def make_target(frame):
 
 def grown(**settings):
     frame = make_frame()
-    return silva.ModelTreeRegressor(random_state=0, generations=30, **settings).fit(frame, make_target(frame)).forest_
+    return (
+        glasswood.ModelTreeRegressor(random_state=0, generations=30, **settings).fit(frame, make_target(frame)).forest_
+    )
 
 
 def labelled():
     frame = make_frame()
-    model = silva.ModelTreeClassifier(random_state=0, generations=20)
+    model = glasswood.ModelTreeClassifier(random_state=0, generations=20)
     return model.fit(frame, make_target(frame) > 1).forest_
 
 
 def several():
     frame = make_frame()
-    tree = silva.ModelTreeRegressor(generations=10)
-    model = silva.ModelTreeEnsembleRegressor(tree, n_estimators=3, random_state=0)
+    tree = glasswood.ModelTreeRegressor(generations=10)
+    model = glasswood.ModelTreeEnsembleRegressor(tree, n_estimators=3, random_state=0)
     return model.fit(frame, make_target(frame)).forest_
 
 
 def of_lightgbm(**options):
     frame = make_frame()[["a b", 'quo"te', "count"]].set_axis(["p", "q", "r"], axis=1)
     settings = {"n_estimators": 4, "num_leaves": 6, "verbose": -1, "min_child_samples": 5}
-    return silva.load(lightgbm.LGBMRegressor(**settings, **options).fit(frame, make_target(make_frame())).booster_)
+    return glasswood.load(lightgbm.LGBMRegressor(**settings, **options).fit(frame, make_target(make_frame())).booster_)
 
 
 def of_xgboost():
     frame = make_frame()[["a b", 'quo"te', "count"]]
-    return silva.load(xgboost.XGBRegressor(n_estimators=4, max_depth=3).fit(frame, make_target(make_frame())))
+    return glasswood.load(xgboost.XGBRegressor(n_estimators=4, max_depth=3).fit(frame, make_target(make_frame())))
 
 
 def of_sklearn():
     frame = make_frame()[["a b", 'quo"te', "count"]]
-    return silva.load(DecisionTreeRegressor(max_depth=4).fit(frame, make_target(make_frame())))
+    return glasswood.load(DecisionTreeRegressor(max_depth=4).fit(frame, make_target(make_frame())))
 
 
 EXTREMES = (0.0, -0.0, 1e-36, -1e-36, 1e-46, np.inf, -np.inf, 1e39, -1e39, 2.0**128 - 2.0**103, 3.4028235e38, -7.0)
@@ -188,7 +190,7 @@ def test_duckdb(forest, output):
     if output >= forest.n_outputs:
         pytest.skip("one output")
     rows = rows_of(forest)
-    found = run_duckdb(silva.export_sql(forest, output=output), rows)
+    found = run_duckdb(glasswood.export_sql(forest, output=output), rows)
     if forest.n_outputs > 1:
         np.testing.assert_array_equal(found, forest.predict(rows, output="margin")[:, output])
         return
@@ -199,14 +201,14 @@ def test_sqlite(forest):
     if forest.n_outputs > 1:
         pytest.skip("several outputs")
     rows = rows_of(forest)
-    check(run_sqlite(silva.export_sql(forest, "sqlite"), rows), forest, rows)
+    check(run_sqlite(glasswood.export_sql(forest, "sqlite"), rows), forest, rows)
 
 
 def test_postgresql(forest, server):
     if forest.n_outputs > 1:
         pytest.skip("several outputs")
     rows = rows_of(forest)
-    check(run_postgresql(server, silva.export_sql(forest, "postgresql"), rows), forest, rows)
+    check(run_postgresql(server, glasswood.export_sql(forest, "postgresql"), rows), forest, rows)
 
 
 def stumps(n_trees):
@@ -217,11 +219,11 @@ def test_many_trees():
     """Databases and parsers take sums of some thousand levels only."""
     forest = dataclasses.replace(stumps(7000), link="identity", prediction="response", missing=math.nan)
     rows = rows_of(forest)[:5]
-    check(run_python(silva.export_python(forest), rows), forest, rows)
+    check(run_python(glasswood.export_python(forest), rows), forest, rows)
     for dialect in ("duckdb", "sqlite"):
         with pytest.raises(NotImplementedError, match=rf"7000 trees .* {dialect} supports 1000; use export_python"):
-            silva.export_sql(forest, dialect)
-    assert silva.export_sql(forest, "postgresql")
+            glasswood.export_sql(forest, dialect)
+    assert glasswood.export_sql(forest, "postgresql")
 
 
 def test_as_many_trees_as_sqlite_takes():
@@ -229,7 +231,7 @@ def test_as_many_trees_as_sqlite_takes():
     with sqlite3.connect(":memory:") as connection:
         connection.create_function("EXP", 1, math.exp)
         connection.execute("CREATE TABLE rows (x0, x1)")
-        connection.execute(f"SELECT {silva.export_sql(forest, 'sqlite')} FROM rows")
+        connection.execute(f"SELECT {glasswood.export_sql(forest, 'sqlite')} FROM rows")
 
 
 @pytest.mark.slow
@@ -238,14 +240,14 @@ def test_as_many_trees_as_duckdb_takes():
     duckdb = pytest.importorskip("duckdb", reason="duckdb is not installed: pip install duckdb")
     with duckdb.connect() as connection:
         connection.execute("CREATE TABLE rows (x0 DOUBLE, x1 DOUBLE)")
-        connection.execute(f"SELECT {silva.export_sql(forest)} FROM rows")
+        connection.execute(f"SELECT {glasswood.export_sql(forest)} FROM rows")
 
 
 def test_python(forest):
     if forest.n_outputs > 1:
         pytest.skip("several outputs")
     rows = rows_of(forest)
-    check(run_python(silva.export_python(forest, "evaluate"), rows, "evaluate"), forest, rows)
+    check(run_python(glasswood.export_python(forest, "evaluate"), rows, "evaluate"), forest, rows)
 
 
 @pytest.mark.skipif(COMPILER is None, reason="no compiler")
@@ -253,7 +255,7 @@ def test_c(forest, tmp_path):
     if forest.n_outputs > 1:
         pytest.skip("several outputs")
     rows = rows_of(forest)
-    library = compile_c(silva.export_c(forest, "evaluate"), tmp_path)
+    library = compile_c(glasswood.export_c(forest, "evaluate"), tmp_path)
     check(call_c(library.evaluate, code_columns(forest, rows)), forest, rows)
 
 
@@ -283,14 +285,14 @@ def without_cover(forest):
 def test_explainers_in_c(made, tmp_path):
     forest = settled(EXPLAINED[made]())
     rows = rows_of(forest)
-    check_explainer_in_c(silva.Explainer(forest, dtype="float64", algorithm="quadrature"), rows, tmp_path)
+    check_explainer_in_c(glasswood.Explainer(forest, dtype="float64", algorithm="quadrature"), rows, tmp_path)
 
 
 def check_explainer_in_c(explainer, rows, tmp_path):
     forest = explainer.forest
     for output in range(forest.n_outputs):
         (tmp_path / str(output)).mkdir()
-        library = compile_c(silva.export_c(explainer, f"explain{output}", output), tmp_path / str(output))
+        library = compile_c(glasswood.export_c(explainer, f"explain{output}", output), tmp_path / str(output))
         function = getattr(library, f"explain{output}")
         phi = np.zeros(len(explainer.players))
         pointer = ctypes.POINTER(ctypes.c_double)
@@ -311,7 +313,7 @@ def check_explainer_in_c(explainer, rows, tmp_path):
 def test_groups_of_features_in_c(made, tmp_path):
     forest = settled(EXPLAINED[made]())
     groups = {"all */ but one": range(1, forest.n_features)} if made == "deep" else {"two": [2, 0]}
-    explainer = silva.Explainer(forest, groups=groups, dtype="float64")
+    explainer = glasswood.Explainer(forest, groups=groups, dtype="float64")
     check_explainer_in_c(explainer, rows_of(forest), tmp_path)
 
 
@@ -319,12 +321,12 @@ def test_explainers_that_c_does_not_compute():
     forest = full_forest(0, 3, 2, 4, "float64")
     X = np.zeros((3, 4))
     for explainer, what in (
-        (silva.Explainer(forest, X), "a background"),
-        (silva.Explainer(forest, X, output="response"), "a background"),
-        (silva.Explainer(with_models(forest, 1)), "linear leaves"),
+        (glasswood.Explainer(forest, X), "a background"),
+        (glasswood.Explainer(forest, X, output="response"), "a background"),
+        (glasswood.Explainer(with_models(forest, 1)), "linear leaves"),
     ):
         with pytest.raises(NotImplementedError, match=f"cannot write explainers with {what} as code; (make|explain)"):
-            silva.export_c(explainer)
+            glasswood.export_c(explainer)
 
 
 SHEET = {
@@ -352,7 +354,7 @@ def test_excel(forest):
     if forest.n_outputs > 1 or forest.depth > 8:
         pytest.skip("too large")
     try:
-        formula = silva.export_excel(forest)
+        formula = glasswood.export_excel(forest)
     except NotImplementedError:
         pytest.skip("too long")
     rows = finite(rows_of(forest))[:100]
@@ -412,7 +414,7 @@ def distinct(forest, rows):
 
 
 def formula_at(forest, row):
-    return silva.export_excel(forest, [f"{letters(1 + feature)}{row}" for feature in range(forest.n_features)])
+    return glasswood.export_excel(forest, [f"{letters(1 + feature)}{row}" for feature in range(forest.n_features)])
 
 
 def cell_of(value):
@@ -422,7 +424,7 @@ def cell_of(value):
 @pytest.mark.parametrize("name", ["class", "exp", "_clip", "float", "__debug__", "a b", "", "naïve"])
 def test_names_that_no_python_function_has(name):
     with pytest.raises(ValueError, match=f"name is '{name}'.* expected the name of a function"):
-        silva.export_python(stumps(1), name)
+        glasswood.export_python(stumps(1), name)
 
 
 C_NAMES = ["double", "for", "exp", "clip", "main", "sin", "sinf", "y0", "isnan", "linux", "_Bool", "__FILE__", "M_PI"]
@@ -431,7 +433,7 @@ C_NAMES = ["double", "for", "exp", "clip", "main", "sin", "sinf", "y0", "isnan",
 @pytest.mark.parametrize("name", [*C_NAMES, "NAN", "FP_NAN", "a b", "", "naïve"])
 def test_names_that_no_c_function_has(name):
     with pytest.raises(ValueError, match=f"name is '{name}'.* expected the name of a function"):
-        silva.export_c(stumps(1), name)
+        glasswood.export_c(stumps(1), name)
 
 
 @pytest.mark.skipif(COMPILER is None, reason="no compiler")
@@ -443,7 +445,7 @@ def test_every_other_name_compiles():
     forest, accepted = stumps(1), []
     for name in names:
         with contextlib.suppress(ValueError):
-            accepted.append((name, silva.export_c(forest, name)))
+            accepted.append((name, glasswood.export_c(forest, name)))
     assert len(names) > 1000
     flags = ["-fsyntax-only", "-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter", "-Wno-parentheses"]
     for standard in ("-std=c99", "-std=gnu17"):
@@ -460,25 +462,25 @@ def run_gcc(flags, source):
 
 def test_deep_trees_and_other_forests_are_refused():
     with pytest.raises(NotImplementedError, match=r"trees of 6\d levels"):
-        silva.export_python(chain_forest(65, 1e-3))
+        glasswood.export_python(chain_forest(65, 1e-3))
     vectors = random_forest(1, Options(n_trees=2, n_features=3, n_outputs=3, vector_leaves=True))
     if vectors.leaf_width > 1:
         with pytest.raises(NotImplementedError, match="leaves of several values"):
-            silva.export_c(vectors)
+            glasswood.export_c(vectors)
     forest = of_sklearn()
     with pytest.raises(ValueError, match="dialect is 'oracle'"):
-        silva.export_sql(forest, "oracle")
+        glasswood.export_sql(forest, "oracle")
     with pytest.raises(ValueError, match="output is 1, the forest has 1"):
-        silva.export_sql(forest, output=1)
+        glasswood.export_sql(forest, output=1)
     with pytest.raises(ValueError, match="expected the name of a function"):
-        silva.export_python(forest, "a b")
+        glasswood.export_python(forest, "a b")
     with pytest.raises(NotImplementedError, match="characters, more than the 8192 of a cell"):
-        silva.export_excel(with_models(random_forest(3, dataclasses.replace(RANDOM, n_trees=60)), 1))
+        glasswood.export_excel(with_models(random_forest(3, dataclasses.replace(RANDOM, n_trees=60)), 1))
     with pytest.raises(ValueError, match="cells has 1 entries, expected 4"):
-        silva.export_excel(grown(), cells=["A1"])
+        glasswood.export_excel(grown(), cells=["A1"])
     poisson = dataclasses.replace(ArrayForest(forest.ensemble), link="softmax")
     with pytest.raises(NotImplementedError, match="the link 'softmax'"):
-        silva.export_python(poisson)
+        glasswood.export_python(poisson)
 
 
 def called(*names):
@@ -491,11 +493,15 @@ def test_columns_that_databases_do_not_tell_apart():
     """DuckDB and SQLite match names without the case of ASCII, PostgreSQL by 63 bytes."""
     for dialect in ("duckdb", "sqlite"):
         with pytest.raises(ValueError, match=f"features 0 and 2 are called 'x' and 'X', which {dialect} does not tell"):
-            silva.export_sql(called("x", "y", "X"), dialect)
+            glasswood.export_sql(called("x", "y", "X"), dialect)
     long = 31 * "é"
     with pytest.raises(ValueError, match="which postgresql does not tell apart"):
-        silva.export_sql(called(f"{long}éa", f"{long}éb"), "postgresql")
-    for export in (silva.export_python, silva.export_sql, lambda forest: silva.export_sql(forest, "postgresql")):
+        glasswood.export_sql(called(f"{long}éa", f"{long}éb"), "postgresql")
+    for export in (
+        glasswood.export_python,
+        glasswood.export_sql,
+        lambda forest: glasswood.export_sql(forest, "postgresql"),
+    ):
         with pytest.raises(ValueError, match="features 0 and 1 are called 'x' and 'x'"):
             export(called("x", "x"))
 
@@ -504,10 +510,10 @@ def test_columns_that_databases_tell_apart(server):
     forest = called("é", "É", "x", "\u017f")
     rows = pd.DataFrame(np.random.default_rng(0).normal(size=(50, 4)), columns=forest.feature_names)
     expected = forest.predict(rows)
-    np.testing.assert_array_equal(run_duckdb(silva.export_sql(forest), rows), expected)
-    np.testing.assert_array_equal(run_sqlite(silva.export_sql(forest, "sqlite"), rows), expected)
+    np.testing.assert_array_equal(run_duckdb(glasswood.export_sql(forest), rows), expected)
+    np.testing.assert_array_equal(run_sqlite(glasswood.export_sql(forest, "sqlite"), rows), expected)
     forest, rows = called("x", "X", "é", 40 * "é"), rows.set_axis(["x", "X", "é", 40 * "é"], axis=1)
-    found = run_postgresql(server, silva.export_sql(forest, "postgresql"), rows)
+    found = run_postgresql(server, glasswood.export_sql(forest, "postgresql"), rows)
     np.testing.assert_array_equal(found, expected)
 
 
@@ -518,31 +524,31 @@ def test_missing_columns_are_errors(server):
     with sqlite3.connect(":memory:") as connection:
         connection.execute("CREATE TABLE rows (a)")
         with pytest.raises(sqlite3.OperationalError, match="no such column: b"):
-            connection.execute(f"SELECT {silva.export_sql(forest, 'sqlite')} FROM rows")
+            connection.execute(f"SELECT {glasswood.export_sql(forest, 'sqlite')} FROM rows")
     with duckdb.connect() as connection:
         connection.execute("CREATE TABLE rows (a DOUBLE)")
         with pytest.raises(duckdb.BinderException, match='"b" not found'):
-            connection.execute(f"SELECT {silva.export_sql(forest)} FROM rows")
+            connection.execute(f"SELECT {glasswood.export_sql(forest)} FROM rows")
     server.run("CREATE TABLE lacking (a float8)")
     assert 'column "b" does not exist' in server.run(
-        f"SELECT {silva.export_sql(forest, 'postgresql')} FROM lacking", check=False
+        f"SELECT {glasswood.export_sql(forest, 'postgresql')} FROM lacking", check=False
     )
     with pytest.raises(KeyError, match="b"):
-        run_python(silva.export_python(forest), pd.DataFrame({"a": [0.0]}))
+        run_python(glasswood.export_python(forest), pd.DataFrame({"a": [0.0]}))
 
 
 @pytest.mark.parametrize(("name", "dialect"), [("rowid", "duckdb"), ("ROWID", "sqlite"), ("oid", "sqlite")])
 def test_numbers_of_rows_are_no_features(name, dialect):
     """A table without such a column would silently give the number of its row."""
     with pytest.raises(ValueError, match=f"'{name}' is the row number if a table has no such column"):
-        silva.export_sql(called(name, "b"), dialect)
+        glasswood.export_sql(called(name, "b"), dialect)
 
 
 @pytest.mark.parametrize("name", ["", "a\0b", "\ud800"])
 @pytest.mark.parametrize("dialect", ["duckdb", "sqlite", "postgresql"])
 def test_names_that_no_column_has(name, dialect):
     with pytest.raises(ValueError, match=r"which (database text|no database column) can"):
-        silva.export_sql(called(name, "b"), dialect)
+        glasswood.export_sql(called(name, "b"), dialect)
 
 
 def with_categories(*labels):
@@ -557,10 +563,10 @@ def test_categories_are_numbers_booleans_or_text():
     for labels in ((1, 2.5, 3), (True, False), (np.int64(1), np.float64(2.0), np.str_("c"))):
         forest = with_categories(*labels)
         rows = pd.DataFrame({"a": pd.Series(labels, dtype=object)})
-        np.testing.assert_array_equal(run_python(silva.export_python(forest), rows), forest.predict(rows))
+        np.testing.assert_array_equal(run_python(glasswood.export_python(forest), rows), forest.predict(rows))
     for label in (b"a", None, math.inf, 1j):
         with pytest.raises(NotImplementedError, match=r"the category .* is not a text, a boolean or a finite number"):
-            silva.export_python(with_categories("b", label))
+            glasswood.export_python(with_categories("b", label))
 
 
 def test_code_says_what_it_returns_and_what_codes_stand_for():
@@ -568,15 +574,15 @@ def test_code_says_what_it_returns_and_what_codes_stand_for():
         {"city": "category"}
     )
     model = xgboost.XGBClassifier(n_estimators=2, enable_categorical=True).fit(X, np.arange(60) % 2)
-    forest = silva.load(model, class_names=["no", "yes"])
-    source = silva.export_c(forest, "score")
+    forest = glasswood.load(model, class_names=["no", "yes"])
+    source = glasswood.export_c(forest, "score")
     assert 'score(x) returns the probability of class "yes", not its margin.' in source
     assert 'x[1]: "city", a category\'s code\n     0 = "the city 00", 1 = "the city 01",' in source
     assert '29 = "the city 29" and 5 more\n' in source
     assert "the city 30" not in source
-    assert 'Returns the probability of class "yes", not its margin.' in silva.export_python(forest)
-    margins = silva.load(xgboost.XGBClassifier(n_estimators=2).fit(X[["n"]], np.arange(60) % 3))
-    assert "returns the margin of output 2 (2), before any link." in silva.export_c(margins, output=2)
-    assert "returns the margin; the forest has no link." in silva.export_c(of_xgboost())
+    assert 'Returns the probability of class "yes", not its margin.' in glasswood.export_python(forest)
+    margins = glasswood.load(xgboost.XGBClassifier(n_estimators=2).fit(X[["n"]], np.arange(60) % 3))
+    assert "returns the margin of output 2 (2), before any link." in glasswood.export_c(margins, output=2)
+    assert "returns the margin; the forest has no link." in glasswood.export_c(of_xgboost())
     counts = xgboost.XGBRegressor(n_estimators=2, objective="count:poisson").fit(X[["n"]], X["n"])
-    assert "returns the response, exp(margin)." in silva.export_c(counts)
+    assert "returns the response, exp(margin)." in glasswood.export_c(counts)

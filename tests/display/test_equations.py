@@ -6,9 +6,9 @@ import re
 import numpy as np
 import pytest
 
-import silva
-from silva.equations import leaf_equation, leaf_terms
-from silva.wording import (
+import glasswood
+from glasswood.equations import leaf_equation, leaf_terms
+from glasswood.wording import (
     Wording,
     bar_text,
     count_text,
@@ -41,7 +41,7 @@ def people():
     )
     y = 10 * X["age"] + X["kind"].map({"low": 0, "middle": 100, "high": 300, "top": 900}) + 500 * (X["smoker"] == "yes")
     y += sum((6 - i) * X[f"noise {i}"] for i in range(6))
-    return X, y, silva.ModelTreeRegressor(**FAST).fit(X, y)
+    return X, y, glasswood.ModelTreeRegressor(**FAST).fit(X, y)
 
 
 def test_terms_are_ordered_by_what_they_do_to_the_rows(people):
@@ -63,9 +63,9 @@ def test_what_is_left_out_is_counted_with_its_spread(people):
     rest = np.sqrt(sum((6 - i) ** 2 * X[f"noise {i}"].var(ddof=0) for i in range(6)))
     assert found.n_smaller == 6
     assert found.smaller == pytest.approx(rest, rel=1e-6)
-    text = silva.export_text(model, max_terms=3)
+    text = glasswood.export_text(model, max_terms=3)
     assert f" and 6 smaller (±{rest:.2g})" in text
-    assert "smaller" not in silva.export_text(model, max_terms=None)
+    assert "smaller" not in glasswood.export_text(model, max_terms=None)
     assert model.rules_["equation"][0].count("noise") == 2
 
 
@@ -97,7 +97,7 @@ def test_categories_stand_against_the_mean_of_the_rows(people):
     values = X["kind"].map({"low": 0, "middle": 100, "high": 300, "top": 900})
     for name, value in (("low", 0), ("middle", 100), ("high", 300), ("top", 900)):
         assert amounts[name] == pytest.approx(value - values.mean(), abs=1e-6)
-    text = silva.export_text(model)
+    text = glasswood.export_text(model)
     top, low = 900 - values.mean(), -values.mean()
     assert f"kind (top +{top:.3g}, high +{300 - values.mean():.3g}, ..., low {low:.3g})" in text
 
@@ -108,16 +108,16 @@ def test_nothing_that_rounding_hides_is_shown(people):
     tiny = forest.ensemble.linear_coefficient.copy()
     place = forest.ensemble.linear_feature.tolist().index(3)
     tiny[place] = 1e-9
-    shown = silva.export_text(dataclasses.replace(forest, linear_coefficient=tiny), max_terms=None)
+    shown = glasswood.export_text(dataclasses.replace(forest, linear_coefficient=tiny), max_terms=None)
     assert "noise 0" not in shown
     assert "noise 1" in shown
     unknown = dataclasses.replace(forest, linear_coefficient=tiny, linear_deviation=np.zeros(0))
-    assert "noise 0" in silva.export_text(unknown, max_terms=None)
+    assert "noise 0" in glasswood.export_text(unknown, max_terms=None)
 
 
 def test_constants_that_are_rounding_are_not_shown():
     x = np.linspace(-1, 1, 400)[:, None]
-    text = silva.export_text(silva.ModelTreeRegressor(**FAST).fit(x, 3 * x[:, 0]))
+    text = glasswood.export_text(glasswood.ModelTreeRegressor(**FAST).fit(x, 3 * x[:, 0]))
     assert text.startswith("leaf 0: 3 x0   (")
 
 
@@ -126,8 +126,8 @@ def test_classifiers_speak_of_probabilities_and_odds():
     X = pandas.DataFrame({"age": rng.uniform(20, 60, 4000), "married": rng.choice(["no", "yes"], 4000, p=[0.7, 0.3])})
     odds = np.exp(-4 + 0.07 * X["age"] + np.log(3) * (X["married"] == "yes"))
     y = np.where(rng.random(4000) < odds / (1 + odds), "rich", "poor")
-    model = silva.ModelTreeClassifier(**FAST).fit(X, y)
-    text = silva.export_text(model, units={"age": "years"})
+    model = glasswood.ModelTreeClassifier(**FAST).fit(X, y)
+    text = glasswood.export_text(model, units={"age": "years"})
     share = np.mean(y == "rich")
     assert text.startswith(f"Probability of rich ({100 * share:.0f} % of all rows)")
     assert f"leaf 0: {100 * share:.0f} %, odds × " in text
@@ -136,9 +136,9 @@ def test_classifiers_speak_of_probabilities_and_odds():
     assert " per 10 years of age" in text
     married = re.search(r"× ([\d.]+) if married = yes", text)
     assert float(married[1]) == pytest.approx(3, rel=0.2)
-    married = re.search(r" \+ ([\d.]+) if married = yes", silva.export_text(model, log_odds=True))
+    married = re.search(r" \+ ([\d.]+) if married = yes", glasswood.export_text(model, log_odds=True))
     assert float(married[1]) == pytest.approx(np.log(3), rel=0.2)
-    loaded = silva.export_text(model.forest_)
+    loaded = glasswood.export_text(model.forest_)
     assert "Probability of rich, odds factors in leaves." in loaded
     assert model.leaf_summary_["share"][0] == pytest.approx(share)
 
@@ -147,9 +147,9 @@ def test_each_node_of_a_classifier_has_its_share():
     rng = np.random.default_rng(1)
     X = rng.uniform(0, 1, (3000, 2))
     y = np.array(["a", "b", "c"])[(X[:, 0] > 0.5).astype(int) + (X[:, 1] > 0.7)]
-    model = silva.ModelTreeClassifier(n_iter_no_change=10, n_jobs=1, max_leaves=4).fit(X, y)
+    model = glasswood.ModelTreeClassifier(n_iter_no_change=10, n_jobs=1, max_leaves=4).fit(X, y)
     for tree, label in enumerate(model.classes_):
-        lines = silva.export_text(model, tree=tree).splitlines()
+        lines = glasswood.export_text(model, tree=tree).splitlines()
         assert lines[0].startswith(f"Probability of {label} ({100 * np.mean(y == label):.0f} % of all rows)")
         for line in lines[1:]:
             if found := re.match(r"^x(\d) (<|>=) ([\d.]+) +[█░]{10} ([\d.]+) % of (\d+) rows$", line):
@@ -163,7 +163,7 @@ def test_rules_hold_the_closest_limits():
     """A chain of splits of one number: each leaf's rule has two limits at most, and says nothing twice."""
     x = np.linspace(0, 20, 2000)
     X = np.where(np.arange(2000) % 9 == 0, np.nan, x)[:, None]
-    chain = silva.ModelTreeRegressor(n_iter_no_change=5, n_jobs=1, leaf_model="constant", max_leaves=12)
+    chain = glasswood.ModelTreeRegressor(n_iter_no_change=5, n_jobs=1, leaf_model="constant", max_leaves=12)
     chain.fit(X, np.where(np.isnan(X[:, 0]), -3, np.floor(x)))
     rules = chain.rules_["rule"].tolist()
     assert len(rules) > 6
@@ -221,9 +221,9 @@ def test_near_thresholds_keep_their_order(thresholds):
 def test_refusals(people):
     _, _, model = people
     with pytest.raises(ValueError, match="units names 'height', expected features of the model: age, kind"):
-        silva.export_text(model, units={"height": "cm"})
+        glasswood.export_text(model, units={"height": "cm"})
     with pytest.raises(ValueError, match="max_terms is -1, expected 0 or more, or None"):
-        silva.export_text(model, max_terms=-1)
+        glasswood.export_text(model, max_terms=-1)
 
 
 def test_linear_trees_of_others_know_deviations_of_rows():
@@ -232,7 +232,7 @@ def test_linear_trees_of_others_know_deviations_of_rows():
     X = rng.normal(size=(800, 2)) * [1, 50]
     y = X[:, 0] + 0.1 * X[:, 1]
     model = lightgbm.LGBMRegressor(n_estimators=1, num_leaves=2, linear_tree=True, verbose=-1).fit(X, y)
-    forest = silva.load(model).with_means(X)
+    forest = glasswood.load(model).with_means(X)
     leaves = np.asarray(model.predict(X, pred_leaf=True)).reshape(-1)
     offsets = forest.ensemble.linear_offsets
     for leaf in range(forest.n_leaves):

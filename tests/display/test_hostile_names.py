@@ -1,4 +1,4 @@
-"""Names, categories and sources that attack what silva writes: code, markup and pictures."""
+"""Names, categories and sources that attack what glasswood writes: code, markup and pictures."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import silva
-from silva.display.table import ranked_table
-from silva.escapes import shown
-from silva.facts import forest_facts
+import glasswood
+from glasswood.display.table import ranked_table
+from glasswood.escapes import shown
+from glasswood.facts import forest_facts
 from tests.display.browser import Page
 from tests.display.hostile import C_CODE, CODE, COMMENT_ENDS, CONTROLS, LINE_ENDS, MATHS, NAMES, SPLICES
 from tests.native import COMPILER
@@ -31,7 +31,7 @@ SPLICES_BEFORE_CODE = [name for name in CODE if C_CODE in name]
 C_FLAGS = [["-std=c99", "-trigraphs"], ["-std=gnu17"], ["-std=c99", "-pedantic-errors", "-Werror", "-Wall", "-Wextra"]]
 
 
-def named(names, source="silva"):
+def named(names, source="glasswood"):
     """A forest with these names; the same forest has no others."""
     options = Options(n_trees=3, n_features=len(names), row_type="float64")
     forest = dataclasses.replace(random_forest(1, options), link="identity", prediction="response", missing=math.nan)
@@ -52,8 +52,10 @@ def preprocess(source, flags):
 def test_c_has_no_text_of_the_model_outside_comments(flags, tmp_path):
     """What the compiler sees is the same for all names; one library of them all has the function and nothing else."""
     forest = named(NAMES)
-    expected = preprocess(silva.export_c(named(plain_names(len(NAMES)))), flags)
-    sources = [silva.export_c(dataclasses.replace(forest, source=name)) for name in (*SPLICES, *COMMENT_ENDS, *CODE)]
+    expected = preprocess(glasswood.export_c(named(plain_names(len(NAMES)))), flags)
+    sources = [
+        glasswood.export_c(dataclasses.replace(forest, source=name)) for name in (*SPLICES, *COMMENT_ENDS, *CODE)
+    ]
     assert all(source.isascii() for source in sources)
     assert {preprocess(source, flags) for source in sources} == {expected}
     (tmp_path / "model.c").write_text(sources[-1])
@@ -78,22 +80,22 @@ def test_c_has_categories_and_classes_in_comments_only(flags):
         options = Options(n_trees=3, n_features=len(tables), row_type="float64")
         forest = dataclasses.replace(random_forest(1, options), link="logistic", prediction="argmax", missing=math.nan)
         classes = (np.array([texts[0], texts[-1]], object),)
-        return dataclasses.replace(forest, categories=tuple(tables), classes=classes, source="silva")
+        return dataclasses.replace(forest, categories=tuple(tables), classes=classes, source="glasswood")
 
     hostile = sorted({*NAMES, *("x" * 200 + name for name in CODE)})
-    found, plain = (silva.export_c(made(texts)) for texts in (hostile, plain_names(len(hostile))))
+    found, plain = (glasswood.export_c(made(texts)) for texts in (hostile, plain_names(len(hostile))))
     assert found.isascii()
     assert preprocess(found, flags) == preprocess(plain, flags)
-    assert shape_of(silva.export_python(made(hostile))).count("Pass") == 0
+    assert shape_of(glasswood.export_python(made(hostile))).count("Pass") == 0
     assert max(map(len, plain.splitlines()[:20])) <= 120
 
 
 @pytest.mark.skipif(COMPILER is None, reason="no compiler")
 def test_c_of_explainers_has_no_text_of_the_model_outside_comments(tmp_path):
     forest, flags = named(NAMES), C_FLAGS[0]
-    expected = preprocess(silva.export_c(silva.Explainer(named(plain_names(len(NAMES)))), "explain"), flags)
+    expected = preprocess(glasswood.export_c(glasswood.Explainer(named(plain_names(len(NAMES)))), "explain"), flags)
     for name in (*SPLICES, *COMMENT_ENDS, *CODE):
-        source = silva.export_c(silva.Explainer(dataclasses.replace(forest, source=name)), "explain")
+        source = glasswood.export_c(glasswood.Explainer(dataclasses.replace(forest, source=name)), "explain")
         assert source.isascii()
         assert preprocess(source, flags) == expected
     (tmp_path / "model.c").write_text(source)
@@ -112,11 +114,11 @@ def test_c_of_a_file_of_xgboost(name, tmp_path):
     document = json.loads((tmp_path / "model.json").read_text())
     document["learner"]["feature_names"] = [name, "b"]
     (tmp_path / "model.json").write_text(json.dumps(document))
-    forest = silva.load(tmp_path / "model.json")
+    forest = glasswood.load(tmp_path / "model.json")
     assert forest.feature_names == (name, "b")
     found, plain = (
-        silva.export_c(forest),
-        silva.export_c(silva.Forest(dataclasses.replace(forest.ensemble, feature_names=("a", "b")))),
+        glasswood.export_c(forest),
+        glasswood.export_c(glasswood.Forest(dataclasses.replace(forest.ensemble, feature_names=("a", "b")))),
     )
     assert preprocess(found, C_FLAGS[0]) == preprocess(plain, C_FLAGS[0])
 
@@ -133,9 +135,9 @@ def shape_of(source):
 def test_python_reads_columns_of_any_name():
     forest = named(NAMES)
     rows = np.random.default_rng(0).normal(size=(20, len(NAMES)))
-    expected = shape_of(silva.export_python(named(plain_names(len(NAMES)))))
-    for name in ("silva", *NAMES):
-        source = silva.export_python(dataclasses.replace(forest, source=name))
+    expected = shape_of(glasswood.export_python(named(plain_names(len(NAMES)))))
+    for name in ("glasswood", *NAMES):
+        source = glasswood.export_python(dataclasses.replace(forest, source=name))
         assert source.isascii()
         assert shape_of(source) == expected
     space: dict = {}
@@ -162,10 +164,10 @@ TOLD = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-
 
 def test_texts_obey_no_control_characters():
     forest = with_texts(list(NAMES))
-    told = [silva.export_text(forest, tree) for tree in range(forest.n_trees)]
-    assert {text.count("\n") for text in told} == {silva.export_text(with_texts(["a"])).count("\n")}
+    told = [glasswood.export_text(forest, tree) for tree in range(forest.n_trees)]
+    assert {text.count("\n") for text in told} == {glasswood.export_text(with_texts(["a"])).count("\n")}
     told += [repr(forest), *forest_facts(forest).values(), ranked_table(NAMES, np.ones(len(NAMES)))]
-    told += [repr(silva.Explainer(forest)), silva.Explainer(forest)._repr_html_(), forest._repr_html_()]
+    told += [repr(glasswood.Explainer(forest)), glasswood.Explainer(forest)._repr_html_(), forest._repr_html_()]
     for text in told:
         assert not TOLD.search(text), text
         text.encode()
@@ -177,8 +179,8 @@ def test_errors_obey_no_control_characters():
     calls = [
         lambda: forest.predict(rows, output="probability"),
         lambda: dataclasses.replace(forest, categories=None, nan_allowed=False).predict(rows),
-        lambda: silva.Explainer(dataclasses.replace(forest, cover=np.full(forest.n_nodes, np.nan))),
-        lambda: silva.export_sql(forest),
+        lambda: glasswood.Explainer(dataclasses.replace(forest, cover=np.full(forest.n_nodes, np.nan))),
+        lambda: glasswood.export_sql(forest),
     ]
     for call in calls:
         with pytest.raises(ValueError, match=r".") as raised:
@@ -187,10 +189,12 @@ def test_errors_obey_no_control_characters():
 
 
 def test_command_line_obeys_no_control_characters(tmp_path):
-    with_texts(UNICODE).save(tmp_path / "model.silva")
+    with_texts(UNICODE).save(tmp_path / "model.glasswood")
     (tmp_path / "rows.csv").write_text("a,b\n1,2\n")
-    for command in (["info", "model.silva"], ["predict", "model.silva", "rows.csv", "-o", "out.csv"]):
-        done = subprocess.run([sys.executable, "-m", "silva", *command], cwd=tmp_path, capture_output=True, check=False)
+    for command in (["info", "model.glasswood"], ["predict", "model.glasswood", "rows.csv", "-o", "out.csv"]):
+        done = subprocess.run(
+            [sys.executable, "-m", "glasswood", *command], cwd=tmp_path, capture_output=True, check=False
+        )
         assert done.returncode == (command[0] != "info")
         assert not TOLD.search((done.stdout + done.stderr).decode())
 
@@ -210,7 +214,7 @@ class Markup(HTMLParser):
 
 def test_html_has_no_elements_of_the_model():
     forest, plain = with_texts(list(NAMES)), with_texts(plain_names(len(NAMES)))
-    for one in (lambda forest: forest, silva.Explainer):
+    for one in (lambda forest: forest, glasswood.Explainer):
         found, expected = Markup(one(forest)._repr_html_()), Markup(one(plain)._repr_html_())
         assert found.elements == expected.elements
 
@@ -220,7 +224,7 @@ def write_report(names, path):
     forest = dataclasses.replace(with_texts(names), classes=(), prediction="response")
     rng = np.random.default_rng(0)
     rows = pd.DataFrame({name: rng.choice(forest.ensemble.categories[0], 60) for name in names})
-    silva.report(forest, rows, path=path, title="".join(names[40:]))
+    glasswood.report(forest, rows, path=path, title="".join(names[40:]))
     return Markup(path.read_text(encoding="utf-8")).elements
 
 
@@ -245,7 +249,7 @@ def test_pictures_show_names_as_they_are(name, tmp_path):
     """No formula of matplotlib's or TeX's, whatever the user's settings; SVG files stay XML."""
     matplotlib = pytest.importorskip("matplotlib", reason="matplotlib is not installed: pip install matplotlib")
     with matplotlib.rc_context({"text.usetex": True}):
-        ax = silva.plot_tree(with_texts([name]))
+        ax = glasswood.plot_tree(with_texts([name]))
     with matplotlib.rc_context({"svg.fonttype": "none"}), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of glyphs that the font lacks
         ax.figure.savefig(tmp_path / "tree.svg")

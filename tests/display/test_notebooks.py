@@ -6,10 +6,10 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-import silva
-from silva.escapes import markup
-from silva.outline import MOST_LEAVES, estimator_html, tree_html
-from silva.wording import number_text
+import glasswood
+from glasswood.escapes import markup
+from glasswood.outline import MOST_LEAVES, estimator_html, tree_html
+from glasswood.wording import number_text
 from tests.strategies import full_forest
 
 sklearn = pytest.importorskip("sklearn")
@@ -49,7 +49,7 @@ def shown(model):
 
 def test_fitted_trees_show_their_tree(people):
     X, y = people
-    model = silva.ModelTreeRegressor(**FAST, max_leaves=4)
+    model = glasswood.ModelTreeRegressor(**FAST, max_leaves=4)
     assert "leaf 0" not in shown(model)
     text = shown(model.fit(X, y.astype(float)))
     assert "sk-container-id" in text
@@ -65,7 +65,7 @@ def test_fitted_trees_show_their_tree(people):
 
 def test_trees_are_shown_where_diagrams_are(people):
     X, y = people
-    model = silva.ModelTreeRegressor(**FAST, max_leaves=3).fit(X, y.astype(float))
+    model = glasswood.ModelTreeRegressor(**FAST, max_leaves=3).fit(X, y.astype(float))
     with sklearn.config_context(display="text"):
         assert "text/html" not in model._repr_mimebundle_()
 
@@ -77,8 +77,8 @@ def test_explanations_are_tables_with_bars(people, has_shap, request):
     else:
         request.getfixturevalue("without_shap")
     X, y = people
-    model = silva.ModelTreeRegressor(**FAST, max_leaves=4).fit(X, y.astype(float))
-    explanation = silva.Explainer(model, X[:100])(X[:50])
+    model = glasswood.ModelTreeRegressor(**FAST, max_leaves=4).fit(X, y.astype(float))
+    explanation = glasswood.Explainer(model, X[:100])(X[:50])
     for part, n_lines in ((explanation, 2), (explanation[3], 2), (explanation[:, "job"], 1), (explanation[3:4], 2)):
         text = part._repr_html_()
         assert Balanced(text).seen <= {"div", "strong", "small", "table", "tr", "th", "td", "span"}
@@ -91,20 +91,20 @@ def test_explanations_are_tables_with_bars(people, has_shap, request):
     assert text.index(markup(row.feature_names[first])) < text.index(markup(row.feature_names[1 - first]))
     ends = {f"{50 + 50 * sign:.1f}%" for sign in np.sign(row.values[[first]])}
     assert all(f" {end}" in text for end in ends)
-    pairs = silva.Explainer(model)(X[:50], interactions=True)
+    pairs = glasswood.Explainer(model)(X[:50], interactions=True)
     assert pairs._repr_html_().count("linear-gradient") == 2
 
 
 def test_classifiers_show_shares(people):
     X, y = people
-    model = silva.ModelTreeClassifier(**FAST, max_leaves=4).fit(X, np.where(y, HOSTILE, "no"))
+    model = glasswood.ModelTreeClassifier(**FAST, max_leaves=4).fit(X, np.where(y, HOSTILE, "no"))
     assert HOSTILE not in shown(model)
     text = estimator_html(model)
     assert "Probability of <b>" in text
     assert Balanced(text).seen <= {"div", "strong", "details", "summary", "small", "code", "span", "b"}
     share = np.mean(np.where(y, HOSTILE, "no") == model.classes_[1])
     assert f"{100 * share:.0f} % of 900 rows" in text
-    several = silva.ModelTreeClassifier(**FAST, max_leaves=3).fit(X, np.where(y, "b", X["job"]))
+    several = glasswood.ModelTreeClassifier(**FAST, max_leaves=3).fit(X, np.where(y, "b", X["job"]))
     assert "The first of the trees" in shown(several)
 
 
@@ -118,16 +118,16 @@ def test_effects_draw_themselves(people):
     matplotlib = pytest.importorskip("matplotlib")
     matplotlib.use("Agg")
     X, y = people
-    model = silva.ModelTreeRegressor(**FAST, max_leaves=4).fit(X, y.astype(float))
-    found = silva.partial_dependence(model, X, 0, kind="both", grid_resolution=10)
+    model = glasswood.ModelTreeRegressor(**FAST, max_leaves=4).fit(X, y.astype(float))
+    found = glasswood.partial_dependence(model, X, 0, kind="both", grid_resolution=10)
     axes = found.plot()
     np.testing.assert_allclose(axes.lines[-1].get_ydata(), found.average[0])
     assert axes.get_xlabel() == f"{HOSTILE[:31]}…"
-    axes = silva.partial_dependence(model, X, "job").plot()
+    axes = glasswood.partial_dependence(model, X, "job").plot()
     assert sorted(label.get_text() for label in axes.get_xticklabels()) == sorted(["a", f"{HOSTILE[:15]}…"])
-    axes = silva.partial_dependence(model, X, [0, "job"], grid_resolution=5).plot()
+    axes = glasswood.partial_dependence(model, X, [0, "job"], grid_resolution=5).plot()
     assert axes.get_ylabel() == "job"
-    importance = silva.permutation_importance(model, X, y.astype(float), n_repeats=2, random_state=0)
+    importance = glasswood.permutation_importance(model, X, y.astype(float), n_repeats=2, random_state=0)
     axes = importance.plot()
     widths = [bar.get_width() for bar in axes.patches]
     np.testing.assert_allclose(widths, np.sort(importance.importances_mean))
@@ -141,10 +141,10 @@ def test_messages_say_what_to_pass(people):
     with pytest.raises(
         ValueError, match=r"column 1 of X holds text .* categorical_features=\[1\], or pass a data frame"
     ):
-        silva.ModelTreeRegressor(**FAST).fit(mixed, y.astype(float))
-    with pytest.raises(ValueError, match=r"y holds text \(yes\), expected numbers; use silva.ModelTreeClassifier"):
-        silva.ModelTreeRegressor(**FAST).fit(np.zeros((2, 1)), ["yes", "no"])
-    model = silva.ModelTreeRegressor(**FAST).fit(X, y.astype(float))
+        glasswood.ModelTreeRegressor(**FAST).fit(mixed, y.astype(float))
+    with pytest.raises(ValueError, match=r"y holds text \(yes\), expected numbers; use glasswood.ModelTreeClassifier"):
+        glasswood.ModelTreeRegressor(**FAST).fit(np.zeros((2, 1)), ["yes", "no"])
+    model = glasswood.ModelTreeRegressor(**FAST).fit(X, y.astype(float))
     given = {
         "holds .*DataFrame\\(X\\)": X.iloc[:2].to_dict("records"),
         "is .*DataFrame\\(\\[X\\]\\)": X.iloc[0].to_dict(),

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import silva
-from silva.explain.explanation import Explanation
+import glasswood
+from glasswood.explain.explanation import Explanation
 from tests.strategies import Options, random_forest
 
 pytest.importorskip("matplotlib").use("Agg")
@@ -24,7 +24,7 @@ def lines(ax):
 
 def test_a_row_has_a_line_for_each_feature():
     found = explanation()
-    ax = silva.plot_over_time(found, row=2)
+    ax = glasswood.plot_over_time(found, row=2)
     drawn = lines(ax)
     assert set(drawn) == {"x0", "x1", "x2", "x3"}
     for feature in range(4):
@@ -35,7 +35,7 @@ def test_a_row_has_a_line_for_each_feature():
 
 def test_all_rows_have_mean_magnitudes():
     found = explanation()
-    ax = silva.plot_over_time(found, max_display=1)
+    ax = glasswood.plot_over_time(found, max_display=1)
     magnitude = np.abs(found.values).mean(axis=0)
     largest = int(magnitude.max(axis=1).argmax())
     drawn = lines(ax)
@@ -47,18 +47,20 @@ def test_all_rows_have_mean_magnitudes():
 def test_hostile_names_are_shown_as_text():
     found = explanation(1)
     found.feature_names[0] = "$x_1$\x07"
-    assert "\x07" not in next(iter(lines(silva.plot_over_time(found, row=0))))
+    assert "\x07" not in next(iter(lines(glasswood.plot_over_time(found, row=0))))
 
 
 def test_bad_input():
     with pytest.raises(TypeError, match=r"got ndarray, expected an explanation, such as explainer\(X\)"):
-        silva.plot_over_time(np.zeros((2, 3, 4)))
-    forest = silva.Forest(random_forest(0, Options(n_trees=2, n_features=3, n_outputs=2)))
-    several = silva.Explainer(forest, output_names=["no", "yes"])(np.zeros((2, 3)))
+        glasswood.plot_over_time(np.zeros((2, 3, 4)))
+    forest = glasswood.Forest(random_forest(0, Options(n_trees=2, n_features=3, n_outputs=2)))
+    several = glasswood.Explainer(forest, output_names=["no", "yes"])(np.zeros((2, 3)))
     for wrong in (several, explanation(names=("2", "1")), explanation()[:, :, "1"]):
-        with pytest.raises(ValueError, match=r"expected times; explain the forest of silva\.load\(model, survival_at="):
-            silva.plot_over_time(wrong)
+        with pytest.raises(
+            ValueError, match=r"expected times; explain the forest of glasswood\.load\(model, survival_at="
+        ):
+            glasswood.plot_over_time(wrong)
     with pytest.raises(ValueError, match="row is 5, the explanation has 5 rows"):
-        silva.plot_over_time(explanation(), row=5)
+        glasswood.plot_over_time(explanation(), row=5)
     with pytest.raises(ValueError, match="max_display is 0, expected a positive number"):
-        silva.plot_over_time(explanation(), max_display=0)
+        glasswood.plot_over_time(explanation(), max_display=0)

@@ -6,8 +6,8 @@ import warnings
 import numpy as np
 import pytest
 
-import silva
-from silva.display.measured import Ruler
+import glasswood
+from glasswood.display.measured import Ruler
 from tests.grow.engines import piecewise
 
 pytest.importorskip("sklearn")
@@ -28,7 +28,7 @@ def closed():
 
 @pytest.fixture(scope="module")
 def tree():
-    return silva.ModelTreeRegressor(n_iter_no_change=10, n_jobs=1).fit(*piecewise(600))
+    return glasswood.ModelTreeRegressor(n_iter_no_change=10, n_jobs=1).fit(*piecewise(600))
 
 
 def texts_of(axes):
@@ -94,10 +94,10 @@ UGLY = {name: (X, y) for name, X, y in ugly()}
 def test_no_text_lies_on_another(name, tmp_path):
     X, y = UGLY[name]
     kind = "constant" if name == "deep" else "linear"
-    model = silva.ModelTreeRegressor(**FAST, max_leaves=12 if name == "deep" else 6, leaf_model=kind).fit(X, y)
+    model = glasswood.ModelTreeRegressor(**FAST, max_leaves=12 if name == "deep" else 6, leaf_model=kind).fit(X, y)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        axes = silva.plot_tree(model, X, y)
+        axes = glasswood.plot_tree(model, X, y)
         assert not overlapping(axes)
         axes.figure.savefig(tmp_path / "tree.svg")
 
@@ -105,9 +105,9 @@ def test_no_text_lies_on_another(name, tmp_path):
 @pytest.mark.parametrize("size", [(4, 3), (6, 2), (14, 20)])
 def test_trees_fit_into_axes_of_any_size(size):
     X, y = UGLY["missing"]
-    model = silva.ModelTreeRegressor(**FAST, max_leaves=5).fit(X, y)
+    model = glasswood.ModelTreeRegressor(**FAST, max_leaves=5).fit(X, y)
     _, (axes, other) = pyplot.subplots(1, 2, figsize=size)
-    silva.plot_tree(model, X, y, ax=axes)
+    glasswood.plot_tree(model, X, y, ax=axes)
     other.plot([1, 2])
     inside = axes.get_window_extent()
     for _, box in all_boxes(axes):
@@ -122,8 +122,8 @@ def test_classes_have_their_shares_and_colours():
     rng = np.random.default_rng(0)
     X = rng.uniform(0, 1, (1500, 2))
     y = np.array(["a", "b", "c"])[(X[:, 0] > 0.5).astype(int) + (X[:, 1] > 0.7)]
-    model = silva.ModelTreeClassifier(**FAST, max_leaves=4).fit(X, y)
-    axes = silva.plot_tree(model, X, y, tree=2)
+    model = glasswood.ModelTreeClassifier(**FAST, max_leaves=4).fit(X, y)
+    axes = glasswood.plot_tree(model, X, y, tree=2)
     texts = texts_of(axes)
     assert texts[0].startswith("Tree 2 of 3, ")
     assert texts[0].endswith(": probability of c")
@@ -131,7 +131,7 @@ def test_classes_have_their_shares_and_colours():
     assert any("share of c over the feature" in text for text in texts)
     assert f"1500 rows, {100 * np.mean(y == 'c'):.0f} %" in texts
     others = pytest.importorskip("sklearn.tree").DecisionTreeClassifier(max_depth=2).fit(X, y)
-    texts = texts_of(silva.plot_tree(others))
+    texts = texts_of(glasswood.plot_tree(others))
     assert {"a", "b", "c"} <= set(texts)
     shares = sorted(((np.mean(y == name), name) for name in "abc"), reverse=True)
     assert "1500 rows, " + ", ".join(f"{100 * share:.0f} % {name}" for share, name in shares) in texts
@@ -139,8 +139,8 @@ def test_classes_have_their_shares_and_colours():
 
 def test_pictures_are_as_high_as_their_tree():
     X, y = UGLY["deep"]
-    chain = silva.ModelTreeRegressor(**FAST, leaf_model="constant", max_leaves=12).fit(X, y)
-    axes = silva.plot_tree(chain, X, y)
+    chain = glasswood.ModelTreeRegressor(**FAST, leaf_model="constant", max_leaves=12).fit(X, y)
+    axes = glasswood.plot_tree(chain, X, y)
     axes.figure.canvas.draw()
     boxes = [text.get_window_extent() for text in axes.texts if text.get_fontweight() == "bold"]
     assert len(boxes) == 2 * chain.n_leaves_ >= 20
@@ -152,14 +152,14 @@ def test_categories_are_ticks_and_other_forests_are_drawn():
     kind = np.array(["a", "b", "c"])[np.arange(300) % 3]
     frame = pandas.DataFrame({"kind": pandas.Categorical(kind), "x": np.linspace(0, 1, 300)})
     y = np.where(kind == "b", 5.0, frame.x)
-    model = silva.ModelTreeRegressor(**FAST, leaf_model="constant", max_leaves=3).fit(frame, y)
-    axes = silva.plot_tree(model, frame, y)
+    model = glasswood.ModelTreeRegressor(**FAST, leaf_model="constant", max_leaves=3).fit(frame, y)
+    axes = glasswood.plot_tree(model, frame, y)
     chart = axes.child_axes[0]
     assert sorted(label.get_text() for label in chart.get_xticklabels()) == ["a", "b", "c"]
     assert len({tuple(colour) for colour in chart.collections[0].get_facecolors()}) == 2
     boosted = pytest.importorskip("sklearn.ensemble").GradientBoostingRegressor(n_estimators=3, max_depth=2)
     boosted.fit(frame[["x"]], y)
-    assert sum(" rows, mean " in text for text in texts_of(silva.plot_tree(boosted, tree=2))) == 7
+    assert sum(" rows, mean " in text for text in texts_of(glasswood.plot_tree(boosted, tree=2))) == 7
 
 
 @pytest.mark.parametrize(
@@ -169,16 +169,16 @@ def test_only_categories_that_do_not_fit_are_turned(names, is_turned):
     kind = np.array(names)[np.arange(900) % len(names)]
     y = np.where(kind == names[1], 5.0, np.arange(900) / 900)
     frame = pandas.DataFrame({"kind": pandas.Categorical(kind)})
-    model = silva.ModelTreeRegressor(**FAST, leaf_model="constant", max_leaves=2).fit(frame, y)
-    labels = ticks_of(silva.plot_tree(model, frame, y).child_axes[0])
+    model = glasswood.ModelTreeRegressor(**FAST, leaf_model="constant", max_leaves=2).fit(frame, y)
+    labels = ticks_of(glasswood.plot_tree(model, frame, y).child_axes[0])
     assert len(labels) > 1
     assert {label.get_rotation() > 0 for label in labels} == {is_turned}
 
 
 def test_rows_without_a_value_have_their_place():
     X, y = UGLY["missing"]
-    model = silva.ModelTreeRegressor(**FAST, max_leaves=3).fit(X, y)
-    axes = silva.plot_tree(model, X, y)
+    model = glasswood.ModelTreeRegressor(**FAST, max_leaves=3).fit(X, y)
+    axes = glasswood.plot_tree(model, X, y)
     chart = next(chart for chart in axes.child_axes if len(chart.collections) > 1)
     assert [text.get_text() for text in chart.texts] == ["missing"]
     [(_, mean)] = chart.collections[1].get_offsets().tolist()
@@ -187,16 +187,16 @@ def test_rows_without_a_value_have_their_place():
 
 def test_pictures_of_a_tree(tree):
     X, y = piecewise(600)
-    texts = texts_of(silva.plot_tree(tree))
+    texts = texts_of(glasswood.plot_tree(tree))
     assert sum(" rows, mean " in text for text in texts) == 2 * tree.n_leaves_ - 1
     assert sum(text.startswith("leaf ") for text in texts) == tree.n_leaves_
-    axes = silva.plot_tree(tree, X, y, units={"x0": "m"}, max_terms=1)
+    axes = glasswood.plot_tree(tree, X, y, units={"x0": "m"}, max_terms=1)
     assert len(axes.child_axes) == tree.n_leaves_ - 1
     assert axes.child_axes[0].lines[0].get_xdata()[0] == tree.forest_.ensemble.threshold[0]
     assert "x0 (m)" in texts_of(axes)
     assert "black line: two standard errors" in texts_of(axes)[1] + texts_of(axes)[2]
-    assert texts_of(silva.plot_tree(tree, title="Prices"))[0] == "Prices"
-    assert silva.plot_history(tree).get_xlabel() == "generation"
+    assert texts_of(glasswood.plot_tree(tree, title="Prices"))[0] == "Prices"
+    assert glasswood.plot_history(tree).get_xlabel() == "generation"
 
 
 def test_trees_that_nobody_could_look_at_are_refused():
@@ -204,7 +204,7 @@ def test_trees_that_nobody_could_look_at_are_refused():
     X = rng.normal(size=(3000, 3))
     large = pytest.importorskip("sklearn.tree").DecisionTreeRegressor().fit(X, rng.normal(size=3000))
     with pytest.raises(ValueError, match="has 3,000 leaves, pictures show at most 500; use export_text"):
-        silva.plot_tree(large)
+        glasswood.plot_tree(large)
 
 
 def test_texts_are_measured():
@@ -224,8 +224,8 @@ def test_numbers_of_charts_need_no_factor_elsewhere():
     rng = np.random.default_rng(0)
     frame = pandas.DataFrame({"year": rng.uniform(2017.0001, 2017.0009, 600), "size": 1e12 * rng.lognormal(size=600)})
     y = np.where(frame["year"] < 2017.0005, 3e7, 5e7) + np.where(frame["size"] < 1e12, 0, 1e7)
-    tree = silva.ModelTreeRegressor(**FAST, leaf_model="constant", max_leaves=4).fit(frame, y)
-    axes = silva.plot_tree(tree, frame, y)
+    tree = glasswood.ModelTreeRegressor(**FAST, leaf_model="constant", max_leaves=4).fit(frame, y)
+    axes = glasswood.plot_tree(tree, frame, y)
     axes.figure.canvas.draw()
     for chart in axes.child_axes:
         below, left = (

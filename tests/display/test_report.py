@@ -9,7 +9,7 @@ import re
 import numpy as np
 import pytest
 
-import silva
+import glasswood
 from tests.display.browser import Page
 from tests.strategies import full_forest
 
@@ -35,13 +35,13 @@ def housing(n=400):
 
 @pytest.fixture(scope="module")
 def tree():
-    return silva.ModelTreeRegressor(max_leaves=5, n_iter_no_change=10, n_jobs=1).fit(*housing())
+    return glasswood.ModelTreeRegressor(max_leaves=5, n_iter_no_change=10, n_jobs=1).fit(*housing())
 
 
 @pytest.fixture(scope="module")
 def report_of_tree(tree, tmp_path_factory):
     """Path of the page about the tree and its rows."""
-    return silva.report(tree, *housing(), tmp_path_factory.mktemp("tree") / "report.html")
+    return glasswood.report(tree, *housing(), tmp_path_factory.mktemp("tree") / "report.html")
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +50,7 @@ def report_of_forest(tmp_path_factory):
     X, y = housing(3000)
     X = X.drop(columns="kind")
     model = boosted(X, y, n=150)
-    return model, X, y, silva.report(model, X, y, tmp_path_factory.mktemp("forest") / "report.html", title="Houses")
+    return model, X, y, glasswood.report(model, X, y, tmp_path_factory.mktemp("forest") / "report.html", title="Houses")
 
 
 def boosted(X, y, **settings):
@@ -74,7 +74,7 @@ def test_sections_of_a_forest(browser, report_of_forest):
     assert page.locator("svg").count() > 6
     assert page.locator("nav a").count() == len(SECTIONS)
     figures = page.locator("#summary").inner_text()
-    prediction = silva.load(model).predict(numeric)
+    prediction = glasswood.load(model).predict(numeric)
     assert f"{1 - np.mean((y - prediction) ** 2) / np.var(y):.4f}" in figures
     assert "passed" in page.locator("#card").inner_text()
     shown.close()
@@ -88,14 +88,14 @@ def test_rows_are_looked_up_and_explained(browser, report_of_forest):
     page.fill('#rows input[type="search"]', str(row))
     page.locator("#rows .two tbody button").first.press("Enter")
     caption = page.locator("#rows figcaption").inner_text()
-    prediction = silva.load(model).predict(numeric.iloc[[row]])[0]
+    prediction = glasswood.load(model).predict(numeric.iloc[[row]])[0]
     assert caption.startswith(f"Row {row}: prediction ")
     found = float(caption.split("prediction ")[1].split(",")[0].replace("−", "-"))
     assert found == pytest.approx(prediction, rel=1e-4)
     page.locator("#rows figure details").first.locator("summary").click()
     cells = page.locator("#rows figure td").all_inner_texts()
     contributions = [float(cell.replace("−", "-").replace("+", "")) for cell in cells[1::2]]
-    expected = silva.Explainer(model).expected_value
+    expected = glasswood.Explainer(model).expected_value
     assert expected + sum(contributions) == pytest.approx(prediction, abs=2e-3)
     page.fill('#rows input[type="search"]', "nothing like it")
     assert page.locator("#rows .two tbody button").count() == 0
@@ -140,7 +140,7 @@ def test_sliders_are_predict(browser, tree, report_of_tree):
 def of_logarithms(forest):
     """The same tree, with logarithms for numbers, which some rows lack."""
     kinds = np.full(len(forest.ensemble.linear_feature), -3, np.int32)
-    return silva.Forest(dataclasses.replace(forest.ensemble, linear_category=kinds))
+    return glasswood.Forest(dataclasses.replace(forest.ensemble, linear_category=kinds))
 
 
 SMALL = {
@@ -158,7 +158,7 @@ SMALL = {
         .fit(X, y)
     ),
     "linear leaves, logarithms": lambda X, y: of_logarithms(
-        silva.ModelTreeRegressor(max_leaves=3, n_iter_no_change=5, n_jobs=1).fit(X, y).forest_
+        glasswood.ModelTreeRegressor(max_leaves=3, n_iter_no_change=5, n_jobs=1).fit(X, y).forest_
     ),
     "histogram boosting": lambda X, y: (
         pytest.importorskip("sklearn.ensemble")
@@ -168,31 +168,31 @@ SMALL = {
     "forest": lambda X, y: (
         pytest.importorskip("sklearn.ensemble").RandomForestClassifier(5, max_depth=4).fit(X, np.digitize(y, [1, 4]))
     ),
-    "classes of model trees": lambda X, y: silva.ModelTreeClassifier(max_leaves=3, n_iter_no_change=5, n_jobs=1).fit(
-        X, np.array(["low", "middle", "high"])[np.digitize(y, [1, 4])]
-    ),
+    "classes of model trees": lambda X, y: glasswood.ModelTreeClassifier(
+        max_leaves=3, n_iter_no_change=5, n_jobs=1
+    ).fit(X, np.array(["low", "middle", "high"])[np.digitize(y, [1, 4])]),
 }
 
 
 @pytest.mark.parametrize("name", SMALL)
-def test_the_page_predicts_as_silva_does(browser, name, tmp_path):
+def test_the_page_predicts_as_glasswood_does(browser, name, tmp_path):
     X, y = housing()
     if "linear" in name or not any(word in name for word in ("categories", "lightgbm", "histogram", "trees")):
         X = X.drop(columns="kind")
     if "zero" in name:
         X.loc[::3, "light"] = 0.0
     model = SMALL[name](X, y)
-    forest = silva.load(model)
-    path = silva.report(model, X, path=tmp_path / "report.html")
+    forest = glasswood.load(model)
+    path = glasswood.report(model, X, path=tmp_path / "report.html")
     shown = Page(browser, path)
-    rows = shown.page.evaluate("() => [...Array(rows.length).keys()].map((i) => window.silva.predict(rows.all(i)))")
+    rows = shown.page.evaluate("() => [...Array(rows.length).keys()].map((i) => window.glasswood.predict(rows.all(i)))")
     at = content(path)["rows"]["index"]
     output = "probability" if forest.classes else "prediction"
     expected = forest.predict(X.iloc[at], output=output).reshape(len(at), -1)
     tolerance = 1e-9 if forest.ensemble.result_dtype == "float64" else 1e-6  # the source's own responses are float32
     np.testing.assert_allclose(rows, expected, rtol=0, atol=tolerance)
     margins = shown.page.evaluate("() => [...Array(rows.length).keys()].map((i) => margins(rows.all(i)))")
-    exact = silva.Forest(dataclasses.replace(forest.ensemble, result_dtype="float64"))
+    exact = glasswood.Forest(dataclasses.replace(forest.ensemble, result_dtype="float64"))
     np.testing.assert_allclose(margins, exact.predict(X.iloc[at], "margin").reshape(len(at), -1), rtol=0, atol=1e-9)
     shown.close()
 
@@ -212,7 +212,7 @@ def test_a_row_lights_its_path(browser, tree, report_of_tree):
     parts = page.evaluate("() => contributions(state.row)")
     sums = [sum(part[name] for part in parts) for name in ("phi", "leaf")]
     prediction, leaf = tree.predict(X.iloc[[row]])[0], tree.apply(X.iloc[[row]])[0]
-    assert silva.Explainer(tree).expected_value + sums[0] == pytest.approx(prediction, abs=1e-4)
+    assert glasswood.Explainer(tree).expected_value + sums[0] == pytest.approx(prediction, abs=1e-4)
     assert sums[1] == pytest.approx(prediction - tree.forest_.ensemble.leaf_value[leaf, 0], abs=1e-9)
     shown.close()
 
@@ -249,12 +249,12 @@ def test_hostile_names_and_values_stay_text(browser, tmp_path):
     labels = np.where(X.iloc[:, 0] > 0, HOSTILE[3], HOSTILE[0])
     for model, y in (
         (
-            silva.ModelTreeRegressor(max_leaves=3, n_iter_no_change=3, n_jobs=1),
+            glasswood.ModelTreeRegressor(max_leaves=3, n_iter_no_change=3, n_jobs=1),
             X.iloc[:, 0] * (X.iloc[:, 2] == HOSTILE[0]),
         ),
-        (silva.ModelTreeClassifier(max_leaves=3, n_iter_no_change=3, n_jobs=1), labels),
+        (glasswood.ModelTreeClassifier(max_leaves=3, n_iter_no_change=3, n_jobs=1), labels),
     ):
-        path = silva.report(model.fit(X, y), X, y, tmp_path / "report.html", title=HOSTILE[0])
+        path = glasswood.report(model.fit(X, y), X, y, tmp_path / "report.html", title=HOSTILE[0])
         shown = Page(browser, path)
         assert shown.page.title() == HOSTILE[0]
         assert shown.page.locator("h1").inner_text() == HOSTILE[0]
@@ -279,7 +279,7 @@ def test_sizes(browser, n_features, n_outputs, tmp_path):
         )
     X = np.random.default_rng(0).normal(size=(5000, n_features))
     y = forest.predict(X)
-    path = silva.report(forest, X, y, tmp_path / "report.html")
+    path = glasswood.report(forest, X, y, tmp_path / "report.html")
     assert path.stat().st_size < 2e6
     for width in (1280, 390):
         shown = Page(browser, path, width)
@@ -293,7 +293,7 @@ def test_sizes(browser, n_features, n_outputs, tmp_path):
 def test_redacted_reports_hold_no_rows(browser, tree, tmp_path):
     X, y = housing()
     X.loc[7, "light"] = secret = 123.456
-    path = silva.report(tree, X, y, tmp_path / "report.html", redact=True)
+    path = glasswood.report(tree, X, y, tmp_path / "report.html", redact=True)
     found = content(path)
     assert found["rows"] is None
     assert all(not entry["lines"] and entry["local"] is None for entry in found["dependence"])
@@ -312,18 +312,18 @@ def test_columns_of_one_value_in_most_rows_have_no_accumulated_effects(tmp_path)
     gain = np.where(rng.random(400) < 0.9, 0.0, rng.uniform(1000, 99999, 400).round())
     X = pandas.DataFrame({"gain": gain, "is_new": rng.integers(0, 2, 400), "age": rng.uniform(20, 60, 400)})
     y = np.where(gain > 5000, 3.0, 0.0) + X["age"] / 40 + X["is_new"]
-    found = content(silva.report(boosted(X, y, depth=3), X, y, tmp_path / "report.html"))
+    found = content(glasswood.report(boosted(X, y, depth=3), X, y, tmp_path / "report.html"))
     has_line = {X.columns[entry["feature"]]: entry["local"] is not None for entry in found["dependence"]}
     assert has_line == {"gain": False, "is_new": True, "age": True}
 
 
-def test_accumulated_and_joint_effects_are_those_of_silva_effects(tmp_path):
+def test_accumulated_and_joint_effects_are_those_of_glasswood_effects(tmp_path):
     X, y = housing(90)
     X, kinds = X.drop(columns="kind"), np.digitize(y, np.quantile(y, [0.3, 0.7]))
     for target in (y, kinds > 0, kinds):
         model = boosted(X, target, depth=3)
-        found = content(silva.report(model, X, target, tmp_path / "report.html"))
-        effects = silva.effects(model, X, output="prediction" if target is y else "probability", pairs="all")
+        found = content(glasswood.report(model, X, target, tmp_path / "report.html"))
+        effects = glasswood.effects(model, X, output="prediction" if target is y else "probability", pairs="all")
         for entry in found["dependence"]:
             local = effects.ale(entry["feature"], bins=20)
             inside = np.isin(local.grid_values[0], entry["local"]["grid"])
@@ -346,7 +346,7 @@ def test_redacted_dependence_says_nothing_of_few_rows(tree, tmp_path):
     few = X[:24].assign(kind=pandas.Categorical(["flat"] * 20 + ["house"] * 4, ["barn", "flat", "house"]))
     few.loc[9:, "age"] = np.nan
     for rows in (X, few):
-        found = content(silva.report(tree, rows, y[: len(rows)], tmp_path / "report.html", redact=True))
+        found = content(glasswood.report(tree, rows, y[: len(rows)], tmp_path / "report.html", redact=True))
         panels = {found["features"][entry["feature"]]["name"]: entry for entry in found["dependence"]}
         assert "size" in panels
         assert ("age" in panels) == (len(rows) == 400)
@@ -376,7 +376,7 @@ def test_prints_and_narrow_screens(browser, report_of_tree):
 
 def test_the_same_file_twice(tree, tmp_path):
     X, y = housing()
-    first, second = (content(silva.report(tree, X, y, tmp_path / f"{i}.html")) for i in range(2))
+    first, second = (content(glasswood.report(tree, X, y, tmp_path / f"{i}.html")) for i in range(2))
     for found in (first, second):
         del found["card"]["Made by"]["made"]
     assert first == second
@@ -395,7 +395,7 @@ def test_refusals(tree, tmp_path, monkeypatch, arguments, error, message):
     monkeypatch.chdir(tmp_path)
     X, _ = housing()
     with pytest.raises(error, match=message):
-        silva.report(tree, **{"X": X, **arguments})
+        glasswood.report(tree, **{"X": X, **arguments})
     assert not list(tmp_path.iterdir())
 
 
@@ -403,17 +403,17 @@ def test_classes_that_the_model_does_not_know(tmp_path):
     X, y = housing()
     model = boosted(X.drop(columns="kind"), np.asarray(y > 2, int), n=3)
     with pytest.raises(ValueError, match="y holds 7, expected one of the model's classes"):
-        silva.report(model, X.drop(columns="kind"), np.full(400, 7), tmp_path / "report.html")
+        glasswood.report(model, X.drop(columns="kind"), np.full(400, 7), tmp_path / "report.html")
 
 
 def test_the_command(browser, tree, tmp_path, capsys):
-    from silva.cli import main
+    from glasswood.cli import main
 
     X, y = housing()
-    tree.forest_.save(tmp_path / "tree.silva")
+    tree.forest_.save(tmp_path / "tree.glasswood")
     X.assign(price=y).to_parquet(tmp_path / "rows.parquet")
     out = tmp_path / "report.html"
-    arguments = ["report", str(tmp_path / "tree.silva"), str(tmp_path / "rows.parquet"), "-o", str(out)]
+    arguments = ["report", str(tmp_path / "tree.glasswood"), str(tmp_path / "rows.parquet"), "-o", str(out)]
     assert main([*arguments, "--target", "price", "--title", "Houses"]) == 0
     assert "400 rows" in capsys.readouterr().out
     shown = Page(browser, out)
@@ -434,10 +434,10 @@ def test_targets_are_a_column_and_labels_the_models(tmp_path):
     X, y = housing(200)
     numeric = X.drop(columns="kind")
     model = boosted(numeric, y)
-    path = silva.report(model, numeric, y, tmp_path / "report.html")
+    path = glasswood.report(model, numeric, y, tmp_path / "report.html")
     text = path.read_text()
-    assert silva.report(model, numeric, y.to_frame(), path).read_text() == text
+    assert glasswood.report(model, numeric, y.to_frame(), path).read_text() == text
     with pytest.raises(ValueError, match=r"y holds text \('dear'\).*has no labels; replace them by 0, 1"):
-        silva.report(model, numeric, np.where(y > y.mean(), "dear", "cheap"), path)
+        glasswood.report(model, numeric, np.where(y > y.mean(), "dear", "cheap"), path)
     with pytest.raises(TypeError, match=r"y is a path, '.*report.html': pass it as path="):
-        silva.report(model, numeric, path)
+        glasswood.report(model, numeric, path)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import silva
+import glasswood
 from tests.display.browser import Page
 from tests.display.test_report import boosted, content, housing
 
@@ -21,14 +21,14 @@ def drifted():
 
 def test_changes_are_those_of_compare(drifted, tmp_path):
     model, before, after = drifted
-    found = content(silva.report(model, after, path=tmp_path / "report.html", before=before))["change"]
-    expected = silva.compare(before, after, model=model)
+    found = content(glasswood.report(model, after, path=tmp_path / "report.html", before=before))["change"]
+    expected = glasswood.compare(before, after, model=model)
     assert [row["feature"] for row in found["features"][0]] == expected.strongest()
     assert found["features"][0][0]["feature"] == before.columns[0]
     np.testing.assert_allclose([row["change"] for row in found["features"][0]],
                                [row["change"] for row in expected.rows()])  # fmt: skip
     assert found["rows"] == [450, 450]
-    assert content(silva.report(model, after, path=tmp_path / "other.html"))["change"] is None
+    assert content(glasswood.report(model, after, path=tmp_path / "other.html"))["change"] is None
 
 
 @pytest.mark.parametrize("width", [390, 1280])
@@ -36,7 +36,7 @@ def test_page_shows_them(drifted, browser, tmp_path, width):
     model, before, after = drifted
     after = after.rename(columns={after.columns[1]: '& ugly "name"'})
     before, model = before.set_axis(after.columns, axis=1), boosted(after, np.arange(450.0), n=5, depth=3)
-    path = silva.report(model, after, path=tmp_path / "report.html", before=before[:1])
+    path = glasswood.report(model, after, path=tmp_path / "report.html", before=before[:1])
     view = Page(browser, path, width=width)
     section = view.page.locator("#change")
     assert section.locator("rect").count() >= 2 * 2

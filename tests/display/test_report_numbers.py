@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import silva
+import glasswood
 from tests.display.browser import Page, settle
 from tests.display.test_report import content
 
@@ -26,7 +26,7 @@ def report(tmp_path_factory):
     )
     y = 1e4 * (X["year"] - 2017) + 1e9 * X["tiny"] + 9 * (X["rare"] != 0)
     model = ensemble.HistGradientBoostingRegressor(max_iter=20).fit(X, y)
-    return silva.report(model, X, y, tmp_path_factory.mktemp("numbers") / "report.html")
+    return glasswood.report(model, X, y, tmp_path_factory.mktemp("numbers") / "report.html")
 
 
 def ticks(page, chart):
@@ -70,8 +70,8 @@ def crowded(tmp_path_factory):
         }
     )
     y = pandas.Series(1e7 * (X.iloc[:, 0] + codes / 100 + (X["huge"] > 1e12)), name="yearly revenue")
-    model = silva.ModelTreeRegressor(max_leaves=6, n_iter_no_change=5, n_jobs=1, random_state=0).fit(X, y)
-    return silva.report(model, X, y, tmp_path_factory.mktemp("crowded") / "report.html")
+    model = glasswood.ModelTreeRegressor(max_leaves=6, n_iter_no_change=5, n_jobs=1, random_state=0).fit(X, y)
+    return glasswood.report(model, X, y, tmp_path_factory.mktemp("crowded") / "report.html")
 
 
 OUTSIDE = """margin => [...document.querySelectorAll("svg text")].filter((text) => {
@@ -141,8 +141,8 @@ def exact(tmp_path_factory):
         }
     )
     y = np.where(X.iloc[:, 1] < 2017.0004, X.iloc[:, 0] / 1e5, 5) + 1e7 * X.iloc[:, 2] + (X.iloc[:, 3] == "house")
-    model = silva.ModelTreeRegressor(max_leaves=4, n_iter_no_change=10, n_jobs=1, random_state=0).fit(X, y)
-    return silva.report(model, X, y, tmp_path_factory.mktemp("exact") / "report.html")
+    model = glasswood.ModelTreeRegressor(max_leaves=4, n_iter_no_change=10, n_jobs=1, random_state=0).fit(X, y)
+    return glasswood.report(model, X, y, tmp_path_factory.mktemp("exact") / "report.html")
 
 
 CUT_FIELDS = """() => [...document.querySelectorAll("#what-if input[type=number]")]
@@ -174,7 +174,7 @@ def test_a_slider_stays_under_the_pointer(browser, exact):
             assert slider.bounding_box()["width"] == room
         assert len(set(values)) == 3
         assert max(map(len, values)) <= longest
-        assert page.evaluate(f"silva.row[{feature}]") == float(values[-1])
+        assert page.evaluate(f"glasswood.row[{feature}]") == float(values[-1])
     shown.close()
 
 
@@ -211,13 +211,13 @@ def test_thresholds_differ_from_the_ends_of_a_narrow_range(tmp_path, redact):
     X = pandas.DataFrame({"date": 2017 + rng.integers(1, 10, 400) / 1e4, "size": rng.uniform(1, 9, 400)})
     y = 9 * (X["date"] > 2017.00045) + 5 * (X["size"] > 4)
     model = pytest.importorskip("sklearn.tree").DecisionTreeRegressor(max_depth=2, random_state=0).fit(X, y)
-    nodes = content(silva.report(model, X, y, tmp_path / "report.html", redact=redact))["trees"][0]["nodes"]
+    nodes = content(glasswood.report(model, X, y, tmp_path / "report.html", redact=redact))["trees"][0]["nodes"]
     tests = {node["tests"][0] for node in nodes if "tests" in node}
     limits = {name: float(limit) for name, limit in (test.split(" < ") for test in tests)}
     assert limits.keys() == {"date", "size"}
     assert 2017.0004 < limits["date"] <= 2017.0005
-    assert abs(limits["date"] - silva.load(model).ensemble.threshold[0]) < 0.0008 / 200
-    picture = "\n".join(text.get_text() for text in silva.plot_tree(model, X, y).texts)
+    assert abs(limits["date"] - glasswood.load(model).ensemble.threshold[0]) < 0.0008 / 200
+    picture = "\n".join(text.get_text() for text in glasswood.plot_tree(model, X, y).texts)
     assert all(f"date {side} {limits['date']}" in picture for side in ("<", ">="))
     assert all(len(test) <= len("size < 4.001") for test in tests if test.startswith("size"))
-    assert "date < 2017\n" in silva.export_text(model)
+    assert "date < 2017\n" in glasswood.export_text(model)

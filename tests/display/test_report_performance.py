@@ -1,11 +1,11 @@
-"""What a report says first, and how well the model predicts: figures beside others made without silva."""
+"""What a report says first, and how well the model predicts: figures beside others made without glasswood."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-import silva
+import glasswood
 from tests.display.browser import Page, settle
 from tests.display.test_report import content, housing
 
@@ -21,14 +21,14 @@ def incomes():
     X = pandas.DataFrame({"age": rng.uniform(20, 60, 1200), "job": rng.choice(["a", "b", "c"], 1200)})
     odds = np.exp(np.where(X["job"] == "c", 6 - 0.2 * X["age"], 0.15 * X["age"] - 6))
     y = pandas.Series(np.where(rng.random(1200) < odds / (1 + odds), "rich", "poor"), name="income")
-    return X, y, silva.ModelTreeClassifier(**FAST).fit(X[:800], y[:800])
+    return X, y, glasswood.ModelTreeClassifier(**FAST).fit(X[:800], y[:800])
 
 
 @pytest.fixture(scope="module")
 def page(browser, incomes, tmp_path_factory):
     X, y, model = incomes
     path = tmp_path_factory.mktemp("report") / "report.html"
-    silva.report(model, X[:800], y[:800], path, test=(X[800:], y[800:]), units={"age": "years"})
+    glasswood.report(model, X[:800], y[:800], path, test=(X[800:], y[800:]), units={"age": "years"})
     shown = Page(browser, path)
     yield shown.page, content(path)
     shown.close()
@@ -71,8 +71,8 @@ def test_three_sentences_say_what_how_well_and_by_what(incomes, page):
 
 def test_constraints_are_in_the_summary_and_the_card(browser, tmp_path):
     X, y = housing()
-    tree = silva.ModelTreeRegressor(**FAST, monotonic_cst={"size": 1}, coefficient_signs={"light": 1}).fit(X, y)
-    shown = Page(browser, silva.report(tree, X, y, tmp_path / "report.html"))
+    tree = glasswood.ModelTreeRegressor(**FAST, monotonic_cst={"size": 1}, coefficient_signs={"light": 1}).fit(X, y)
+    shown = Page(browser, glasswood.report(tree, X, y, tmp_path / "report.html"))
     held = "predictions rise with size; coefficients of light are positive"
     assert shown.page.locator("#summary .said").inner_text().endswith(f"By construction, {held}.")
     card = shown.page.locator("#card").inner_text()
@@ -130,8 +130,8 @@ def test_leaves_are_folded_and_show_probabilities(page):
 
 def test_regressions_show_residuals(browser, tmp_path):
     X, y = housing(600)
-    model = silva.ModelTreeRegressor(**FAST).fit(X[:400], y[:400])
-    path = silva.report(model, X[:400], y[:400].rename("price"), tmp_path / "report.html", test=(X[400:], y[400:]))
+    model = glasswood.ModelTreeRegressor(**FAST).fit(X[:400], y[:400])
+    path = glasswood.report(model, X[:400], y[:400].rename("price"), tmp_path / "report.html", test=(X[400:], y[400:]))
     found = content(path)
     one, predicted = found["performance"]["test"], model.predict(X[400:])
     assert sum(one["residuals"]["counts"]) == 200
@@ -143,7 +143,7 @@ def test_regressions_show_residuals(browser, tmp_path):
     assert shown.page.locator("#performance svg").count() == 2
     assert shown.page.evaluate("document.documentElement.scrollWidth") <= 390
     shown.close()
-    redacted = content(silva.report(model, X[:400], y[:400], path, redact=True))
+    redacted = content(glasswood.report(model, X[:400], y[:400], path, redact=True))
     assert redacted["performance"][""]["dots"] is None
     assert all("Rows" not in title for title in redacted["performance"])
 
@@ -151,8 +151,8 @@ def test_regressions_show_residuals(browser, tmp_path):
 def test_several_classes_have_a_matrix_and_curves_of_each(browser, tmp_path):
     X, y = housing(500)
     labels = np.array(["low", "middle", "high"])[np.digitize(y, [1, 4])]
-    model = silva.ModelTreeClassifier(**FAST).fit(X, labels)
-    path = silva.report(model, X, labels, tmp_path / "report.html")
+    model = glasswood.ModelTreeClassifier(**FAST).fit(X, labels)
+    path = glasswood.report(model, X, labels, tmp_path / "report.html")
     one = content(path)["performance"][""]
     expected = [[np.sum((labels == i) & (model.predict(X) == j)) for j in model.classes_] for i in model.classes_]
     assert one["matrix"] == expected
@@ -166,7 +166,7 @@ def test_several_classes_have_a_matrix_and_curves_of_each(browser, tmp_path):
 
 def test_rows_of_one_class_have_no_curves(browser, incomes, tmp_path):
     X, y, model = incomes
-    path = silva.report(model, X[y == "rich"], y[y == "rich"], tmp_path / "report.html")
+    path = glasswood.report(model, X[y == "rich"], y[y == "rich"], tmp_path / "report.html")
     shown = Page(browser, path)
     assert "All rows have one class" in shown.page.locator("#performance").inner_text()
     shown.close()
@@ -175,8 +175,8 @@ def test_rows_of_one_class_have_no_curves(browser, incomes, tmp_path):
 @pytest.mark.filterwarnings("error")
 def test_models_of_one_class(tmp_path):
     X = np.random.default_rng(0).normal(size=(60, 2))
-    model = silva.ModelTreeClassifier(max_leaves=2, time_limit=None, n_iter_no_change=5).fit(X, np.full(60, "only"))
-    shown = content(silva.report(model, X, np.full(60, "only"), tmp_path / "report.html"))
+    model = glasswood.ModelTreeClassifier(max_leaves=2, time_limit=None, n_iter_no_change=5).fit(X, np.full(60, "only"))
+    shown = content(glasswood.report(model, X, np.full(60, "only"), tmp_path / "report.html"))
     assert shown["performance"][""]["matrix"] == [[60]]
     assert shown["card"]["Figures on these rows"]["log-loss"] == "0.0000"
 
@@ -184,17 +184,17 @@ def test_models_of_one_class(tmp_path):
 def test_refusals(incomes, tmp_path):
     X, y, model = incomes
     with pytest.raises(TypeError, match=r"test is a DataFrame, expected a pair of rows and their targets"):
-        silva.report(model, X, y, tmp_path / "report.html", test=X)
+        glasswood.report(model, X, y, tmp_path / "report.html", test=X)
     with pytest.raises(ValueError, match="test needs y"):
-        silva.report(model, X, path=tmp_path / "report.html", test=(X, y))
+        glasswood.report(model, X, path=tmp_path / "report.html", test=(X, y))
     with pytest.raises(ValueError, match="units names 'height'"):
-        silva.report(model, X, y, tmp_path / "report.html", units={"height": "m"})
+        glasswood.report(model, X, y, tmp_path / "report.html", units={"height": "m"})
 
 
 def test_headers_of_a_confusion_matrix_are_whole_on_narrow_screens(browser, tmp_path):
     X = pandas.DataFrame({"age": np.arange(200.0)})
     y = np.where(X["age"] % 7 < 4, ">50 000", "<=50 000")
-    path = silva.report(silva.ModelTreeClassifier(**FAST).fit(X, y), X, y, tmp_path / "report.html")
+    path = glasswood.report(glasswood.ModelTreeClassifier(**FAST).fit(X, y), X, y, tmp_path / "report.html")
     shown = Page(browser, path, 390)
     cells = shown.page.locator(".confusion th")
     assert cells.count() == 3

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-import silva
+import glasswood
 from tests.display.test_report import content, housing
 
 
@@ -17,15 +17,15 @@ def test_pipelines(tmp_path):
     X, y = housing()
     steps = compose.make_column_transformer((OneHotEncoder(sparse_output=False), ["kind"]), remainder=SimpleImputer())
     model = pipeline.make_pipeline(steps, GradientBoostingRegressor(n_estimators=5)).fit(X, y)
-    path = silva.report(model, X, y, tmp_path / "report.html")
+    path = glasswood.report(model, X, y, tmp_path / "report.html")
     assert len(content(path)["features"]) == 6
-    for effect, arguments in ((silva.partial_dependence, [4]), (silva.permutation_importance, [y])):
+    for effect, arguments in ((glasswood.partial_dependence, [4]), (glasswood.permutation_importance, [y])):
         name = effect.__name__
         with pytest.raises(
             NotImplementedError, match=rf"^{name} expects .* steps; use sklearn\.inspection\.{name}, or "
         ):
             effect(model, X, *arguments)
-    dependence = silva.partial_dependence(model[-1], model[:-1].transform(X), 4, grid_resolution=5)
+    dependence = glasswood.partial_dependence(model[-1], model[:-1].transform(X), 4, grid_resolution=5)
     assert dependence.average.shape == (1, 5)
 
 
@@ -37,10 +37,12 @@ def test_pipelines_of_linear_trees_transform_rows_once(tmp_path):
     X = X[["size", "light"]] * 50 + 100
     last = lightgbm.LGBMRegressor(n_estimators=3, num_leaves=4, linear_tree=True, verbose=-1)
     model = pipeline.make_pipeline(StandardScaler(), last).fit(X, y)
-    expected = silva.Explainer(silva.load(model).with_means(X)).expected_value
-    path = silva.report(model, X, y, tmp_path / "report.html")
+    expected = glasswood.Explainer(glasswood.load(model).with_means(X)).expected_value
+    path = glasswood.report(model, X, y, tmp_path / "report.html")
     assert content(path)["expected"] == pytest.approx([expected])
     renamed = X.set_axis(["a", "b"], axis=1)
-    forest = silva.load(model[-1])
-    path = silva.report(forest, renamed, path=path, by_position=True)
-    assert content(path)["expected"] == pytest.approx([silva.Explainer(forest.with_means(X.to_numpy())).expected_value])
+    forest = glasswood.load(model[-1])
+    path = glasswood.report(forest, renamed, path=path, by_position=True)
+    assert content(path)["expected"] == pytest.approx(
+        [glasswood.Explainer(forest.with_means(X.to_numpy())).expected_value]
+    )

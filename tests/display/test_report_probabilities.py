@@ -8,8 +8,8 @@ from math import comb
 import numpy as np
 import pytest
 
-import silva
-from silva.display.report import explained
+import glasswood
+from glasswood.display.report import explained
 from tests.display.browser import Page
 from tests.display.test_report import content
 from tests.display.test_report_statistics import unpacked
@@ -46,12 +46,12 @@ def values_by_coalitions(predict, X):
 
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize(
-    "make", [lambda: ensemble.GradientBoostingClassifier(n_estimators=5), lambda: silva.ModelTreeClassifier(**FAST)]
+    "make", [lambda: ensemble.GradientBoostingClassifier(n_estimators=5), lambda: glasswood.ModelTreeClassifier(**FAST)]
 )
 def test_values_are_those_of_probabilities(make, n_classes, tmp_path):
     X, y = rows(n_classes)
     model = make().fit(X.to_numpy(), y)
-    data = content(silva.report(model, X.to_numpy(), y, tmp_path / "report.html"))
+    data = content(glasswood.report(model, X.to_numpy(), y, tmp_path / "report.html"))
     shown = slice(1, 2) if n_classes == 2 else slice(None)
     expected = values_by_coalitions(lambda rows: model.predict_proba(rows)[:, shown], X.to_numpy())
     found = unpacked(data["rows"]["phi"])
@@ -71,7 +71,7 @@ def test_too_much_work_is_left_to_log_odds(browser, tmp_path, monkeypatch):
     model = ensemble.GradientBoostingClassifier(n_estimators=5).fit(X, y)
     for operations, name in ((explained.OPERATIONS, "probability of 1"), (1e4, "log-odds of 1")):
         monkeypatch.setattr(explained, "OPERATIONS", operations)
-        shown = Page(browser, silva.report(model, X, y, tmp_path / "report.html"))
+        shown = Page(browser, glasswood.report(model, X, y, tmp_path / "report.html"))
         assert f"adds to a row's {name}" in shown.page.locator("#features").inner_text()
         assert f"In {name}." in shown.page.locator("#rows").inner_text()
         shown.close()
@@ -80,7 +80,7 @@ def test_too_much_work_is_left_to_log_odds(browser, tmp_path, monkeypatch):
 def test_forests_whose_margins_are_probabilities_say_so(browser, tmp_path):
     X, y = rows(3)
     model = ensemble.RandomForestClassifier(5, max_depth=4, random_state=0).fit(X, y)
-    path = silva.report(model, X, y, tmp_path / "report.html")
+    path = glasswood.report(model, X, y, tmp_path / "report.html")
     shown = Page(browser, path)
     assert "adds to a row's probability of 0" in shown.page.locator("#features").inner_text()
     shown.close()
@@ -99,7 +99,7 @@ def test_long_names_do_not_widen_a_phone(browser, tmp_path):
     X = X.rename(columns={"age": "a_very_long_name_of_a_feature_that_nobody_would_ever_shorten_at_all"})
     classes = np.array(["Rechtsschutzversicherungsgesellschaften", "the third of three classes, which is long", "no"])
     model = ensemble.GradientBoostingClassifier(n_estimators=5).fit(X, classes[y])
-    path = silva.report(model, X, classes[y], tmp_path / "report.html")
+    path = glasswood.report(model, X, classes[y], tmp_path / "report.html")
     shown = Page(browser, path, width=390)
     assert shown.page.evaluate("document.documentElement.scrollWidth") == 390
     assert shown.page.evaluate(SCROLLED) == 0
@@ -116,7 +116,7 @@ def test_a_row_ends_at_the_probabilities_of_both_classes(browser, tmp_path):
     model = ensemble.GradientBoostingClassifier(n_estimators=5).fit(X, np.where(y, "yes", "no"))
     chances = model.predict_proba(X)
     row = int(chances[:, 0].argmax())
-    path = silva.report(model, X, np.where(y, "yes", "no"), tmp_path / "report.html")
+    path = glasswood.report(model, X, np.where(y, "yes", "no"), tmp_path / "report.html")
     shown = Page(browser, path)
     shown.page.evaluate(f"change('row', {row})")
     last = shown.page.locator("#rows figure svg text").last

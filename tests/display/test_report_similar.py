@@ -7,7 +7,7 @@ import base64
 import numpy as np
 import pytest
 
-import silva
+import glasswood
 from tests.display.browser import Page
 from tests.display.test_report import boosted, content, housing
 
@@ -26,9 +26,9 @@ def halves():
 def test_similar_rows_are_those_of_neighbors(halves, tmp_path):
     X, y, *_ = halves
     model = boosted(X, y, n=20, depth=3)
-    data = content(silva.report(model, X, y, tmp_path / "report.html"))
+    data = content(glasswood.report(model, X, y, tmp_path / "report.html"))
     at = np.array(data["rows"]["index"])
-    neighbors = silva.Neighbors(model, X.iloc[at], check=False)
+    neighbors = glasswood.Neighbors(model, X.iloc[at], check=False)
     similarity, rows = neighbors.kneighbors(n_neighbors=5)
     np.testing.assert_array_equal(unpacked(data["similar"]["places"]), rows)
     np.testing.assert_allclose(unpacked(data["similar"]["similarity"]), similarity, rtol=1e-6)
@@ -38,8 +38,8 @@ def test_similar_rows_are_those_of_neighbors(halves, tmp_path):
 def test_intervals_follow_from_test_rows(halves, tmp_path):
     X, y, X_test, y_test = halves
     model = boosted(X, y, n=20, depth=3)
-    data = content(silva.report(model, X, y, tmp_path / "report.html", test=(X_test, y_test)))
-    expected = silva.Neighbors(model, X, y).conformalize(X_test, y_test).predict_interval(X, 0.9)
+    data = content(glasswood.report(model, X, y, tmp_path / "report.html", test=(X_test, y_test)))
+    expected = glasswood.Neighbors(model, X, y).conformalize(X_test, y_test).predict_interval(X, 0.9)
     at = np.array(data["rows"]["index"])
     assert data["intervals"]["kind"] == "conformal"
     np.testing.assert_allclose(unpacked(data["intervals"]["ends"]), expected[at], rtol=1e-5, atol=1e-5)
@@ -51,21 +51,21 @@ def test_random_forests_show_the_targets_of_their_leaves(halves, tmp_path):
     X, y, *_ = halves
     model = RandomForestRegressor(10, min_samples_leaf=5, bootstrap=False, max_features=1, random_state=0)
     model.fit(X.fillna(0), y)
-    data = content(silva.report(model, X.fillna(0), y, tmp_path / "report.html"))
-    expected = silva.Neighbors(model, X.fillna(0), y).quantile(X.fillna(0), [0.05, 0.95])
+    data = content(glasswood.report(model, X.fillna(0), y, tmp_path / "report.html"))
+    expected = glasswood.Neighbors(model, X.fillna(0), y).quantile(X.fillna(0), [0.05, 0.95])
     assert data["intervals"]["kind"] == "similar"
     np.testing.assert_allclose(unpacked(data["intervals"]["ends"]), expected[np.array(data["rows"]["index"])])
 
 
 def test_redacted_reports_hold_neither(halves, tmp_path):
     X, y, *test = halves
-    data = content(silva.report(boosted(X, y, n=5), X, y, tmp_path / "report.html", test=tuple(test), redact=True))
+    data = content(glasswood.report(boosted(X, y, n=5), X, y, tmp_path / "report.html", test=tuple(test), redact=True))
     assert data["similar"] is data["intervals"] is None
 
 
 def test_the_page_follows_the_chosen_row(browser, halves, tmp_path):
     X, y, *test = halves
-    path = silva.report(boosted(X, y, n=20, depth=3), X, y, tmp_path / "report.html", test=tuple(test))
+    path = glasswood.report(boosted(X, y, n=20, depth=3), X, y, tmp_path / "report.html", test=tuple(test))
     data, shown = content(path), Page(browser, path)
     page = shown.page
     places, at = unpacked(data["similar"]["places"]).astype(int), data["rows"]["index"]

@@ -7,8 +7,8 @@ import base64
 import numpy as np
 import pytest
 
-import silva
-from silva.display.report import explained
+import glasswood
+from glasswood.display.report import explained
 from tests.display.browser import Page
 from tests.display.test_report import content
 
@@ -35,7 +35,9 @@ def model(frame):
     model = catboost.CatBoostClassifier(iterations=30, depth=4, max_ctr_complexity=2, **quiet).fit(
         frame, y, cat_features=CATEGORIES
     )
-    assert any(len(columns) > 1 for columns in silva.load(model).ensemble.transform.source_columns)  # combinations, too
+    assert any(
+        len(columns) > 1 for columns in glasswood.load(model).ensemble.transform.source_columns
+    )  # combinations, too
     return model, y
 
 
@@ -56,7 +58,7 @@ def test_values_are_catboosts(model, frame, tmp_path, monkeypatch):
     """Where values of probabilities would take too long, they are those of the log-odds."""
     monkeypatch.setattr(explained, "OPERATIONS", 0)
     fitted, y = model
-    data = content(silva.report(fitted, frame, y, tmp_path / "report.html"))
+    data = content(glasswood.report(fitted, frame, y, tmp_path / "report.html"))
     names = [feature["name"] for feature in data["features"]]
     assert names == list(frame.columns)
     assert [bool(feature.get("categories")) for feature in data["features"]] == [False, True, True, False]
@@ -80,7 +82,7 @@ def test_values_are_catboosts(model, frame, tmp_path, monkeypatch):
 
 def test_dependence_is_that_of_changed_columns(model, frame, tmp_path):
     fitted, _ = model
-    data = content(silva.report(fitted, frame, path=tmp_path / "report.html"))
+    data = content(glasswood.report(fitted, frame, path=tmp_path / "report.html"))
     rows = frame.iloc[np.array(data["rows"]["index"])[np.linspace(0, 599, 500).astype(int)]]
     assert {entry["feature"] for entry in data["dependence"]} == {0, 1, 2, 3}
     for entry in data["dependence"]:
@@ -106,8 +108,8 @@ def test_rows_of_other_forms_make_the_same_report(model, frame, form, tmp_path):
     else:
         fitted.save_model(str(tmp_path / "model.cbm"))
         fitted = tmp_path / "model.cbm"
-    found = content(silva.report(fitted, given, y, tmp_path / "a.html", by_position=by_position))
-    expected = content(silva.report(model[0], frame, y, tmp_path / "b.html"))
+    found = content(glasswood.report(fitted, given, y, tmp_path / "a.html", by_position=by_position))
+    expected = content(glasswood.report(model[0], frame, y, tmp_path / "b.html"))
     for key in ("features", "importance", "order", "dependence", "pairs"):
         if key == "features":  # codes are in the order in which the frame's library meets the texts
             found[key], expected[key] = ([one["name"] for one in page[key]] for page in (found, expected))
@@ -121,14 +123,14 @@ def test_redacted_pages_name_no_rare_categories(model, frame, tmp_path):
     fitted, y = model
     rare = frame.copy()
     rare.loc[0, "city"] = "nobody else's"
-    path = silva.report(fitted, rare, y, tmp_path / "report.html", redact=True)
+    path = glasswood.report(fitted, rare, y, tmp_path / "report.html", redact=True)
     assert "nobody else" not in path.read_text(encoding="utf-8")
     assert content(path)["rows"] is None
 
 
 def test_the_page(browser, model, frame, tmp_path):
     fitted, y = model
-    shown = Page(browser, silva.report(fitted, frame, y, tmp_path / "report.html"))
+    shown = Page(browser, glasswood.report(fitted, frame, y, tmp_path / "report.html"))
     assert "</script>Köln" in shown.page.locator("main").inner_text()
     assert shown.page.locator("#what-if").count() == 0
     shown.close()

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import silva
-from silva.display.curves import mean_curve
-from silva.display.report.trees import MOST_NODES, _rounded, leaves_under, rows_under
+import glasswood
+from glasswood.display.curves import mean_curve
+from glasswood.display.report.trees import MOST_NODES, _rounded, leaves_under, rows_under
 from tests.display.browser import Page
 from tests.display.test_report import boosted, content
 
@@ -23,7 +23,7 @@ def model():
 
 
 def test_rows_of_a_node_are_those_of_its_leaves(model):
-    forest = silva.load(model[0]).ensemble
+    forest = glasswood.load(model[0]).ensemble
     for tree in (0, 7):
         under = leaves_under(forest, tree)
         reached = np.random.default_rng(tree).choice(under[0], 2000)
@@ -34,8 +34,8 @@ def test_rows_of_a_node_are_those_of_its_leaves(model):
 
 def test_the_largest_models_that_are_drawn_stay_small(browser, model, tmp_path):
     fitted, X, y = model
-    assert 0.8 * MOST_NODES < silva.load(fitted).n_nodes <= MOST_NODES
-    path = silva.report(fitted, X, y, tmp_path / "report.html")
+    assert 0.8 * MOST_NODES < glasswood.load(fitted).n_nodes <= MOST_NODES
+    path = glasswood.report(fitted, X, y, tmp_path / "report.html")
     assert path.stat().st_size < 2e6
     nodes = content(path)["trees"][0]["nodes"]
     assert nodes[0]["rows"] == 8000
@@ -59,7 +59,7 @@ def test_points_of_curves_keep_what_a_drawing_shows():
 
 def test_both_names_of_a_pair_are_seen_on_narrow_screens(browser, model, tmp_path):
     fitted, X, y = model
-    shown = Page(browser, silva.report(fitted, X, y, tmp_path / "report.html"), width=390)
+    shown = Page(browser, glasswood.report(fitted, X, y, tmp_path / "report.html"), width=390)
     labels = shown.page.eval_on_selector_all("#pairs svg text", "all => all.map(one => one.childNodes[0].data)")
     pairs = [label.split(" × ") for label in labels if " × " in label]
     assert len(pairs) > 3
@@ -75,8 +75,8 @@ def test_how_often_splits_and_terms_come_back(browser, tmp_path):
     rng = np.random.default_rng(1)
     X = pandas.DataFrame(rng.uniform(0, 5, (300, 2)), columns=["dose", "age"])
     y = np.where(X["dose"] < 2, 3 * X["age"], 10 - 2 * X["age"]) + 0.1 * rng.standard_normal(300)
-    model = silva.ModelTreeRegressor(stability=3, n_iter_no_change=10, n_jobs=1).fit(X, y)
-    path = silva.report(model, X, y, tmp_path / "report.html")
+    model = glasswood.ModelTreeRegressor(stability=3, n_iter_no_change=10, n_jobs=1).fit(X, y)
+    path = glasswood.report(model, X, y, tmp_path / "report.html")
     nodes = content(path)["trees"][0]["nodes"]
     assert nodes[0]["found"] == 1.0
     assert len(nodes[1]["found"]) == len(nodes[1]["standardErrors"])

@@ -9,18 +9,18 @@ import pytest
 
 pytest.importorskip("sklearn")
 
-import silva
+import glasswood
 from tests.grow.engines import piecewise
 from tests.strategies import Node, chain_forest, flatten
 
 
 @pytest.fixture(scope="module")
 def tree():
-    return silva.ModelTreeRegressor(n_iter_no_change=10, n_jobs=1).fit(*piecewise(600))
+    return glasswood.ModelTreeRegressor(n_iter_no_change=10, n_jobs=1).fit(*piecewise(600))
 
 
 def test_text_has_a_line_for_every_branch_and_leaf(tree):
-    lines = silva.export_text(tree).splitlines()
+    lines = glasswood.export_text(tree).splitlines()
     assert len(lines) == 2 * (tree.n_leaves_ - 1) + tree.n_leaves_ + 1
     assert lines[0].startswith("x0 < ")
     assert sum("rmse" in line for line in lines) == tree.n_leaves_
@@ -29,7 +29,7 @@ def test_text_has_a_line_for_every_branch_and_leaf(tree):
 def test_text_counts_leaves_as_apply_does(tree):
     X, _ = piecewise(600)
     numbers = np.unique(tree.apply(X))
-    for line in silva.export_text(tree).splitlines():
+    for line in glasswood.export_text(tree).splitlines():
         if "rmse" in line:
             leaf = int(line.strip("| ").removeprefix("leaf ").partition(":")[0])
             assert f"({tree.leaf_summary_['n_rows'][leaf]} rows" in line
@@ -38,20 +38,20 @@ def test_text_counts_leaves_as_apply_does(tree):
 
 
 def test_text_names_the_side_of_missing_values_where_there_were_some(tree, tmp_path):
-    assert "missing" not in silva.export_text(tree)
-    tree.forest_.save(tmp_path / "tree.silva")
-    assert "missing" not in silva.export_text(tmp_path / "tree.silva")
+    assert "missing" not in glasswood.export_text(tree)
+    tree.forest_.save(tmp_path / "tree.glasswood")
+    assert "missing" not in glasswood.export_text(tmp_path / "tree.glasswood")
     X, y = piecewise(600)
     X[::9, 0] = np.nan
-    some = silva.ModelTreeRegressor(n_iter_no_change=10, n_jobs=1).fit(X, y)
-    assert "or missing" in silva.export_text(some)
+    some = glasswood.ModelTreeRegressor(n_iter_no_change=10, n_jobs=1).fit(X, y)
+    assert "or missing" in glasswood.export_text(some)
     assert some.forest_.ensemble.missing_seen.tolist() == [True] + [False] * (X.shape[1] - 1)
 
 
 def test_text_of_one_leaf_says_why():
     X = np.random.default_rng(0).normal(size=(200, 2))
-    one = silva.ModelTreeRegressor(n_iter_no_change=5, n_jobs=1).fit(X, X[:, 0])
-    assert silva.export_text(one).splitlines()[-1] == "No split paid off: this holds for all rows."
+    one = glasswood.ModelTreeRegressor(n_iter_no_change=5, n_jobs=1).fit(X, X[:, 0])
+    assert glasswood.export_text(one).splitlines()[-1] == "No split paid off: this holds for all rows."
     assert one.rules_["rule"].tolist() == ["all rows"]
 
 
@@ -72,23 +72,25 @@ def test_an_extra_is_named_where_scikit_learn_is_missing(monkeypatch):
     import sys
 
     monkeypatch.setitem(sys.modules, "sklearn", None)
-    for name in ("sklearn.base", "silva.grow.estimator"):
+    for name in ("sklearn.base", "glasswood.grow.estimator"):
         monkeypatch.delitem(sys.modules, name, raising=False)
-    import silva.grow
+    import glasswood.grow
 
     with pytest.raises(
-        ImportError, match=r"silva.ModelTreeRegressor needs scikit-learn: pip install 'silva\[sklearn\]'"
+        ImportError, match=r"glasswood.ModelTreeRegressor needs scikit-learn: pip install 'glasswood\[sklearn\]'"
     ):
-        silva.grow.__getattr__("ModelTreeRegressor")
+        glasswood.grow.__getattr__("ModelTreeRegressor")
 
 
 def test_text_says_what_is_clipped(tree):
     low, high = tree.forest_.ensemble.leaf_range[0]
-    assert silva.export_text(tree).endswith(f"\nPredictions are clipped to {low:.4g} ... {high:.4g}.")
+    assert glasswood.export_text(tree).endswith(f"\nPredictions are clipped to {low:.4g} ... {high:.4g}.")
     X = np.linspace(0, 4, 100)[:, None]
     y = np.where(X[:, 0] < 2, np.minimum(X[:, 0], 1), 10 * X[:, 0])
     confined, free = (
-        silva.export_text(silva.ModelTreeRegressor(n_iter_no_change=10, n_jobs=1, max_leaves=2, clip=clip).fit(X, y))
+        glasswood.export_text(
+            glasswood.ModelTreeRegressor(n_iter_no_change=10, n_jobs=1, max_leaves=2, clip=clip).fit(X, y)
+        )
         for clip in ("leaf", "none")
     )
     assert confined.count(", clipped to ") == confined.count("rmse")
@@ -99,7 +101,7 @@ def test_text_says_what_is_clipped(tree):
 def test_text_equations_are_the_leaves(tree):
     """Evaluates the printed equations."""
     X, _ = piecewise(600)
-    text = silva.export_text(tree, digits=12)
+    text = glasswood.export_text(tree, digits=12)
     for leaf in range(tree.n_leaves_):
         intercept = tree.leaves_["coefficient"][tree.leaves_["leaf"] == leaf][0]
         assert f"{intercept:.12g}" in text
@@ -114,22 +116,22 @@ def test_different_thresholds_are_written_differently():
 
     low = split(2016.71234, split(2016.67891, Node(1.0), Node(1.0)), Node(1.0))
     forest = flatten([split(2025.98765, low, Node(1.0))], n_features=1, row_type="float64")
-    text = silva.export_text(forest)
+    text = glasswood.export_text(forest)
     for limit in ("2026", "2016.71", "2016.68"):
         assert f"x0 < {limit}\n" in text
         assert f"x0 >= {limit}" in text
 
 
 def test_text_of_a_loaded_forest(tree, tmp_path):
-    tree.forest_.save(tmp_path / "tree.silva")
-    text = silva.export_text(tmp_path / "tree.silva")
+    tree.forest_.save(tmp_path / "tree.glasswood")
+    text = glasswood.export_text(tmp_path / "tree.glasswood")
     assert "rmse" not in text
     assert "x0 < " in text
-    for show in (silva.export_text, silva.plot_tree):
+    for show in (glasswood.export_text, glasswood.plot_tree):
         with pytest.raises(ValueError, match="tree is 1, the forest has 1 tree: expected 0 to 0"):
             show(tree, tree=1)
-    with pytest.raises(TypeError, match=r"got Forest without history_, expected a fitted silva.ModelTreeRegressor"):
-        silva.plot_history(tree.forest_)
+    with pytest.raises(TypeError, match=r"got Forest without history_, expected a fitted glasswood.ModelTreeRegressor"):
+        glasswood.plot_history(tree.forest_)
 
 
 @pytest.mark.parametrize(
@@ -149,7 +151,7 @@ def test_text_of_categories(words, others_left, table, expected):
     root = Node(3, feature=0, threshold=0.0, category_set=0, children=(Node(1, 1.0), Node(2, 2.0)))
     categories = None if table is None else (np.array(table),)
     forest = flatten([root], n_features=1, sets=[(words, others_left)], categories=categories)
-    assert silva.export_text(forest).startswith(expected)
+    assert glasswood.export_text(forest).startswith(expected)
 
 
 def test_sizes_of_nodes_are_rows_only_where_the_model_counts_them(tmp_path):
@@ -158,17 +160,17 @@ def test_sizes_of_nodes_are_rows_only_where_the_model_counts_them(tmp_path):
     X = rng.normal(size=(500, 2))
     y = (X[:, 0] + rng.normal(size=500) > 1).astype(int)
     model = xgboost.XGBClassifier(n_estimators=2, max_depth=2, n_jobs=1).fit(X, y)  # covers: sums of p (1 - p)
-    forest = silva.load(model)
-    lines = silva.export_text(forest).splitlines()
+    forest = glasswood.load(model)
+    lines = glasswood.export_text(forest).splitlines()
     found = [float(line.rpartition("(cover ")[2].rstrip(")")) for line in lines if "leaf" in line]
     np.testing.assert_allclose(sum(found), forest.ensemble.cover[0], rtol=1e-4)
     assert not any("rows" in line for line in lines)
     counted = xgboost.XGBRegressor(n_estimators=1, max_depth=2, n_jobs=1).fit(X, y)
-    lines = silva.export_text(counted).splitlines()
+    lines = glasswood.export_text(counted).splitlines()
     assert sum(int(line.rpartition("(")[2].removesuffix(" rows)")) for line in lines if "leaf" in line) == 500
     none = dataclasses.replace(forest.ensemble, cover=np.zeros_like(forest.ensemble.cover))
-    assert not any("(" in line for line in silva.export_text(none).splitlines())
-    path = silva.report(forest, X, y, tmp_path / "report.html")
+    assert not any("(" in line for line in glasswood.export_text(none).splitlines())
+    path = glasswood.report(forest, X, y, tmp_path / "report.html")
     page = json.loads(re.search(r'id="data">(.*?)</script>', path.read_text(encoding="utf-8"), re.S)[1])
     assert page["trees"][1]["nodes"][0]["training"] == 500
 
@@ -178,32 +180,32 @@ def test_leaves_of_classes_name_them():
     X = np.repeat([1.0, 2.0, 3.0], 4)[:, None]
     y = np.array(["low"] * 4 + ["middle"] * 4 + ["low", "high", "high", "high"])
     model = tree.DecisionTreeClassifier().fit(X, y)
-    leaves = [line.partition(": ")[2] for line in silva.export_text(model).splitlines() if "leaf" in line]
+    leaves = [line.partition(": ")[2] for line in glasswood.export_text(model).splitlines() if "leaf" in line]
     assert sorted(leaves) == [
         "100 % low   (4 rows)",
         "100 % middle   (4 rows)",
         "75 % high, 25 % low   (4 rows)",
     ]
     several = tree.DecisionTreeRegressor(max_depth=1).fit(X, np.column_stack([X[:, 0] > 1, np.ones(12)]))
-    assert "leaf 1: 0, 1   (4 rows)" in silva.export_text(several)
+    assert "leaf 1: 0, 1   (4 rows)" in glasswood.export_text(several)
 
 
 def test_trees_deeper_than_pythons_stack_have_a_text_and_no_picture():
     pytest.importorskip("matplotlib")
     forest = chain_forest(2000, 1e-3)
-    lines = silva.export_text(forest).splitlines()
+    lines = glasswood.export_text(forest).splitlines()
     assert len(lines) == 2000 * 2 + 2001
     depths = np.array([line.count("|   ") for line in lines])
     assert depths.max() == 2000
     assert np.diff(depths).max() == 1
     with pytest.raises(ValueError, match=r"tree 0 has 2,001 leaves, pictures show at most 500; use export_text"):
-        silva.plot_tree(forest)
+        glasswood.plot_tree(forest)
 
 
 def test_leaves_of_adult_can_be_read():
     """Texts shorten what they show, not the model: its losses stay as they were."""
-    X, y = silva.datasets.adult()
-    tree = silva.ModelTreeClassifier(max_leaves=12, n_iter_no_change=5, time_limit=None).fit(X[::6], y[::6])
-    leaves = [line.split(": ", 1)[1] for line in silva.export_text(tree).splitlines() if "leaf " in line]
+    X, y = glasswood.datasets.adult()
+    tree = glasswood.ModelTreeClassifier(max_leaves=12, n_iter_no_change=5, time_limit=None).fit(X[::6], y[::6])
+    leaves = [line.split(": ", 1)[1] for line in glasswood.export_text(tree).splitlines() if "leaf " in line]
     assert len(leaves) == tree.n_leaves_ > 4
     assert max(map(len, leaves)) <= 300

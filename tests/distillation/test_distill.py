@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import silva
-from silva.cli import main
+import glasswood
+from glasswood.cli import main
 
 pandas = pytest.importorskip("pandas")
 metrics = pytest.importorskip("sklearn.metrics")
 
 N_ROWS = 60
-TREE = silva.ModelTreeRegressor(clip="leaf", generations=20, verbose=False)
-CLASSES = silva.ModelTreeClassifier(generations=20, verbose=False)
+TREE = glasswood.ModelTreeRegressor(clip="leaf", generations=20, verbose=False)
+CLASSES = glasswood.ModelTreeClassifier(generations=20, verbose=False)
 QUICK = {"sizes": (1, 2), "estimator": TREE}
 
 
@@ -43,7 +43,7 @@ def on_segment(row, a, b):
 
 
 def test_a_model_tree_is_found_again():
-    found = silva.distill(steps, numbers(n=2000), sizes=[2, 1], estimator=TREE, n_jobs=1)
+    found = glasswood.distill(steps, numbers(n=2000), sizes=[2, 1], estimator=TREE, n_jobs=1)
     assert found.curve["size"].tolist() == [1, 2]
     assert found.curve["n_leaves"].tolist() == [1, 2]
     assert found.curve["fidelity"][0] < 0.9
@@ -54,7 +54,7 @@ def test_a_model_tree_is_found_again():
 
 def test_fidelity_is_that_of_scikit_learn():
     model, X = Asked(lambda X: np.sin(3 * X[:, 0]) + X[:, 1]), numbers(n=400)
-    found = silva.distill(model, X, n_drawn=200, test_size=0.3, **QUICK)
+    found = glasswood.distill(model, X, n_drawn=200, test_size=0.3, **QUICK)
     answers, predicted = model.predict(model.rows), found.model.predict(model.rows)
     held_out, drawn = slice(280, 400), slice(-60, None)
     assert (found.n_held_out, found.n_drawn) == (120, 60)
@@ -66,7 +66,7 @@ def test_fidelity_is_that_of_scikit_learn():
 
 def test_drawn_rows_lie_between_rows_of_their_part():
     model, X = Asked(steps), numbers()
-    silva.distill(model, X, n_drawn=80, test_size=0.25, **QUICK)
+    glasswood.distill(model, X, n_drawn=80, test_size=0.25, **QUICK)
     parts = model.rows[:45], model.rows[45:60]
     np.testing.assert_array_equal(np.sort(model.rows[:60], axis=0), np.sort(X, axis=0))
     for part, drawn in zip(parts, (model.rows[60:120], model.rows[120:]), strict=True):
@@ -98,7 +98,7 @@ def test_drawn_rows_are_like_the_frame(kind):
     X = frame(kind)
     table = {"pandas": lambda X: X, "polars": lambda X: X.to_pandas(), "pyarrow": lambda X: X.to_pandas()}[kind]
     model = Asked(lambda rows: table(rows)["rooms"].to_numpy(float) + (table(rows)["town"] == "a"))
-    found = silva.distill(model, X, n_drawn=200, **QUICK)
+    found = glasswood.distill(model, X, n_drawn=200, **QUICK)
     assert type(model.rows) is type(X)
     assert list(table(model.rows).dtypes) == list(table(X).dtypes)
     drawn, given = table(model.rows)[N_ROWS:], table(X)
@@ -113,8 +113,8 @@ def test_drawn_rows_are_like_the_frame(kind):
 def test_named_columns_are_categories():
     X = np.random.default_rng(0).integers(0, 4, (N_ROWS, 2)).astype(float) * 10
     model = Asked(lambda X: X[:, 0] + X[:, 1])
-    tree = silva.ModelTreeRegressor(categorical_features=[1], generations=20)
-    silva.distill(model, X, estimator=tree, sizes=[2])
+    tree = glasswood.ModelTreeRegressor(categorical_features=[1], generations=20)
+    glasswood.distill(model, X, estimator=tree, sizes=[2])
     assert set(model.rows[:, 1]) == {0, 10, 20, 30}
     assert not set(model.rows[:, 0]) <= {0, 10, 20, 30}
 
@@ -124,7 +124,7 @@ def test_the_worst_region_is_named():
         return np.where(X[:, 1] > 1.0, 40 * np.sign(np.sin(30 * X[:, 0])), X[:, 0])
 
     model = Asked(wild)
-    found = silva.distill(model, numbers(n=2000), sizes=[1], estimator=TREE, random_state=1)
+    found = glasswood.distill(model, numbers(n=2000), sizes=[1], estimator=TREE, random_state=1)
     assert found.worst.rule.startswith("x1 >= ")
     limit = float(found.worst.rule.removeprefix("x1 >= "))
     assert limit == pytest.approx(1.0, abs=0.1)
@@ -142,7 +142,7 @@ def test_probabilities_and_classes():
     X = numbers(n=300)
     for y, n_classes in ((X[:, 0] > 0, 2), (np.digitize(X[:, 0], [-0.5, 0.5]), 3)):
         model = LogisticRegression().fit(X, np.array(["low", "middle", "high"])[y.astype(int)])
-        found = silva.distill(model, X, sizes=[1, 2], estimator=TREE if n_classes == 2 else CLASSES)
+        found = glasswood.distill(model, X, sizes=[1, 2], estimator=TREE if n_classes == 2 else CLASSES)
         rows = numbers(1, 500)
         if n_classes == 2:
             assert found.fidelity > 0.9
@@ -150,16 +150,16 @@ def test_probabilities_and_classes():
         else:
             assert set(found.model.classes_) == {"low", "middle", "high"}
             assert np.mean(found.model.predict(rows) == model.predict(rows)) > 0.9
-    found = silva.distill(RidgeClassifier().fit(X, X[:, 0] > 0), X, sizes=[1], time_limit=0.5)
+    found = glasswood.distill(RidgeClassifier().fit(X, X[:, 0] > 0), X, sizes=[1], time_limit=0.5)
     assert found.error == pytest.approx(1 - (found.fidelity * 75 + found.drawn_fidelity * 75) / 150)
     assert "same class" in str(found)
 
 
 def test_a_forest_and_an_ensemble():
-    X, _ = silva.datasets.california()
-    forest = silva.load(silva.datasets.DATA / "california_housing.json")
-    boosted = silva.ModelTreeEnsembleRegressor(n_estimators=1, method="boosting", learning_rate=0.5)
-    found = silva.distill(forest, X[:800], estimator=boosted, sizes=[2, 6], time_limit=10)
+    X, _ = glasswood.datasets.california()
+    forest = glasswood.load(glasswood.datasets.DATA / "california_housing.json")
+    boosted = glasswood.ModelTreeEnsembleRegressor(n_estimators=1, method="boosting", learning_rate=0.5)
+    found = glasswood.distill(forest, X[:800], estimator=boosted, sizes=[2, 6], time_limit=10)
     assert found.curve["fidelity"][1] > found.curve["fidelity"][0] > 0.3
     assert found.model.max_trees == 6
     assert boosted.max_trees == 100
@@ -168,31 +168,33 @@ def test_a_forest_and_an_ensemble():
 
 
 def test_an_ensemble_of_classifiers():
-    estimator = silva.ModelTreeEnsembleClassifier(CLASSES, n_estimators=2)
-    found = silva.distill(lambda X: np.where(X[:, 0] > 0, "yes", "no"), numbers(n=200), estimator=estimator, sizes=[2])
+    estimator = glasswood.ModelTreeEnsembleClassifier(CLASSES, n_estimators=2)
+    found = glasswood.distill(
+        lambda X: np.where(X[:, 0] > 0, "yes", "no"), numbers(n=200), estimator=estimator, sizes=[2]
+    )
     assert found.model.n_estimators == 2
     assert found.fidelity > 0.9
     assert "same class" in str(found)
 
 
 def test_results_depend_on_the_seed_alone():
-    one, same, other = (silva.distill(steps, numbers(n=300), random_state=s, **QUICK) for s in (1, 1, 2))
+    one, same, other = (glasswood.distill(steps, numbers(n=300), random_state=s, **QUICK) for s in (1, 1, 2))
     assert str(one) == str(same)
     assert str(one) != str(other)
 
 
 def test_constant_answers_and_constant_features():
     X = np.column_stack([numbers(), np.ones(N_ROWS), np.full(N_ROWS, np.nan)])
-    found = silva.distill(lambda X: np.full(len(X), 2.0), X, **QUICK)
+    found = glasswood.distill(lambda X: np.full(len(X), 2.0), X, **QUICK)
     assert found.fidelity == found.drawn_fidelity == 1
     assert found.error == 0
-    assert silva.distill(lambda X: X[:, 0], X, **QUICK).fidelity > 0.99
+    assert glasswood.distill(lambda X: X[:, 0], X, **QUICK).fidelity > 0.99
 
 
 def test_it_shows_itself():
     pyplot = pytest.importorskip("matplotlib.pyplot")
     X = pandas.DataFrame(numbers(n=200), columns=["<b>", "y", "z"])
-    found = silva.distill(lambda X: steps(X.to_numpy()), X, **QUICK)
+    found = glasswood.distill(lambda X: steps(X.to_numpy()), X, **QUICK)
     text = str(found)
     assert text.startswith("ModelTreeRegressor in place of the model: R² 0.9")
     assert len(text.splitlines()) == 6
@@ -220,7 +222,7 @@ def test_it_shows_itself():
 )
 def test_answers_that_are_none(predict, message):
     with pytest.raises(ValueError, match=message):
-        silva.distill(predict, numbers(), **QUICK)
+        glasswood.distill(predict, numbers(), **QUICK)
 
 
 @pytest.mark.parametrize(
@@ -236,24 +238,24 @@ def test_answers_that_are_none(predict, message):
         ({"test_size": 1}, ValueError, "test_size is 1, expected"),
         ({"n_drawn": 0}, ValueError, "n_drawn is 0, expected"),
         ({"estimator": "tree"}, TypeError, "estimator is a str, expected a model tree"),
-        ({"estimator": silva.ModelTreeClassifier()}, TypeError, "returned numbers, and ModelTreeClassifier learns"),
+        ({"estimator": glasswood.ModelTreeClassifier()}, TypeError, "returned numbers, and ModelTreeClassifier learns"),
     ],
 )
 def test_wrong_arguments(arguments, error, message):
     with pytest.raises(error, match=message):
-        silva.distill(**({"predict": steps, "X": numbers()} | QUICK | arguments))
+        glasswood.distill(**({"predict": steps, "X": numbers()} | QUICK | arguments))
 
 
 def test_the_command_line(tmp_path, capsys):
     pytest.importorskip("pyarrow")
-    X, _ = silva.datasets.california()
+    X, _ = glasswood.datasets.california()
     X[:500].to_csv(tmp_path / "rows.csv", index=False)
-    model, out = silva.datasets.DATA / "california_housing.json", tmp_path / "tree.silva"
+    model, out = glasswood.datasets.DATA / "california_housing.json", tmp_path / "tree.glasswood"
     given = ["distill", str(model), str(tmp_path / "rows.csv"), "-o", str(out), "--max-leaves", "2", "--drawn", "400"]
     assert main(given) == 0
     printed = capsys.readouterr().out
     assert printed.startswith("ModelTreeRegressor in place of the model")
     assert "leaf 1: " in printed
-    answers = silva.load(model).predict(X[:500])
-    assert metrics.r2_score(answers, silva.load(out).predict(X[:500])) > 0.6
+    answers = glasswood.load(model).predict(X[:500])
+    assert metrics.r2_score(answers, glasswood.load(out).predict(X[:500])) > 0.6
     assert main([*given[:2], str(tmp_path / "none.csv"), *given[3:]]) == 1

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from silva import _core
-from silva.evaluate.choice import runnable
-from silva.evaluate.costs import window_levels
-from silva.typing import Choice
+from glasswood import _core
+from glasswood.evaluate.choice import runnable
+from glasswood.evaluate.costs import window_levels
+from glasswood.typing import Choice
 from tests.instruction_sets import SETS
 from tests.oracles import evaluate
 from tests.strategies import (
@@ -155,7 +155,7 @@ def test_a_tree_too_large_for_by_node_is_refused():
 ISA = """
 import sys
 import numpy as np
-from silva import _core
+from glasswood import _core
 from tests.oracles import evaluate
 from tests.strategies import Options, full_forest, random_forest, random_rows
 print(_core.instruction_set())
@@ -176,7 +176,7 @@ np.save(sys.argv[1], np.concatenate(margins))
 def test_every_instruction_set_gives_the_same_bits(tmp_path):
     margins = []
     for isa in SETS:
-        command, environment = [sys.executable, "-c", ISA, str(tmp_path / isa)], os.environ | {"SILVA_ISA": isa}
+        command, environment = [sys.executable, "-c", ISA, str(tmp_path / isa)], os.environ | {"GLASSWOOD_ISA": isa}
         run = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
         if "this processor runs" not in run.stderr:
             assert (run.stdout, run.stderr) == (f"{isa}\n", "")

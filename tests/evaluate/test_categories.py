@@ -10,9 +10,9 @@ import sys
 import numpy as np
 import pytest
 
-from silva import _core
-from silva.evaluate.cpu import CpuEvaluator
-from silva.typing import Choice
+from glasswood import _core
+from glasswood.evaluate.cpu import CpuEvaluator
+from glasswood.typing import Choice
 from tests.instruction_sets import SETS, skip_unless_runs
 from tests.oracles import evaluate
 from tests.strategies import full_forest
@@ -114,7 +114,7 @@ def test_few_trees_and_trees_without_numbers():
 
 
 ISA = """
-from silva import _core
+from glasswood import _core
 from tests.evaluate.test_categories import *
 for n_categories in COUNTS:
     test_leaves_are_the_oracles(n_categories, "float32", 300)
@@ -125,6 +125,6 @@ print(_core.instruction_set())
 @pytest.mark.parametrize("isa", SETS)
 def test_every_instruction_set_looks_classes_up(isa):
     skip_unless_runs(isa)
-    command, environment = [sys.executable, "-c", ISA], os.environ | {"SILVA_ISA": isa}
+    command, environment = [sys.executable, "-c", ISA], os.environ | {"GLASSWOOD_ISA": isa}
     run = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert (run.stdout, run.stderr) == (f"{isa}\n", "")

@@ -7,10 +7,10 @@ import dataclasses
 import numpy as np
 import pytest
 
-from silva import _core
-from silva.evaluate import costs
-from silva.evaluate.cpu import CpuEvaluator
-from silva.typing import Choice
+from glasswood import _core
+from glasswood.evaluate import costs
+from glasswood.evaluate.cpu import CpuEvaluator
+from glasswood.typing import Choice
 from tests.strategies import chain_forest, full_forest
 
 

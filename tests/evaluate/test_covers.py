@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-import silva
-from silva.evaluate import covers
+import glasswood
+from glasswood.evaluate import covers
 from tests.oracles import evaluate
 from tests.strategies import forests_and_rows, full_forest
 
@@ -57,5 +57,5 @@ def test_rows_that_tell_nothing_are_refused():
 def test_expected_values_are_the_rows_mean_of_one_tree():
     forest = full_forest(0, n_trees=1, depth=4, n_features=3)
     X = np.random.default_rng(1).normal(size=(50, 3)) + 1
-    explainer = silva.Explainer(forest.with_covers(X), dtype="float64")
+    explainer = glasswood.Explainer(forest.with_covers(X), dtype="float64")
     np.testing.assert_allclose(explainer.expected_value, forest.predict(X, "margin").mean(), rtol=1e-12)

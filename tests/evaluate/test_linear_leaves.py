@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from silva.evaluate.choice import runnable
+from glasswood.evaluate.choice import runnable
 from tests.example_forests import with_models
 from tests.oracles import evaluate
 from tests.strategies import Options, full_forest, random_forest, random_rows

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import silva
+import glasswood
 
 lightgbm = pytest.importorskip("lightgbm")
 xgboost = pytest.importorskip("xgboost")
@@ -24,7 +24,7 @@ def test_nodes_are_those_of_xgboost(data):
     """Trees of the same shape: a node of either table is found by its path from the root."""
     X, y = data
     booster = xgboost.XGBRegressor(n_estimators=3, max_depth=3).fit(X[["a", "b"]], y).get_booster()
-    expected, found = booster.trees_to_dataframe(), silva.load(booster).trees_to_dataframe()
+    expected, found = booster.trees_to_dataframe(), glasswood.load(booster).trees_to_dataframe()
     assert [name for name in expected.columns if name not in found.columns] == ["Gain"]
     theirs, ours = by_path(expected), by_path(found)
     assert theirs.keys() == ours.keys()
@@ -54,7 +54,7 @@ def by_path(table):
 
 def test_categories_are_named(data):
     X, y = data
-    forest = silva.load(
+    forest = glasswood.load(
         lightgbm.LGBMRegressor(n_estimators=9, verbose=-1, min_data_per_group=1, cat_smooth=1).fit(X, y)
     )
     table = forest.trees_to_dataframe()
@@ -68,7 +68,7 @@ def test_categories_are_named(data):
 def test_outputs_are_named_by_classes(data):
     X, y = data
     labels = np.array(["low", "mid", "high"])[np.digitize(y, [-0.5, 0.5])]
-    forest = silva.load(lightgbm.LGBMClassifier(n_estimators=2, verbose=-1).fit(X, labels))
+    forest = glasswood.load(lightgbm.LGBMClassifier(n_estimators=2, verbose=-1).fit(X, labels))
     assert forest.output_names == ("high", "low", "mid")
     assert sorted(forest.trees_to_dataframe()["Output"].unique()) == [0, 1, 2]
-    assert silva.load(lightgbm.LGBMRegressor(n_estimators=2, verbose=-1).fit(X, y)).output_names == ("0",)
+    assert glasswood.load(lightgbm.LGBMRegressor(n_estimators=2, verbose=-1).fit(X, y)).output_names == ("0",)

@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse
 from hypothesis import given
 
-from silva import Explainer
+from glasswood import Explainer
 from tests.example_forests import empty_forest, small_forest
 from tests.oracles import evaluate
 from tests.strategies import Node, Options, flatten, forests_and_rows, full_forest, random_forest, random_rows

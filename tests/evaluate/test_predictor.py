@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from silva.evaluate.choice import runnable
+from glasswood.evaluate.choice import runnable
 from tests.example_forests import with_linear_leaves
 from tests.strategies import Options, forests_and_rows, full_forest, random_forest, random_rows
 

@@ -9,12 +9,12 @@ import pickle
 import numpy as np
 import pytest
 
-import silva
-from silva.evaluate.choice import tuned
-from silva.evaluate.cpu import CpuEvaluator
-from silva.evaluate.evaluator import Evaluator
-from silva.evaluate.tuning import choose_fastest, measure
-from silva.typing import Choice
+import glasswood
+from glasswood.evaluate.choice import tuned
+from glasswood.evaluate.cpu import CpuEvaluator
+from glasswood.evaluate.evaluator import Evaluator
+from glasswood.evaluate.tuning import choose_fastest, measure
+from glasswood.typing import Choice
 from tests.example_forests import empty_forest, with_linear_leaves
 from tests.strategies import Options, chain_forest, full_forest, random_forest, random_rows
 
@@ -55,8 +55,8 @@ def test_predictions_do_not_change():
 def test_choices_are_followed_saved_and_pickled(tmp_path):
     choices = (Choice(1, "cpu", "serial", 0, 1e-6), Choice(1000, "cpu", "windowed", 3, 1e-4))
     forest = dataclasses.replace(full_forest(0, 4, 4, 5), choices=choices)
-    forest.save(tmp_path / "tuned.silva")
-    for other in (forest, silva.load(tmp_path / "tuned.silva"), pickle.loads(pickle.dumps(forest))):
+    forest.save(tmp_path / "tuned.glasswood")
+    for other in (forest, glasswood.load(tmp_path / "tuned.glasswood"), pickle.loads(pickle.dumps(forest))):
         assert other.choices == choices
         choose = Evaluator(other.ensemble).choose
         assert choose("auto", 2, "cpu") == choices[0]

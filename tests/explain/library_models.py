@@ -1,4 +1,4 @@
-"""Small models of every library that silva reads, with the rows that they were trained on."""
+"""Small models of every library that glasswood reads, with the rows that they were trained on."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-import silva
+import glasswood
 from tests.readers import catboost_models, lightgbm_models, onnx_models, sklearn_models, xgboost_models
 
 if TYPE_CHECKING:
@@ -93,9 +93,9 @@ def voting() -> Model:
     return of_estimator(lambda: ensemble.VotingClassifier(members, voting="soft"), "three")
 
 
-def of_silva(name: str, kind: str, **parameters: Any) -> Model:
+def of_glasswood(name: str, kind: str, **parameters: Any) -> Model:
     few = {"max_leaves": 3, "n_iter_no_change": 3, "n_jobs": 1, "verbose": False}
-    return of_estimator(lambda: getattr(silva, name)(**few, **parameters), kind)
+    return of_estimator(lambda: getattr(glasswood, name)(**few, **parameters), kind)
 
 
 ONNX_CLASSIFIERS = ("SOFTMAX", "SOFTMAX_ZERO", "LOGISTIC", "PROBIT", "NONE")
@@ -131,10 +131,10 @@ MODELS: dict[str, Callable[[], Model]] = {
     "scikit-learn: Gamma": partial(ENSEMBLE, HIST + "Regressor", "positive", loss="gamma", **HISTOGRAMS),
     "scikit-learn: bagging": partial(ENSEMBLE, "BaggingClassifier", "three", n_estimators=4, random_state=0),
     "scikit-learn: voting": voting,
-    "silva: regressor": partial(of_silva, "ModelTreeRegressor", "number"),
-    "silva: two classes": partial(of_silva, "ModelTreeClassifier", "two"),
-    "silva: classes": partial(of_silva, "ModelTreeClassifier", "three"),
-    "silva: constant leaves": partial(of_silva, "ModelTreeClassifier", "two", leaf_model="constant"),
+    "glasswood: regressor": partial(of_glasswood, "ModelTreeRegressor", "number"),
+    "glasswood: two classes": partial(of_glasswood, "ModelTreeClassifier", "two"),
+    "glasswood: classes": partial(of_glasswood, "ModelTreeClassifier", "three"),
+    "glasswood: constant leaves": partial(of_glasswood, "ModelTreeClassifier", "two", leaf_model="constant"),
 }
 
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from silva import Explainer
-from silva.explain.additivity import tolerance
-from silva.explain.cpu import CpuExplainer
+from glasswood import Explainer
+from glasswood.explain.additivity import tolerance
+from glasswood.explain.cpu import CpuExplainer
 from tests.conftest import examples
 from tests.example_forests import empty_forest, with_models
 from tests.oracles import shapley

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from silva import Explainer
-from silva.plans import plan_of
+from glasswood import Explainer
+from glasswood.plans import plan_of
 from tests.explain.tolerance import assert_close
 from tests.oracles import evaluate, interventional
 from tests.strategies import Options, chain_forest, forests_and_rows, full_forest, random_forest, random_rows

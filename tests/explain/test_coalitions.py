@@ -15,9 +15,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import silva
-from silva.explain.responses import coalitions, pair_sums
-from silva.explain.responses.permutations import EstimateWarning
+import glasswood
+from glasswood.explain.responses import coalitions, pair_sums
+from glasswood.explain.responses.permutations import EstimateWarning
 from tests.example_forests import with_models
 from tests.oracles import coalitions as oracle
 from tests.oracles import evaluate, interventional
@@ -26,7 +26,7 @@ from tests.strategies import Options, forests_and_rows, full_forest, random_fore
 
 def explainer_of(forest, background, output="response", weight=None, dtype="float64", groups=None, n_jobs=2):
     settings = {"output": output, "background_weight": weight, "dtype": dtype, "groups": groups, "n_jobs": n_jobs}
-    return silva.Explainer(forest, background, **settings)
+    return glasswood.Explainer(forest, background, **settings)
 
 
 def with_axis(found, n_axes):
@@ -303,8 +303,8 @@ def test_files_pickles_single_rows_and_mappers_have_the_same_bits(tmp_path):
     X = np.random.default_rng(1).normal(size=(30, 4))
     explainer = explainer_of(forest, X[10:], "probability", groups={"a": [0, 2]})
     expected = explainer.shap_values(X[:10])
-    explainer.save(tmp_path / "explainer.silva")
-    again = silva.Explainer.load(tmp_path / "explainer.silva")
+    explainer.save(tmp_path / "explainer.glasswood")
+    again = glasswood.Explainer.load(tmp_path / "explainer.glasswood")
     assert again.settings.rule == "exact"
     for other in (again, pickle.loads(pickle.dumps(explainer))):
         np.testing.assert_array_equal(other.shap_values(X[:10]), expected)
@@ -318,7 +318,7 @@ def test_files_pickles_single_rows_and_mappers_have_the_same_bits(tmp_path):
     sparse = plain.shap_values(X[:10], sparse_output=True)
     np.testing.assert_array_equal(sparse.toarray(), plain.shap_values(X[:10]))
     with pytest.raises(TypeError, match="output is a callable, which files cannot hold"):
-        explainer_of(forest, X[10:], np.tanh).save(tmp_path / "callable.silva")
+        explainer_of(forest, X[10:], np.tanh).save(tmp_path / "callable.glasswood")
 
 
 def test_averages_of_probabilities_are_margins():
@@ -352,7 +352,7 @@ def test_what_does_not_go_together_is_refused():
         ),
     ):
         with pytest.raises(ValueError, match=message):
-            silva.Explainer(forest, **settings)
+            glasswood.Explainer(forest, **settings)
     losses = explainer_of(forest, X, "log_loss")
     with pytest.raises(ValueError, match="explains the loss of each row's label; pass y"):
         losses.shap_values(X)
@@ -367,12 +367,12 @@ def test_coalitions_beyond_memory_are_an_error_that_names_them():
     code = """
     import dataclasses, resource
     import numpy as np
-    import silva
+    import glasswood
     from tests.strategies import full_forest
 
     forest = dataclasses.replace(full_forest(1, n_trees=30, depth=5, n_features=20), link="logistic")
     X = np.random.default_rng(1).normal(size=(4, 20))
-    explainer = silva.Explainer(forest, X[2:], output="probability", n_jobs=1).prepare()
+    explainer = glasswood.Explainer(forest, X[2:], output="probability", n_jobs=1).prepare()
     used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used + 2**24, resource.RLIM_INFINITY))
     try:
@@ -380,7 +380,7 @@ def test_coalitions_beyond_memory_are_an_error_that_names_them():
     except MemoryError as error:
         print(error)
     resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-    expected = silva.Explainer(forest, X[2:], output="probability", n_jobs=1).shap_values(X[:2])
+    expected = glasswood.Explainer(forest, X[2:], output="probability", n_jobs=1).shap_values(X[:2])
     print((explainer.shap_values(X[:2]) == expected).all())
     """
     command = [sys.executable, "-c", textwrap.dedent(code)]

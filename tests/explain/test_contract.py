@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from silva import Explainer, load
-from silva.device import DeviceError, is_cuda_usable
+from glasswood import Explainer, load
+from glasswood.device import DeviceError, is_cuda_usable
 from tests.example_forests import empty_forest
 from tests.strategies import Node, Options, flatten, forests_and_rows, full_forest, random_forest, random_rows
 
@@ -57,9 +57,9 @@ def test_covers_that_weight_no_paths(tmp_path, node, cover):
     covers = full_forest(0, 2, 1, 4).cover.copy()
     covers[3 + node] = cover
     forest = dataclasses.replace(full_forest(0, 2, 1, 4), cover=covers)
-    forest.save(tmp_path / "forest.silva")
+    forest.save(tmp_path / "forest.glasswood")
     expected = full_forest(0, 2, 1, 4).predict(np.zeros((1, 4)))
-    np.testing.assert_array_equal(load(tmp_path / "forest.silva").predict(np.zeros((1, 4))), expected)
+    np.testing.assert_array_equal(load(tmp_path / "forest.glasswood").predict(np.zeros((1, 4))), expected)
     with pytest.raises(ValueError, match=rf"the cover of node {node} of tree 1 is {cover}: .* pass background rows"):
         Explainer(forest)
 

@@ -8,9 +8,9 @@ import importlib.util
 import numpy as np
 import pytest
 
-import silva
-from silva.explain.responses import coalitions
-from silva.explain.responses.permutations import EstimateWarning
+import glasswood
+from glasswood.explain.responses import coalitions
+from glasswood.explain.responses.permutations import EstimateWarning
 from tests.example_forests import with_models
 from tests.strategies import Options, full_forest, random_forest
 
@@ -22,7 +22,7 @@ def explainer_of(monkeypatch):
     def make(forest, background, output="probability", most=20, tolerance=0.01):
         monkeypatch.setattr(coalitions, "MOST", most)
         monkeypatch.setattr(coalitions, "TOLERANCE", tolerance)
-        return silva.Explainer(forest, background, output=output, dtype="float64")
+        return glasswood.Explainer(forest, background, output=output, dtype="float64")
 
     return make
 

@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from silva import Explainer
+from glasswood import Explainer
 from tests.strategies import full_forest
 
 shap = pytest.importorskip("shap")

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from silva import Explainer
+from glasswood import Explainer
 from tests.example_forests import with_linear_leaves
 from tests.explain.tolerance import assert_close
 from tests.oracles import evaluate, players
@@ -122,8 +122,8 @@ def test_all_that_an_explainer_does_knows_groups(tmp_path, has_background):
     order, values = explainer.row(top=9)(X[3])
     np.testing.assert_array_equal(values, phi[3][order])
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(explainer)).shap_values(X), phi)
-    explainer.save(tmp_path / "explainer.silva")
-    loaded = Explainer.load(tmp_path / "explainer.silva")
+    explainer.save(tmp_path / "explainer.glasswood")
+    loaded = Explainer.load(tmp_path / "explainer.glasswood")
     assert loaded.players == explainer.players
     np.testing.assert_array_equal(loaded.shap_values(X), phi)
 

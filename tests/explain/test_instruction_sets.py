@@ -9,7 +9,7 @@ import sys
 import numpy as np
 import pytest
 
-from silva import storage
+from glasswood import storage
 from tests.explain.tolerance import assert_close
 from tests.instruction_sets import SETS, skip_unless_runs
 from tests.oracles import evaluate, interventional, shapley
@@ -18,21 +18,21 @@ from tests.strategies import Options, random_forest, random_rows
 SCRIPT = """
 import sys
 import numpy as np
-import silva
-forest, X = silva.load(sys.argv[1]), np.load(sys.argv[2])
+import glasswood
+forest, X = glasswood.load(sys.argv[1]), np.load(sys.argv[2])
 result = {"leaf": forest.predict(X, output="leaf")}
 for dtype in ("float32", "float64"):
     for algorithm in ("tables", "quadrature"):
-        explainer = silva.Explainer(forest, algorithm=algorithm, dtype=dtype)
+        explainer = glasswood.Explainer(forest, algorithm=algorithm, dtype=dtype)
         result[f"{algorithm}_{dtype}"] = explainer.shap_values(X)
         row = explainer.row()
         result[f"rows_{algorithm}_{dtype}"] = [row(x) for x in X]
         result[f"interactions_{algorithm}_{dtype}"] = explainer.shap_interaction_values(X)
-    against = silva.Explainer(forest, X[20:], dtype=dtype)
+    against = glasswood.Explainer(forest, X[20:], dtype=dtype)
     result[f"background_{dtype}"] = against.shap_values(X)
     result[f"background_interactions_{dtype}"] = against.shap_interaction_values(X)
 np.savez(sys.argv[3], **result)
-print(silva._core.instruction_set())
+print(glasswood._core.instruction_set())
 """
 
 
@@ -47,12 +47,12 @@ def forest(request):
 def test_every_instruction_set_explains_alike(instructions, forest, tmp_path):
     skip_unless_runs(instructions)
     X = random_rows(6, forest, 37)
-    files = [str(tmp_path / name) for name in ("forest.silva", "rows.npy", "result.npz")]
+    files = [str(tmp_path / name) for name in ("forest.glasswood", "rows.npy", "result.npz")]
     storage.save_forest(forest, files[0])
     np.save(files[1], X)
     run = subprocess.run(
         [sys.executable, "-W", "error", "-c", SCRIPT, *files],
-        env={**os.environ, "SILVA_ISA": instructions},
+        env={**os.environ, "GLASSWOOD_ISA": instructions},
         capture_output=True,
         text=True,
         check=False,

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from silva import Explainer
+from glasswood import Explainer
 from tests.example_forests import with_linear_leaves
 from tests.explain.tolerance import assert_close
 from tests.oracles import interventional, players

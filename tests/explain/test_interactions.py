@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from silva import Explainer
+from glasswood import Explainer
 from tests.explain.tolerance import DTYPES, assert_all_close, tolerance
 from tests.oracles import shapley
 from tests.strategies import chain_forest, forests_and_rows, full_forest

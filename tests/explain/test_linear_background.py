@@ -8,7 +8,7 @@ import pickle
 import numpy as np
 import pytest
 
-from silva import Explainer, ModelTreeRegressor
+from glasswood import Explainer, ModelTreeRegressor
 from tests.example_forests import with_models
 from tests.explain.linear_cases import of_categories, rows_of
 from tests.oracles import linear_shapley, players, shapley
@@ -114,8 +114,8 @@ def test_same_bits_for_any_share_order_and_file(tmp_path, bounds):
             expected = found if expected is None else expected
             np.testing.assert_array_equal(found, expected)
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(explainer)).shap_values(X[:300]), expected)
-    explainer.save(tmp_path / "explainer.silva")
-    loaded = Explainer.load(tmp_path / "explainer.silva")
+    explainer.save(tmp_path / "explainer.glasswood")
+    loaded = Explainer.load(tmp_path / "explainer.glasswood")
     np.testing.assert_array_equal(loaded.shap_values(X[:300]), expected)
     np.testing.assert_array_equal(loaded.expected_value, explainer.expected_value)
 

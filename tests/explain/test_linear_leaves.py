@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from silva import Explainer, ModelTreeRegressor
+from glasswood import Explainer, ModelTreeRegressor
 from tests.example_forests import with_models
 from tests.explain import linear_cases
 from tests.explain.linear_cases import rows_of

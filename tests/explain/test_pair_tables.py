@@ -7,8 +7,8 @@ import dataclasses
 import numpy as np
 import pytest
 
-from silva import Explainer
-from silva.plans import plan_of
+from glasswood import Explainer
+from glasswood.plans import plan_of
 from tests.explain.test_tables import wide_forest
 from tests.explain.tolerance import assert_close, tolerance
 from tests.oracles import shapley

@@ -1,4 +1,4 @@
-"""silva in shap's place: by `patch_shap`, and as the backend that shap looks up."""
+"""glasswood in shap's place: by `patch_shap`, and as the backend that shap looks up."""
 
 import importlib.metadata
 import sys
@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 
-import silva
+import glasswood
 
 shap = pytest.importorskip("shap")
 ensemble = pytest.importorskip("sklearn.ensemble")
@@ -22,8 +22,8 @@ def test_shap_is_patched_within_the_block_alone(model_and_rows):
     model, X = model_and_rows
     theirs = shap.TreeExplainer
     expected = theirs(model).shap_values(X)
-    with silva.patch_shap():
-        assert shap.TreeExplainer is shap.explainers.Tree is shap.explainers.TreeExplainer is silva.TreeExplainer
+    with glasswood.patch_shap():
+        assert shap.TreeExplainer is shap.explainers.Tree is shap.explainers.TreeExplainer is glasswood.TreeExplainer
         explainer = shap.TreeExplainer(model)
     assert shap.TreeExplainer is shap.explainers.Tree is shap.explainers.TreeExplainer is theirs
     np.testing.assert_allclose(explainer.shap_values(X), expected, atol=1e-5)
@@ -31,25 +31,25 @@ def test_shap_is_patched_within_the_block_alone(model_and_rows):
 
 def test_errors_in_the_block_end_it():
     theirs = shap.TreeExplainer
-    with pytest.raises(KeyError), silva.patch_shap():
+    with pytest.raises(KeyError), glasswood.patch_shap():
         raise KeyError
     assert shap.TreeExplainer is theirs
 
 
 def test_without_shap_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "shap", None)
-    with pytest.raises(ImportError, match="pip install shap"), silva.patch_shap():
+    with pytest.raises(ImportError, match="pip install shap"), glasswood.patch_shap():
         pass
 
 
 def test_shap_finds_the_backend(model_and_rows):
-    (found,) = [one for one in importlib.metadata.entry_points(group="shap.tree_backends") if one.name == "silva"]
-    assert found.load() is silva.TreeExplainer
+    (found,) = [one for one in importlib.metadata.entry_points(group="shap.tree_backends") if one.name == "glasswood"]
+    assert found.load() is glasswood.TreeExplainer
     if not hasattr(shap.explainers, "_load_tree_backend"):
         pytest.skip(f"shap {shap.__version__} looks no backend up")
-    if {one.name for one in importlib.metadata.entry_points(group="shap.tree_backends")} == {"silva"}:
+    if {one.name for one in importlib.metadata.entry_points(group="shap.tree_backends")} == {"glasswood"}:
         model, X = model_and_rows
-        assert shap.explainers.GPUTree is silva.TreeExplainer
+        assert shap.explainers.GPUTree is glasswood.TreeExplainer
         np.testing.assert_allclose(
             shap.explainers.GPUTree(model).shap_values(X), shap.TreeExplainer(model).shap_values(X), atol=1e-5
         )

@@ -11,15 +11,15 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-import silva
-import silva.device
-from silva.explain.responses import rescaling
-from silva.plans import plan_of
+import glasswood
+import glasswood.device
+from glasswood.explain.responses import rescaling
+from glasswood.plans import plan_of
 from tests.example_forests import with_models
 from tests.oracles import evaluate, interventional, linear_shapley
 from tests.strategies import Options, full_forest, random_forest
 
-Explainer = functools.partial(silva.Explainer, rule="rescale")
+Explainer = functools.partial(glasswood.Explainer, rule="rescale")
 
 
 def classifier(seed=0, spread=30.0, **link):
@@ -183,8 +183,10 @@ def test_same_bits_for_any_order_and_share(tmp_path):
     np.testing.assert_array_equal(np.concatenate([again.shap_values(X[:7]), again.shap_values(X[7:])]), expected)
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(first)).shap_values(X), expected)
     np.testing.assert_array_equal(first.row()(X[5]), expected[5])
-    first.save(tmp_path / "explainer.silva")
-    np.testing.assert_allclose(silva.Explainer.load(tmp_path / "explainer.silva").shap_values(X), expected, atol=1e-9)
+    first.save(tmp_path / "explainer.glasswood")
+    np.testing.assert_allclose(
+        glasswood.Explainer.load(tmp_path / "explainer.glasswood").shap_values(X), expected, atol=1e-9
+    )
 
 
 @pytest.mark.parametrize("ratio", [rescaling.ratio_of_logistic, rescaling.ratio_of_softplus])
@@ -249,7 +251,7 @@ Labels.__module__ = "cupy"
 @pytest.mark.usefixtures("without_shap")
 def test_labels_may_be_on_a_gpu(monkeypatch):
     cupy = types.SimpleNamespace(asnumpy=lambda array: array.values)
-    monkeypatch.setattr(silva.device, "import_cupy", lambda: cupy)
+    monkeypatch.setattr(glasswood.device, "import_cupy", lambda: cupy)
     forest = classifier()
     X, background, _ = rows_of(forest)
     y = np.arange(len(X)) % 2

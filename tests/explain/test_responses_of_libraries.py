@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-import silva
+import glasswood
 from tests.explain.library_models import MODELS, classifier
 from tests.oracles import coalitions as oracle
 
@@ -21,7 +21,7 @@ def tanh(margins):
 
 def in_float64(forest):
     """The same forest, whose predictions are not rounded to the library's float32."""
-    return silva.Forest(dataclasses.replace(forest.ensemble, result_dtype="float64"))
+    return glasswood.Forest(dataclasses.replace(forest.ensemble, result_dtype="float64"))
 
 
 def probabilities(forest, X):
@@ -35,7 +35,7 @@ def probabilities(forest, X):
 
 def responses(forest, X):
     plain = dataclasses.replace(forest.ensemble, prediction="response", classes=(), is_estimator=False)
-    return silva.Forest(plain).predict(X)
+    return glasswood.Forest(plain).predict(X)
 
 
 def losses(forest, X, place):
@@ -89,14 +89,14 @@ def outputs_of(forest, X):
 
 
 def check(model, X):
-    forest = in_float64(silva.load(model))
+    forest = in_float64(glasswood.load(model))
     has = outputs_of(forest, X)
     for output in (*OUTPUTS, tanh):
         if output in has:
             check_output(forest, X[:N_ROWS], X[N_ROWS : N_ROWS + N_BACKGROUND], output)
         else:
             with pytest.raises(NotImplementedError, match=f"output='{output}'"):
-                silva.Explainer(forest, X, output=output)
+                glasswood.Explainer(forest, X, output=output)
 
 
 def check_output(forest, X, background, output):
@@ -113,7 +113,7 @@ def check_output(forest, X, background, output):
         return seen[-1]
 
     game = oracle.game(respond, X, background, np.arange(forest.n_features), weight)
-    explainer = silva.Explainer(forest, **settings, dtype="float64", n_jobs=2)
+    explainer = glasswood.Explainer(forest, **settings, dtype="float64", n_jobs=2)
     if not np.isfinite(game).all():
         with pytest.raises(ValueError, match=r"output log_loss is .* where row \d has its own .* and the other"):
             explainer.shap_values(X, **labels)
@@ -125,13 +125,13 @@ def check_output(forest, X, background, output):
     expected = np.atleast_1d(explainer.expected_value)
     expected = expected[places][:, None] if labels else expected
     np.testing.assert_allclose(values.sum(axis=1) + expected, game[:, -1], rtol=1e-12, atol=size)
-    one_thread = silva.Explainer(forest, **settings, dtype="float64", n_jobs=1)
+    one_thread = glasswood.Explainer(forest, **settings, dtype="float64", n_jobs=1)
     one_by_one = [
         one_thread.shap_values(X[i : i + 1], **{name: of_all[i : i + 1] for name, of_all in labels.items()})
         for i in range(len(X))
     ]
     np.testing.assert_array_equal(np.concatenate(one_by_one), found)
-    rounded = silva.Explainer(forest, **settings, dtype="float32").shap_values(X, **labels)
+    rounded = glasswood.Explainer(forest, **settings, dtype="float32").shap_values(X, **labels)
     np.testing.assert_allclose(rounded, found, rtol=0, atol=1e6 * size)
 
 

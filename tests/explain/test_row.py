@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from sklearn.ensemble import ExtraTreesRegressor
 
-from silva import Explainer, load
-from silva.plans import plan_of
+from glasswood import Explainer, load
+from glasswood.plans import plan_of
 from tests.explain.tolerance import assert_close
 from tests.oracles import shapley
 from tests.strategies import chain_forest, forests_and_rows, full_forest

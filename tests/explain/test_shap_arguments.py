@@ -8,8 +8,8 @@ import warnings
 import numpy as np
 import pytest
 
-import silva
-from silva.explain import shap_arguments
+import glasswood
+from glasswood.explain import shap_arguments
 from tests.strategies import Options, random_forest
 
 shap = pytest.importorskip("shap")
@@ -39,7 +39,7 @@ def test_one_line_changes(X, model, arguments):
     if "data" in arguments:
         arguments = {**arguments, "data": X[:50]}
     y = (X[:20, 0] > 0).astype(int)
-    theirs, ours = shap.TreeExplainer(model, **arguments), silva.TreeExplainer(model, **arguments)
+    theirs, ours = shap.TreeExplainer(model, **arguments), glasswood.TreeExplainer(model, **arguments)
     np.testing.assert_allclose(ours.shap_values(X[:20]), theirs.shap_values(X[:20]), atol=2e-5)
     np.testing.assert_allclose(ours.expected_value, theirs.expected_value, atol=1e-5)
     np.testing.assert_allclose(ours(X[:20]).values, theirs(X[:20]).values, atol=2e-5)
@@ -50,7 +50,7 @@ def test_one_line_changes(X, model, arguments):
         )
     with pytest.raises(ValueError, match="y is for output='log_loss'"):
         ours.shap_values(X[:20], y)
-    same = silva.Explainer(model, **arguments, rule="rescale")
+    same = glasswood.Explainer(model, **arguments, rule="rescale")
     np.testing.assert_array_equal(same.shap_values(X[:20]), ours.shap_values(X[:20]))
 
 
@@ -59,16 +59,16 @@ def test_covers_come_from_the_data(X, n_rows):
     """shap counts the rows that pass each node; of more than a hundred it takes a sample."""
     model = xgboost.XGBRegressor(n_estimators=5, max_depth=3, min_child_weight=40).fit(X, X[:, 0] * X[:, 1] + X[:, 2])
     arguments = {"data": X[:n_rows], "feature_perturbation": "tree_path_dependent"}
-    theirs, ours = shap.TreeExplainer(model, **arguments), silva.TreeExplainer(model, **arguments)
+    theirs, ours = shap.TreeExplainer(model, **arguments), glasswood.TreeExplainer(model, **arguments)
     np.testing.assert_allclose(ours.shap_values(X), theirs.shap_values(X), atol=1e-6)
     np.testing.assert_allclose(ours.expected_value, theirs.expected_value, atol=1e-6)
     np.testing.assert_allclose(ours.shap_interaction_values(X).sum(axis=2), theirs.shap_values(X), atol=1e-6)
-    assert np.abs(silva.TreeExplainer(model).shap_values(X) - ours.shap_values(X)).max() > 0.01
+    assert np.abs(glasswood.TreeExplainer(model).shap_values(X) - ours.shap_values(X)).max() > 0.01
 
 
 def test_positions_are_those_of_shap(X, model):
     y = X[:20, 0] > 0
-    ours = silva.TreeExplainer(model, X[:50], "log_loss", "interventional", list("abcd"))
+    ours = glasswood.TreeExplainer(model, X[:50], "log_loss", "interventional", list("abcd"))
     theirs = shap.TreeExplainer(model, X[:50], "log_loss", "interventional")
     expected = theirs.shap_values(X[:20], y)
     np.testing.assert_allclose(ours.shap_values(X[:20], y), expected, atol=2e-5)
@@ -84,7 +84,7 @@ def test_forests_that_average_probabilities(X):
     ensemble = pytest.importorskip("sklearn.ensemble")
     forest = ensemble.RandomForestClassifier(5, max_depth=4, random_state=0).fit(X, X[:, 0] > 0)
     arguments = {"data": X[:50], "model_output": "probability"}
-    theirs, ours = shap.TreeExplainer(forest, **arguments), silva.TreeExplainer(forest, **arguments)
+    theirs, ours = shap.TreeExplainer(forest, **arguments), glasswood.TreeExplainer(forest, **arguments)
     np.testing.assert_allclose(ours.shap_values(X[:9]), theirs.shap_values(X[:9]), atol=2e-5)
 
 
@@ -109,11 +109,11 @@ def test_forests_that_average_probabilities(X):
 def test_what_is_not_computed_is_refused_by_name(X, model, arguments, error, message):
     arguments = {name: X[:9] if name in {"background", "data"} else value for name, value in arguments.items()}
     with pytest.raises(error, match=message):
-        silva.Explainer(model, **arguments)
+        glasswood.Explainer(model, **arguments)
 
 
 def test_arguments_of_calls(X, model):
-    explainer = silva.TreeExplainer(model, link=shap.links.identity)
+    explainer = glasswood.TreeExplainer(model, link=shap.links.identity)
     for call in (explainer, explainer.shap_values, explainer.shap_interaction_values):
         with pytest.raises(TypeError, match="tree_limit is 'all', expected a number of trees"):
             call(X, tree_limit="all")
@@ -127,15 +127,15 @@ def test_arguments_of_calls(X, model):
 
 def test_the_first_trees(X, model):
     """As a model of so many trees explains, and as shap does."""
-    ours, theirs = silva.TreeExplainer(model), shap.TreeExplainer(model)
-    fewer = silva.TreeExplainer(model.get_booster()[:3])
+    ours, theirs = glasswood.TreeExplainer(model), shap.TreeExplainer(model)
+    fewer = glasswood.TreeExplainer(model.get_booster()[:3])
     np.testing.assert_array_equal(ours.shap_values(X, tree_limit=3), fewer.shap_values(X))
     np.testing.assert_allclose(ours.shap_values(X, tree_limit=3), theirs.shap_values(X, tree_limit=3), atol=1e-5)
     np.testing.assert_array_equal(ours(X, tree_limit=3).base_values, fewer(X).base_values)
     np.testing.assert_array_equal(
         ours.shap_interaction_values(X[:9], tree_limit=3), fewer.shap_interaction_values(X[:9])
     )
-    against, few = (silva.Explainer(one, X[:50]) for one in (model, model.get_booster()[:3]))
+    against, few = (glasswood.Explainer(one, X[:50]) for one in (model, model.get_booster()[:3]))
     np.testing.assert_array_equal(against.shap_values(X, tree_limit=3), few.shap_values(X))
     np.testing.assert_array_equal(against(X[0], tree_limit=3).base_values, few(X[0]).base_values)
 
@@ -151,7 +151,7 @@ def test_approximate_values(X, kind):
         model = xgboost.XGBClassifier(n_estimators=4, max_depth=3).fit(X, np.digitize(y, [-1, 1]))
     else:
         model = xgboost.XGBRegressor(n_estimators=8, max_depth=3).fit(X, y)
-    ours, theirs = silva.TreeExplainer(model), shap.TreeExplainer(model)
+    ours, theirs = glasswood.TreeExplainer(model), shap.TreeExplainer(model)
     found = ours.shap_values(X, approximate=True)
     np.testing.assert_allclose(found, theirs.shap_values(X, approximate=True), atol=1e-5)
     assert np.abs(found - ours.shap_values(X)).max() > 1e-3
@@ -161,7 +161,7 @@ def test_approximate_values(X, kind):
     np.testing.assert_array_equal(ours.shap_values(X[3], approximate=True), found[3])
     np.testing.assert_array_equal(ours.shap_values(X, approximate=True, out=np.zeros_like(found)), found)
     with pytest.raises(NotImplementedError, match="approximate=True supports neither a background nor groups"):
-        silva.TreeExplainer(model, X[:9]).shap_values(X, approximate=True)
+        glasswood.TreeExplainer(model, X[:9]).shap_values(X, approximate=True)
     with pytest.raises(NotImplementedError, match="approximate=True does not support interaction values"):
         ours.shap_interaction_values(X, approximate=True)
 
@@ -170,24 +170,24 @@ def test_rows_of_a_dmatrix(X):
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(X, columns=list("abcd")).mask(X < -1)
     booster = xgboost.train({"max_depth": 3}, xgboost.DMatrix(frame, X[:, 0] * X[:, 1]), 5)
-    explainer = silva.TreeExplainer(booster)
+    explainer = glasswood.TreeExplainer(booster)
     expected = explainer.shap_values(frame)
     np.testing.assert_array_equal(explainer.shap_values(xgboost.DMatrix(frame)), expected)
     np.testing.assert_array_equal(explainer(xgboost.DMatrix(frame[list("dbca")])).values, expected)
     np.testing.assert_array_equal(explainer(xgboost.DMatrix(frame)).data, frame.to_numpy(np.float32))
     np.testing.assert_allclose(
-        silva.load(booster).predict(xgboost.DMatrix(frame)), booster.predict(xgboost.DMatrix(frame)), 1e-5
+        glasswood.load(booster).predict(xgboost.DMatrix(frame)), booster.predict(xgboost.DMatrix(frame)), 1e-5
     )
     with pytest.raises(ValueError, match="z"):
         explainer.shap_values(xgboost.DMatrix(frame.rename(columns={"a": "z"})))
 
 
 def test_what_scripts_read_of_an_explainer(X, model):
-    ours, theirs = silva.TreeExplainer(model), shap.TreeExplainer(model)
+    ours, theirs = glasswood.TreeExplainer(model), shap.TreeExplainer(model)
     for name in ("num_outputs", "tree_limit", "objective"):
         assert getattr(ours.model, name) == getattr(theirs.model, name)
     np.testing.assert_allclose(ours.model.predict(X), theirs.model.predict(X), atol=1e-5)
-    assert (ours.feature_perturbation, silva.TreeExplainer(model, X).feature_perturbation) == (
+    assert (ours.feature_perturbation, glasswood.TreeExplainer(model, X).feature_perturbation) == (
         "tree_path_dependent",
         "interventional",
     )
@@ -197,20 +197,20 @@ def test_what_scripts_read_of_an_explainer(X, model):
         ours.assert_additivity(phi, ours.model.predict(X) + 1)
 
 
-def test_models_that_silva_does_not_read_are_errors_of_shap_too():
+def test_models_that_glasswood_does_not_read_are_errors_of_shap_too():
     from shap.utils._exceptions import InvalidModelError
 
     for error in (InvalidModelError, TypeError):
         with pytest.raises(error, match="Model type not yet supported by TreeExplainer: "):
-            silva.TreeExplainer(object())
+            glasswood.TreeExplainer(object())
 
 
 def test_maskers_of_shap_hold_background_rows(X, model):
     masker = shap.maskers.Independent(X[:50], max_samples=50)
-    expected = silva.Explainer(model, X[:50]).shap_values(X[:5])
-    for explainer in (silva.Explainer(model, masker), silva.TreeExplainer(model, masker)):
+    expected = glasswood.Explainer(model, X[:50]).shap_values(X[:5])
+    for explainer in (glasswood.Explainer(model, masker), glasswood.TreeExplainer(model, masker)):
         np.testing.assert_array_equal(explainer.shap_values(X[:5]), expected)
-    found = silva.Explainer(model, masker=masker).shap_values(X[:5])
+    found = glasswood.Explainer(model, masker=masker).shap_values(X[:5])
     np.testing.assert_array_equal(found, expected)
 
 
@@ -218,52 +218,52 @@ def test_means_of_clusters_are_rows_with_weights(X, model):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         means = shap.kmeans(X, 3)
-    weighted = silva.Explainer(model, background=means.data, background_weight=means.weights)
-    assert weighted.expected_value != silva.Explainer(model, means.data).expected_value
-    for explainer in (silva.Explainer(model, means), silva.TreeExplainer(model, means)):
+    weighted = glasswood.Explainer(model, background=means.data, background_weight=means.weights)
+    assert weighted.expected_value != glasswood.Explainer(model, means.data).expected_value
+    for explainer in (glasswood.Explainer(model, means), glasswood.TreeExplainer(model, means)):
         np.testing.assert_array_equal(
             explainer.shap_values(X[:5]),
             weighted.shap_values(X[:5])
-            if type(explainer) is silva.Explainer
-            else silva.TreeExplainer(model, means.data, background_weight=means.weights).shap_values(X[:5]),
+            if type(explainer) is glasswood.Explainer
+            else glasswood.TreeExplainer(model, means.data, background_weight=means.weights).shap_values(X[:5]),
         )
     with pytest.raises(TypeError, match="have weights already; leave out background_weight"):
-        silva.Explainer(model, means, background_weight=np.ones(3))
+        glasswood.Explainer(model, means, background_weight=np.ones(3))
     with pytest.raises(NotImplementedError, match="covers are counts of rows without weights"):
-        silva.TreeExplainer(model, means, feature_perturbation="tree_path_dependent")
+        glasswood.TreeExplainer(model, means, feature_perturbation="tree_path_dependent")
 
 
 def test_means_of_clusters_know_their_columns(X):
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(X, columns=list("abcd"))
-    forest = silva.load(xgboost.XGBRegressor(n_estimators=3).fit(frame, X[:, 0] * X[:, 1]))
+    forest = glasswood.load(xgboost.XGBRegressor(n_estimators=3).fit(frame, X[:, 0] * X[:, 1]))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         means = shap.kmeans(frame[list("dcba")], 3)
-    expected = silva.Explainer(forest, means.data[:, ::-1], background_weight=means.weights).shap_values(X[:5])
-    np.testing.assert_array_equal(silva.Explainer(forest, means).shap_values(X[:5]), expected)
+    expected = glasswood.Explainer(forest, means.data[:, ::-1], background_weight=means.weights).shap_values(X[:5])
+    np.testing.assert_array_equal(glasswood.Explainer(forest, means).shap_values(X[:5]), expected)
 
 
 def test_arguments_of_the_class_above_trees(X, model):
-    expected = silva.Explainer(model)(X)
-    found = silva.Explainer(model, algorithm="tree", seed=0, output_names=["second"])(X)
+    expected = glasswood.Explainer(model)(X)
+    found = glasswood.Explainer(model, algorithm="tree", seed=0, output_names=["second"])(X)
     np.testing.assert_array_equal(found.values, expected.values)
     three = xgboost.XGBClassifier(n_estimators=2).fit(X, np.digitize(X[:, 0], [-1, 1]))
-    named = silva.Explainer(three, output_names=["low", "middle", "high"])
-    np.testing.assert_array_equal(named(X)[:, :, "high"].values, silva.Explainer(three)(X).values[:, :, 2])
+    named = glasswood.Explainer(three, output_names=["low", "middle", "high"])
+    np.testing.assert_array_equal(named(X)[:, :, "high"].values, glasswood.Explainer(three)(X).values[:, :, 2])
 
 
 def test_output_names_are_saved(X, model, tmp_path):
     del model
     three = xgboost.XGBClassifier(n_estimators=2).fit(X, np.digitize(X[:, 0], [-1, 1]))
-    silva.Explainer(three, output_names=["low", "middle", "high"]).save(tmp_path / "explainer.silva")
-    assert silva.Explainer.load(tmp_path / "explainer.silva")(X).output_names == ["low", "middle", "high"]
+    glasswood.Explainer(three, output_names=["low", "middle", "high"]).save(tmp_path / "explainer.glasswood")
+    assert glasswood.Explainer.load(tmp_path / "explainer.glasswood")(X).output_names == ["low", "middle", "high"]
 
 
 def test_a_column_is_no_row(X, model):
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(X, columns=list("abcd"))
-    named = silva.Explainer(xgboost.XGBRegressor(n_estimators=3).fit(frame, X[:, 0]))
+    named = glasswood.Explainer(xgboost.XGBRegressor(n_estimators=3).fit(frame, X[:, 0]))
     for call in (named, named.shap_values):
         with pytest.raises(ValueError, match="none of them a feature: a row of a frame has the names 'a', 'b'"):
             call(frame["a"][:4])
@@ -272,15 +272,15 @@ def test_a_column_is_no_row(X, model):
     np.testing.assert_array_equal(named.shap_values(pandas.Series(X[0]), by_position=True), expected)
     numbered = pandas.DataFrame(X).iloc[0]
     np.testing.assert_array_equal(
-        silva.Explainer(model).shap_values(numbered), silva.Explainer(model).shap_values(X[0])
+        glasswood.Explainer(model).shap_values(numbered), glasswood.Explainer(model).shap_values(X[0])
     )
 
 
 def test_tree_explainers_are_saved_and_loaded(X, model, tmp_path):
-    explainer = silva.TreeExplainer(model, X[:50], "probability")
-    explainer.save(tmp_path / "explainer.silva")
-    again = silva.TreeExplainer.load(tmp_path / "explainer.silva")
-    assert type(again) is silva.TreeExplainer
+    explainer = glasswood.TreeExplainer(model, X[:50], "probability")
+    explainer.save(tmp_path / "explainer.glasswood")
+    again = glasswood.TreeExplainer.load(tmp_path / "explainer.glasswood")
+    assert type(again) is glasswood.TreeExplainer
     np.testing.assert_allclose(again.shap_values(X), explainer.shap_values(X), atol=1e-9)
 
 
@@ -288,7 +288,7 @@ def test_tree_explainers_are_saved_and_loaded(X, model, tmp_path):
 def test_one_row_has_no_axis_of_rows(n_outputs):
     forest = random_forest(0, Options(n_trees=4, n_features=4, n_outputs=n_outputs))
     rows = np.ones((1, 4))
-    explainer = silva.Explainer(forest)
+    explainer = glasswood.Explainer(forest)
     np.testing.assert_array_equal(explainer.shap_values(rows[0]), explainer.shap_values(rows)[0])
     pairs = explainer.shap_interaction_values(rows)[0]
     np.testing.assert_array_equal(explainer.shap_interaction_values(rows[0]), pairs)
@@ -302,7 +302,7 @@ def test_one_row_of_a_frame(X):
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(X, columns=list("abcd"))
     named = xgboost.XGBRegressor(n_estimators=4).fit(frame, X[:, 0])
-    explainer = silva.Explainer(named)
+    explainer = glasswood.Explainer(named)
     expected = explainer.shap_values(frame)[7]
     np.testing.assert_array_equal(explainer.shap_values(frame.iloc[7]), expected)
     np.testing.assert_array_equal(explainer.shap_values(frame.iloc[7][["d", "b", "a", "c"]]), expected)
@@ -310,25 +310,25 @@ def test_one_row_of_a_frame(X):
 
 
 def test_explainers_tell_what_they_are(X, model):
-    explainer = silva.TreeExplainer(model, X[:9], "probability")
+    explainer = glasswood.TreeExplainer(model, X[:9], "probability")
     assert repr(explainer).startswith("TreeExplainer(Forest(8 trees, ")
     assert "output='probability'" in repr(explainer)
     assert "9 rows" in repr(explainer)
     shown = explainer._repr_html_()
     assert "<table>" in shown
     assert "interventional" in shown
-    assert "path-dependent" in silva.Explainer(model)._repr_html_()
-    assert "xgboost" in silva.load(model)._repr_html_()
+    assert "path-dependent" in glasswood.Explainer(model)._repr_html_()
+    assert "xgboost" in glasswood.load(model)._repr_html_()
 
 
 def test_a_misspelt_argument_is_suggested(X, model):
     with pytest.raises(TypeError, match=r"'backgroud' \(did you mean background\?\)"):
-        silva.Explainer(model, backgroud=X)
+        glasswood.Explainer(model, backgroud=X)
     with pytest.raises(TypeError, match=r"'tree_limits' \(did you mean tree_limit\?\)"):
-        silva.Explainer(model).shap_values(X, tree_limits=3)
+        glasswood.Explainer(model).shap_values(X, tree_limits=3)
 
 
 def test_names_for_suggestions_are_those_of_the_signature():
-    parameters = inspect.signature(silva.Explainer).parameters.values()
+    parameters = inspect.signature(glasswood.Explainer).parameters.values()
     own = [one.name for one in parameters if one.kind != one.VAR_KEYWORD and one.name != "model"]
     assert sorted(own) == sorted(shap_arguments.OWN_NAMES)

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from silva import Explainer, load
-from silva.explain import background
-from silva.inputs import as_rows
+from glasswood import Explainer, load
+from glasswood.explain import background
+from glasswood.inputs import as_rows
 from tests.example_forests import assert_same
-from tests.fuzz.formats import join_silva, split_silva
+from tests.fuzz.formats import join_glasswood, split_glasswood
 from tests.oracles import evaluate
 from tests.strategies import forests_and_rows, full_forest
 
@@ -21,7 +21,7 @@ from tests.strategies import forests_and_rows, full_forest
 @given(example=forests_and_rows(min_rows=1))
 def test_any_explainer_survives_the_round_trip(tmp_path_factory, example):
     forest, X = example
-    path = tmp_path_factory.mktemp("explainer") / "explainer.silva"
+    path = tmp_path_factory.mktemp("explainer") / "explainer.glasswood"
     weight = 1.0 + np.arange(len(X)) % 3
     explainer = Explainer(forest, X, background_weight=weight, dtype="float64", table_bytes=2**20)
     explainer.save(path)
@@ -39,8 +39,8 @@ def test_hundreds_of_rows_give_the_same_bits(tmp_path, output):
     X, weight = np.random.default_rng(0).normal(size=(400, 5)), 1 + np.arange(400) % 7 / 3
     labels = {"y": np.arange(400) % 2} if output == "log_loss" else {}
     explainer = Explainer(forest, X, background_weight=weight, output=output, dtype="float64", rule="rescale")
-    explainer.save(tmp_path / "explainer.silva")
-    loaded = Explainer.load(tmp_path / "explainer.silva")
+    explainer.save(tmp_path / "explainer.glasswood")
+    loaded = Explainer.load(tmp_path / "explainer.glasswood")
     np.testing.assert_array_equal(loaded.shap_values(X, **labels), explainer.shap_values(X, **labels))
     np.testing.assert_array_equal(loaded.expected_value, explainer.expected_value)
 
@@ -59,10 +59,10 @@ def test_equal_rows_are_kept_once(tmp_path):
     """A forest of two thresholds tells 3 x 3 rows apart, however many there are."""
     forest = full_forest(0, n_trees=1, depth=2, n_features=2)
     X = np.random.default_rng(0).normal(size=(5000, 2))
-    Explainer(forest, X).save(tmp_path / "explainer.silva")
-    assert (tmp_path / "explainer.silva").stat().st_size < 6000
+    Explainer(forest, X).save(tmp_path / "explainer.glasswood")
+    assert (tmp_path / "explainer.glasswood").stat().st_size < 6000
     np.testing.assert_array_equal(
-        Explainer.load(tmp_path / "explainer.silva").shap_values(X), Explainer(forest, X).shap_values(X)
+        Explainer.load(tmp_path / "explainer.glasswood").shap_values(X), Explainer(forest, X).shap_values(X)
     )
 
 
@@ -72,16 +72,16 @@ def test_names_that_the_caller_gave(tmp_path, groups):
     forest = full_forest(0, n_trees=2, depth=3, n_features=3)
     names = ["a", "b", "c"][: 3 if groups is None else 2]
     explainer = Explainer(forest, groups=groups, feature_names=names)
-    explainer.save(tmp_path / "explainer.silva")
-    assert list(Explainer.load(tmp_path / "explainer.silva")(np.zeros((2, 3))).feature_names) == names
+    explainer.save(tmp_path / "explainer.glasswood")
+    assert list(Explainer.load(tmp_path / "explainer.glasswood")(np.zeros((2, 3))).feature_names) == names
 
 
 def test_explainers_without_a_background(tmp_path):
     forest = full_forest(0, n_trees=2, depth=3, n_features=4)
     X = np.random.default_rng(0).normal(size=(9, 4))
     explainer = Explainer(forest, algorithm="quadrature", dtype="float64")
-    explainer.save(tmp_path / "explainer.silva")
-    loaded = Explainer.load(tmp_path / "explainer.silva", n_jobs=1)
+    explainer.save(tmp_path / "explainer.glasswood")
+    loaded = Explainer.load(tmp_path / "explainer.glasswood", n_jobs=1)
     assert (loaded.settings.algorithm, loaded.settings.dtype, loaded.settings.n_jobs) == ("quadrature", "float64", 1)
     np.testing.assert_array_equal(loaded.shap_values(X), explainer.shap_values(X))
 
@@ -89,31 +89,33 @@ def test_explainers_without_a_background(tmp_path):
 def test_a_file_of_an_explainer_is_not_taken_for_a_forest(tmp_path):
     """Its background and settings would be lost without a word."""
     forest = full_forest(0, n_trees=2, depth=3, n_features=4)
-    Explainer(forest, np.zeros((3, 4))).save(tmp_path / "explainer.silva")
-    for path in (tmp_path / "explainer.silva", str(tmp_path / "explainer.silva")):
-        with pytest.raises(ValueError, match=r"holds an explainer.*silva\.Explainer\.load reads it"):
+    Explainer(forest, np.zeros((3, 4))).save(tmp_path / "explainer.glasswood")
+    for path in (tmp_path / "explainer.glasswood", str(tmp_path / "explainer.glasswood")):
+        with pytest.raises(ValueError, match=r"holds an explainer.*glasswood\.Explainer\.load reads it"):
             Explainer(path)
 
 
 def test_files_without_an_explainer_or_of_another_version(tmp_path):
     forest = full_forest(0, n_trees=2, depth=3, n_features=4)
-    forest.save(tmp_path / "forest.silva")
+    forest.save(tmp_path / "forest.glasswood")
     with pytest.raises(ValueError, match="holds a forest but no explainer"):
-        Explainer.load(tmp_path / "forest.silva")
-    Explainer(forest, np.zeros((3, 4))).save(tmp_path / "later.silva")
-    version, header, arrays = split_silva((tmp_path / "later.silva").read_bytes())
+        Explainer.load(tmp_path / "forest.glasswood")
+    Explainer(forest, np.zeros((3, 4))).save(tmp_path / "later.glasswood")
+    version, header, arrays = split_glasswood((tmp_path / "later.glasswood").read_bytes())
     header["attachment"]["version"] = 4
-    (tmp_path / "later.silva").write_bytes(join_silva(version, header, arrays))
-    with pytest.raises(ValueError, match=r"later\.silva holds an explainer of version 4, .* up to 3; upgrade silva"):
-        Explainer.load(tmp_path / "later.silva")
-    whole = (tmp_path / "later.silva").read_bytes()
-    (tmp_path / "cut.silva").write_bytes(whole[:-1])
+    (tmp_path / "later.glasswood").write_bytes(join_glasswood(version, header, arrays))
+    with pytest.raises(
+        ValueError, match=r"later\.glasswood holds an explainer of version 4, .* up to 3; upgrade glasswood"
+    ):
+        Explainer.load(tmp_path / "later.glasswood")
+    whole = (tmp_path / "later.glasswood").read_bytes()
+    (tmp_path / "cut.glasswood").write_bytes(whole[:-1])
     with pytest.raises(ValueError, match="truncated or corrupt"):
-        Explainer.load(tmp_path / "cut.silva")
+        Explainer.load(tmp_path / "cut.glasswood")
 
 
 def test_a_loaded_explainer_does_not_follow_its_file(tmp_path):
-    path, forest = tmp_path / "explainer.silva", full_forest(0, 9, 3, 4)
+    path, forest = tmp_path / "explainer.glasswood", full_forest(0, 9, 3, 4)
     X = np.random.default_rng(0).normal(size=(20, 4))
     explainer = Explainer(forest, X)
     explainer.save(path)

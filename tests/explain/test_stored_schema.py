@@ -9,29 +9,29 @@ import sys
 import numpy as np
 import pytest
 
-import silva
-from silva.explain.stored import validate_stored
-from silva.storage import Attachment, load_attachment
+import glasswood
+from glasswood.explain.stored import validate_stored
+from glasswood.storage import Attachment, load_attachment
 from tests.example_forests import with_models
-from tests.fuzz.formats import join_silva, split_silva
+from tests.fuzz.formats import join_glasswood, split_glasswood
 from tests.strategies import Options, full_forest, random_forest
 
 
 @pytest.fixture(scope="module")
 def stored(tmp_path_factory):
     """Forest and attachment of an explainer against rows of classes."""
-    path = tmp_path_factory.mktemp("stored") / "explainer.silva"
+    path = tmp_path_factory.mktemp("stored") / "explainer.glasswood"
     forest = full_forest(0, n_trees=3, depth=3, n_features=4)
-    silva.Explainer(forest, np.random.default_rng(0).normal(size=(30, 4)), groups={"both": [0, 2]}).save(path)
+    glasswood.Explainer(forest, np.random.default_rng(0).normal(size=(30, 4)), groups={"both": [0, 2]}).save(path)
     return load_attachment(path)
 
 
 @pytest.fixture(scope="module")
 def linear(tmp_path_factory):
     """The same of linear leaves, which keep the rows."""
-    path = tmp_path_factory.mktemp("stored") / "explainer.silva"
+    path = tmp_path_factory.mktemp("stored") / "explainer.glasswood"
     forest = with_models(random_forest(4, Options(n_trees=3, n_features=5, shape="mixed")), 5, -1, 2)
-    silva.Explainer(forest, np.random.default_rng(0).normal(size=(30, 5))).save(path)
+    glasswood.Explainer(forest, np.random.default_rng(0).normal(size=(30, 5))).save(path)
     return load_attachment(path)
 
 
@@ -131,10 +131,10 @@ def test_missing_values_where_the_forest_refuses_them(stored, linear):
 def explainer_file(path, change):
     """Write an explainer whose header `change` has changed, with checksums that fit."""
     forest = full_forest(0, n_trees=3, depth=3, n_features=4)
-    silva.Explainer(forest, np.zeros((3, 4))).save(path)
-    version, header, arrays = split_silva(path.read_bytes())
+    glasswood.Explainer(forest, np.zeros((3, 4))).save(path)
+    version, header, arrays = split_glasswood(path.read_bytes())
     change(header)
-    path.write_bytes(join_silva(version, header, arrays))
+    path.write_bytes(join_glasswood(version, header, arrays))
     return path
 
 
@@ -154,36 +154,38 @@ FILES = {
 
 @pytest.mark.parametrize("case", FILES)
 def test_files_are_named(tmp_path, case):
-    path = explainer_file(tmp_path / "explainer.silva", FILES[case])
-    with pytest.raises(ValueError, match=r"explainer\.silva is truncated or corrupt: .*; save it again"):
-        silva.Explainer.load(path)
+    path = explainer_file(tmp_path / "explainer.glasswood", FILES[case])
+    with pytest.raises(ValueError, match=r"explainer\.glasswood is truncated or corrupt: .*; save it again"):
+        glasswood.Explainer.load(path)
     with pytest.raises(ValueError, match="a model in memory is truncated or corrupt"):
-        silva.Explainer.load(path.read_bytes())
+        glasswood.Explainer.load(path.read_bytes())
 
 
 def test_arguments_of_load_are_not_the_files_fault(tmp_path):
-    path = explainer_file(tmp_path / "explainer.silva", lambda _: None)
+    path = explainer_file(tmp_path / "explainer.glasswood", lambda _: None)
     with pytest.raises(ValueError, match=r"^device is 'tpu'"):
-        silva.Explainer.load(path, device="tpu")
+        glasswood.Explainer.load(path, device="tpu")
     with pytest.raises(ValueError, match=r"^n_jobs is 0"):
-        silva.Explainer.load(path, n_jobs=0)
+        glasswood.Explainer.load(path, n_jobs=0)
 
 
 @pytest.mark.parametrize("header", [b"[]", b"1", b'{"attachment": ["x"]}', b'{"attachment": 3', b"\xff"])
 def test_headers_that_are_no_header(tmp_path, header):
-    from silva.storage import read_attachment_note
+    from glasswood.storage import read_attachment_note
 
-    path = explainer_file(tmp_path / "explainer.silva", lambda _: None)
-    version, _, arrays = split_silva(path.read_bytes())
-    path.write_bytes(join_silva(version, header, arrays))
-    for read in (silva.load, silva.Explainer.load, silva.Explainer, read_attachment_note):
-        with pytest.raises(ValueError, match=r"explainer\.silva is truncated or corrupt"):
+    path = explainer_file(tmp_path / "explainer.glasswood", lambda _: None)
+    version, _, arrays = split_glasswood(path.read_bytes())
+    path.write_bytes(join_glasswood(version, header, arrays))
+    for read in (glasswood.load, glasswood.Explainer.load, glasswood.Explainer, read_attachment_note):
+        with pytest.raises(ValueError, match=r"explainer\.glasswood is truncated or corrupt"):
             read(path)
 
 
 def test_info_says_so_in_a_sentence(tmp_path):
-    path = explainer_file(tmp_path / "explainer.silva", FILES["an attachment that is a list"])
-    done = subprocess.run([sys.executable, "-m", "silva", "info", path], capture_output=True, text=True, check=False)
+    path = explainer_file(tmp_path / "explainer.glasswood", FILES["an attachment that is a list"])
+    done = subprocess.run(
+        [sys.executable, "-m", "glasswood", "info", path], capture_output=True, text=True, check=False
+    )
     assert done.returncode != 0
     assert "Traceback" not in done.stderr
-    assert "explainer.silva is truncated or corrupt" in done.stderr
+    assert "explainer.glasswood is truncated or corrupt" in done.stderr

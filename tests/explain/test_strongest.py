@@ -8,8 +8,8 @@ import itertools
 import numpy as np
 import pytest
 
-from silva import Explainer
-from silva.explain import strongest
+from glasswood import Explainer
+from glasswood.explain import strongest
 from tests.strategies import Options, full_forest, random_forest, random_rows
 
 

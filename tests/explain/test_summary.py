@@ -8,7 +8,7 @@ import pickle
 import numpy as np
 import pytest
 
-import silva
+import glasswood
 from tests.strategies import Options, random_forest, random_rows
 
 
@@ -16,7 +16,7 @@ from tests.strategies import Options, random_forest, random_rows
 def _explained():
     forest = random_forest(0, Options(n_trees=9, n_features=5, n_outputs=2))
     rows = random_rows(0, forest, 3000)
-    explainer = silva.Explainer(forest)
+    explainer = glasswood.Explainer(forest)
     return explainer, rows, np.asarray(explainer.shap_values(rows), np.float64)
 
 
@@ -54,7 +54,7 @@ def test_sums_are_summaries_of_all_rows(explained, tmp_path):
         if suffix == ".parquet":
             pytest.importorskip("pyarrow")
         found.save(tmp_path / f"summary{suffix}")
-        read = silva.Summary.load(tmp_path / f"summary{suffix}")
+        read = glasswood.Summary.load(tmp_path / f"summary{suffix}")
         for name in ("mean", "mean_abs", "share_first", "standard_error"):
             np.testing.assert_array_equal(getattr(read, name), getattr(found, name))
         np.testing.assert_array_equal(read.quantiles(), found.quantiles())
@@ -106,12 +106,12 @@ def test_workers_of_dask_give_the_same(explained):
 def test_two_summaries_compared(explained):
     explainer, rows, values = explained
     a, b = explainer.summary(rows[:1000]), explainer.summary(rows[1000:])
-    found = silva.compare(a, b)
+    found = glasswood.compare(a, b)
     np.testing.assert_allclose(found.change, values[1000:].mean(axis=0) - values[:1000].mean(axis=0), atol=1e-6)
     np.testing.assert_allclose(found.before + found.change.sum(axis=0), found.after, rtol=1e-9)
     assert found.kind == "summaries"
     with pytest.raises(ValueError, match="different explainers"):
-        silva.compare(a, silva.Explainer(random_forest(1, Options(n_features=5))).summary(rows[:10]))
+        glasswood.compare(a, glasswood.Explainer(random_forest(1, Options(n_features=5))).summary(rows[:10]))
 
 
 def test_what_is_refused(explained, tmp_path):
@@ -124,12 +124,12 @@ def test_what_is_refused(explained, tmp_path):
         (lambda: explainer.summary(rows[:5]).quantiles([2]), "expected numbers from 0 to 1"),
         (lambda: explainer.summary(rows, pair_rows=-1), "pair_rows is -1"),
         (lambda: empty.save(tmp_path / "a.csv"), "expected .json or .parquet"),
-        (lambda: empty + silva.Explainer(random_forest(1, Options())).summary([]), "different explainers"),
+        (lambda: empty + glasswood.Explainer(random_forest(1, Options())).summary([]), "different explainers"),
     ):
         with pytest.raises(ValueError, match=message):
             call()
     empty.save(tmp_path / "empty.json")
-    assert silva.Summary.load(tmp_path / "empty.json").n_rows == 0
+    assert glasswood.Summary.load(tmp_path / "empty.json").n_rows == 0
     (tmp_path / "other.json").write_text(json.dumps({"names": []}))
     with pytest.raises(ValueError, match="holds no summary"):
-        silva.Summary.load(tmp_path / "other.json")
+        glasswood.Summary.load(tmp_path / "other.json")

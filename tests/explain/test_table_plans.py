@@ -8,8 +8,8 @@ import weakref
 import numpy as np
 import pytest
 
-from silva import Explainer
-from silva.explain import tables
+from glasswood import Explainer
+from glasswood.explain import tables
 from tests.explain.tolerance import assert_close
 from tests.oracles import interventional
 from tests.strategies import full_forest

@@ -8,9 +8,9 @@ import pickle
 import numpy as np
 import pytest
 
-from silva import Explainer
-from silva.explain import checks
-from silva.plans import plan_of
+from glasswood import Explainer
+from glasswood.explain import checks
+from glasswood.plans import plan_of
 from tests.example_forests import with_linear_leaves
 from tests.explain.tolerance import assert_close
 from tests.oracles import shapley
@@ -195,7 +195,7 @@ def test_without_memory_the_walk_stays(monkeypatch):
     forest = full_forest(0, n_trees=10, depth=5, n_features=4)
     X = np.random.default_rng(1).normal(size=(50, 4))
     expected = Explainer(forest, algorithm="quadrature").shap_values(X)
-    monkeypatch.setattr("silva.explain.tables.TABLES", {"float32": Starved})
+    monkeypatch.setattr("glasswood.explain.tables.TABLES", {"float32": Starved})
     explainer = Explainer(forest)
     with pytest.warns(RuntimeWarning, match=r"no memory for 1,000,000,000,000 bytes of tables"):
         found = explainer.shap_values(X)

@@ -7,7 +7,7 @@ import warnings
 import numpy as np
 import pytest
 
-import silva
+import glasswood
 from tests.strategies import Options, random_forest
 
 shap = pytest.importorskip("shap")
@@ -36,7 +36,7 @@ def other(X):
 
 def test_frames_with_other_names_are_taken_by_position(X, other, model):
     """As shap does, which asks no names; it says so each time."""
-    ours = silva.TreeExplainer(model)
+    ours = glasswood.TreeExplainer(model)
     for call in (ours.shap_values, ours.shap_interaction_values, lambda given: ours(given).values):
         expected = call(X)
         for given, wanted in ((other, expected), (other.iloc[3], expected[3])):
@@ -47,8 +47,8 @@ def test_frames_with_other_names_are_taken_by_position(X, other, model):
 
 
 def test_the_warning_names_the_callers_line(other, model):
-    explainer = silva.TreeExplainer(model)
-    for call in (explainer.shap_values, explainer, lambda X: silva.TreeExplainer(model, X)):
+    explainer = glasswood.TreeExplainer(model)
+    for call in (explainer.shap_values, explainer, lambda X: glasswood.TreeExplainer(model, X)):
         with pytest.warns(UserWarning, match=OTHER) as caught:
             call(other)
         assert caught[0].filename == __file__
@@ -56,15 +56,15 @@ def test_the_warning_names_the_callers_line(other, model):
 
 @pytest.mark.parametrize("perturbation", ["interventional", "tree_path_dependent"])
 def test_backgrounds_with_other_names_are_taken_by_position(X, other, model, perturbation):
-    expected = silva.TreeExplainer(model, X, feature_perturbation=perturbation).shap_values(X)
+    expected = glasswood.TreeExplainer(model, X, feature_perturbation=perturbation).shap_values(X)
     with pytest.warns(UserWarning, match=f"data {OTHER}"):
-        explainer = silva.TreeExplainer(model, other, feature_perturbation=perturbation)
+        explainer = glasswood.TreeExplainer(model, other, feature_perturbation=perturbation)
     np.testing.assert_array_equal(explainer.shap_values(X), expected)
 
 
 def test_names_count_where_any_is_a_features(X, model, tmp_path):
-    explainer = silva.TreeExplainer(model)
-    explainer.save(tmp_path / "explainer.silva")
+    explainer = glasswood.TreeExplainer(model)
+    explainer.save(tmp_path / "explainer.glasswood")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         expected = explainer.shap_values(X)
@@ -75,31 +75,31 @@ def test_names_count_where_any_is_a_features(X, model, tmp_path):
         with pytest.raises(ValueError, match="X has 3 columns"):
             explainer.shap_values(X[["a", "b", "c"]].set_axis(list("xyz"), axis=1))
         with pytest.raises(ValueError, match="none named like one of the forest's features"):
-            silva.Explainer(model).shap_values(X.set_axis(list("pqrs"), axis=1))
-    loaded = silva.TreeExplainer.load(tmp_path / "explainer.silva")
+            glasswood.Explainer(model).shap_values(X.set_axis(list("pqrs"), axis=1))
+    loaded = glasswood.TreeExplainer.load(tmp_path / "explainer.glasswood")
     with pytest.warns(UserWarning, match=OTHER):
         np.testing.assert_array_equal(loaded.shap_values(X.set_axis(list("pqrs"), axis=1)), expected)
 
 
 @pytest.mark.parametrize("max_features", [1.0, 0.6])
 def test_isolation_forests_are_explained_in_path_lengths(X, max_features, tmp_path):
-    """silva's own margin is divided by the path length of a failed search."""
+    """glasswood's own margin is divided by the path length of a failed search."""
     forest = ensemble.IsolationForest(n_estimators=20, max_features=max_features, random_state=0).fit(X)
-    theirs, ours = shap.TreeExplainer(forest), silva.TreeExplainer(forest)
+    theirs, ours = shap.TreeExplainer(forest), glasswood.TreeExplainer(forest)
     np.testing.assert_allclose(ours.shap_values(X), theirs.shap_values(X), atol=1e-5)
     np.testing.assert_allclose(ours.expected_value, theirs.expected_value, rtol=1e-6)
     np.testing.assert_allclose(ours.model.predict(X), theirs.model.predict(X.to_numpy()), rtol=1e-6)
-    unit = ours.expected_value / silva.Explainer(forest).expected_value
+    unit = ours.expected_value / glasswood.Explainer(forest).expected_value
     scores = -(2.0 ** (-(ours.shap_values(X).sum(axis=1) + ours.expected_value) / unit))
     np.testing.assert_allclose(scores, forest.score_samples(X), atol=1e-6)
-    ours.save(tmp_path / "explainer.silva")
-    again = silva.TreeExplainer.load(tmp_path / "explainer.silva")
+    ours.save(tmp_path / "explainer.glasswood")
+    again = glasswood.TreeExplainer.load(tmp_path / "explainer.glasswood")
     np.testing.assert_array_equal(again.shap_values(X), ours.shap_values(X))
 
 
 def test_isolation_forests_of_single_samples_have_no_unit(X):
     forest = ensemble.IsolationForest(n_estimators=3, max_samples=1, random_state=0).fit(X)
-    assert not silva.TreeExplainer(forest).shap_values(X).any()
+    assert not glasswood.TreeExplainer(forest).shap_values(X).any()
 
 
 @pytest.mark.parametrize("kind", ["xgboost", "classes", "vectors"])
@@ -110,7 +110,7 @@ def test_arrays_of_nodes_are_those_of_shap(X, kind):
     else:
         wanted = np.digitize(y, [-1, 1]) if kind == "classes" else y > 0
         fitted = xgboost.XGBClassifier(n_estimators=6, max_depth=3).fit(X, wanted)
-    ours, theirs = silva.TreeExplainer(fitted).model, shap.TreeExplainer(fitted).model
+    ours, theirs = glasswood.TreeExplainer(fitted).model, shap.TreeExplainer(fitted).model
     holes = X.mask(X > 1).to_numpy() if kind != "vectors" else X.to_numpy()
     for row in holes[:20]:
         np.testing.assert_allclose(routed(ours, row), routed(theirs, row), atol=1e-6)
@@ -141,7 +141,7 @@ def covers(model):
 def test_arrays_of_nodes_say_what_they_lack():
     forest = random_forest(0, Options(n_trees=2, n_features=3, categorical=True))
     with pytest.raises(NotImplementedError, match="no splits by categories, which this forest has; read explainer"):
-        _ = silva.TreeExplainer(forest).model.features
+        _ = glasswood.TreeExplainer(forest).model.features
 
 
 def test_sparse_rows_become_explanations(X):
@@ -150,7 +150,7 @@ def test_sparse_rows_become_explanations(X):
     ranker = xgboost.XGBRegressor(n_estimators=4, max_depth=3).fit(sparse.csr_matrix(some), X["a"])
     forest = ensemble.RandomForestRegressor(3, max_depth=3, random_state=0).fit(some, X["a"])
     for fitted, absent in ((ranker, np.nan), (forest, 0.0)):
-        explainer = silva.TreeExplainer(fitted)
+        explainer = glasswood.TreeExplainer(fitted)
         for kind in (sparse.csr_matrix, sparse.csc_array):
             found = explainer(kind(some))
             dense = np.where(some == 0, absent, some)
@@ -166,20 +166,20 @@ def test_predict_proba_has_an_output_a_class(X, bounds):
     average = ensemble.RandomForestClassifier(5, max_depth=4, random_state=0).fit(X, y)
     boosted = ensemble.HistGradientBoostingClassifier(max_iter=3).fit(X, y)
     for fitted in (average, boosted):
-        explainer = silva.TreeExplainer(fitted, X[:20], model_output="predict_proba")
+        explainer = glasswood.TreeExplainer(fitted, X[:20], model_output="predict_proba")
         values = explainer.shap_values(X)
         total = values.sum(axis=1) + explainer.expected_value
         np.testing.assert_allclose(total, fitted.predict_proba(X), atol=1e-6)
         sums = explainer.shap_interaction_values(X[:5]).sum(axis=2)
         np.testing.assert_allclose(sums, values[:5], atol=1e-6)
     with pytest.raises(NotImplementedError, match="rule='exact'"):
-        silva.TreeExplainer(boosted, X[:20], model_output="predict_proba", rule="rescale")
+        glasswood.TreeExplainer(boosted, X[:20], model_output="predict_proba", rule="rescale")
 
 
 def test_predict_proba_of_two_classes_is_exact(X):
     fitted = ensemble.GradientBoostingClassifier(n_estimators=5, random_state=0).fit(X, X["a"] > 0)
-    both = silva.TreeExplainer(fitted, X[:20], model_output="predict_proba").shap_values(X)
-    second = silva.Explainer(fitted, X[:20], output="probability").shap_values(X)
+    both = glasswood.TreeExplainer(fitted, X[:20], model_output="predict_proba").shap_values(X)
+    second = glasswood.Explainer(fitted, X[:20], output="probability").shap_values(X)
     np.testing.assert_allclose(both, np.stack([-second, second], axis=2), atol=1e-7)
 
 
@@ -195,11 +195,11 @@ def test_boosters_stop_at_their_best_round_as_in_shap():
     booster = xgboost.train({"eta": 0.3, "num_parallel_tree": 2, "nthread": 1}, train, 100, **options)
     rounds = (0, booster.best_iteration + 1)
     assert rounds[1] < booster.num_boosted_rounds()
-    explainer = silva.TreeExplainer(booster)
+    explainer = glasswood.TreeExplainer(booster)
     assert explainer.model.tree_limit == 2 * rounds[1]
     assert explainer.forest.feature_names == tuple(names)
     expected = booster.predict(test, pred_contribs=True, iteration_range=rounds)
     np.testing.assert_allclose(explainer.shap_values(X[200:]), expected[:, :-1], atol=1e-5)
     margin = booster.predict(test, output_margin=True, iteration_range=rounds)
     np.testing.assert_allclose(explainer.model.predict(X[200:]), margin, atol=1e-5)
-    assert silva.Explainer(booster).forest.n_trees == 2 * booster.num_boosted_rounds()
+    assert glasswood.Explainer(booster).forest.n_trees == 2 * booster.num_boosted_rounds()

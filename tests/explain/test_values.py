@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-import silva
-from silva import Explainer
+import glasswood
+from glasswood import Explainer
 from tests.explain.tolerance import ALGORITHMS, DTYPES, assert_all_close, assert_close, tolerance
 from tests.oracles import evaluate, shapley
 from tests.strategies import Node, chain_forest, flatten, forests_and_rows, full_forest
@@ -144,11 +144,11 @@ def test_values_of_boosted_housing_models_add_up(algorithm, n_trees, depth):
     """The models of the GPUTreeShap paper, section 4: learning rate 0.01. A third of the rows trains in minutes."""
     xgboost = pytest.importorskip("xgboost")
     parquet = pytest.importorskip("pyarrow.parquet")
-    path = Path(silva.__file__).parent / "data" / "california_housing.parquet"
+    path = Path(glasswood.__file__).parent / "data" / "california_housing.parquet"
     table = parquet.read_table(path).to_pandas().to_numpy(np.float32)
     data = xgboost.DMatrix(table[::3, :-1], table[::3, -1])
     settings = {"max_depth": depth, "eta": 0.01, "tree_method": "hist", "nthread": 1}
-    forest = silva.load(xgboost.train(settings, data, num_boost_round=n_trees))
+    forest = glasswood.load(xgboost.train(settings, data, num_boost_round=n_trees))
     X = table[::100, :-1]
     margins = _margins(forest, X)
     for dtype in DTYPES:

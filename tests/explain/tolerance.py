@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from silva import Explainer
+from glasswood import Explainer
 from tests.oracles import shapley
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from silva import Forest
+    from glasswood import Forest
 
 ALGORITHMS = ("tables", "quadrature")
 DTYPES = ("float32", "float64")
@@ -65,7 +65,7 @@ def assert_all_close(explain: Callable[[Explainer], Any], forest: Forest, expect
 
 
 def assert_close(found: Any, expected: NDArray[np.float64], forest: Forest, dtype: str) -> None:
-    """Compare with an oracle's result, whose last axis is the outputs; silva drops it where there is one."""
+    """Compare with an oracle's result, whose last axis is the outputs; glasswood drops it where there is one."""
     assert isinstance(found, np.ndarray)
     assert found.dtype == dtype
     assert found.shape == (expected.shape[:-1] if forest.n_outputs == 1 else expected.shape)

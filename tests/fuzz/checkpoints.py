@@ -1,4 +1,4 @@
-"""treelite's checkpoints, changed field by field: their bytes are treelite's to read, their fields silva's."""
+"""treelite's checkpoints, changed field by field: their bytes are treelite's to read, their fields glasswood's."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def run_case(attack, path, seeds):
         return {"outcome": attack(path, seeds[path.suffix])}
     except BaseException as error:
         frames = traceback.extract_tb(error.__traceback__)
-        where = next((f for f in reversed(frames) if "/silva/" in f.filename), frames[-1])
+        where = next((f for f in reversed(frames) if "/glasswood/" in f.filename), frames[-1])
         text = "".join(traceback.format_exception(error))[-6000:]
         place = f"{type(error).__name__} at {Path(where.filename).name}:{where.lineno}"
         return {"outcome": "finding", "place": place, "text": text}

@@ -17,12 +17,12 @@ import numpy as np
 import pyarrow as arrow
 from pyarrow import parquet
 
-import silva
-from silva.explain.stored import explainer_bytes
-from silva.loading import load
-from silva.readers.ubjson import decode
-from silva.storage import ATTACHED, MAGIC, PREFIX, _padding
-from silva.writers.onnx import onnx_bytes
+import glasswood
+from glasswood.explain.stored import explainer_bytes
+from glasswood.loading import load
+from glasswood.readers.ubjson import decode
+from glasswood.storage import ATTACHED, MAGIC, PREFIX, _padding
+from glasswood.writers.onnx import onnx_bytes
 from tests.example_forests import empty_forest, whole_forest, with_models
 from tests.fuzz import checkpoints, protobuf, ubjson
 from tests.fuzz.mutators import FLOATS, INTEGERS, mutate_bytes, mutate_document, mutate_text, pick
@@ -33,7 +33,7 @@ FOLDERS = (Path(__file__).parent / "seeds", Path(__file__).parent.parent / "read
 METADATA = 14
 """Field of a model's metadata in ONNX."""
 
-SUFFIXES = (".json", ".ubj", ".txt", ".cbm", ".onnx", ".treelite", ".silva", ".explainer", ".spark", ".zip")
+SUFFIXES = (".json", ".ubj", ".txt", ".cbm", ".onnx", ".treelite", ".glasswood", ".explainer", ".spark", ".zip")
 
 
 def find_seeds(only="*"):
@@ -43,24 +43,24 @@ def find_seeds(only="*"):
         for path in sorted(folder.iterdir()):
             if path.suffix in found and any(fnmatch(path.name, pattern) for pattern in only.split(",")):
                 found[path.suffix].append(path.read_bytes())
-    found[".silva"] += [saved(forest) for forest in silva_forests() if only == "*"]
-    if any(fnmatch("onnx-silva", pattern) for pattern in only.split(",")):
+    found[".glasswood"] += [saved(forest) for forest in glasswood_forests() if only == "*"]
+    if any(fnmatch("onnx-glasswood", pattern) for pattern in only.split(",")):
         found[".onnx"] += [onnx_bytes(forest) for forest in onnx_forests()]
     if any(fnmatch("explainer", pattern) for pattern in only.split(",")):
         found[".explainer"] += [explainer_bytes(one.game, one.settings) for one in explainers()]
     return {suffix: seeds for suffix, seeds in found.items() if seeds}
 
 
-def silva_options():
+def glasswood_options():
     """Kinds of forests: categories, vectors in leaves, for linear models, and plain."""
     several = Options(n_trees=4, n_features=5, n_outputs=3, categorical=True, row_type="float64", missing="zeros")
     vectors = Options(n_trees=4, n_features=4, n_outputs=3, vector_leaves=True, covers="zeros", missing="marker")
     return several, vectors, Options(n_trees=3, n_features=5, shape="mixed"), Options(n_trees=3, n_features=4)
 
 
-def silva_forests():
-    """Forests that between them have every field of a `.silva` file, and every kind of leaf and split."""
-    several, vectors, models, _ = silva_options()
+def glasswood_forests():
+    """Forests that between them have every field of a `.glasswood` file, and every kind of leaf and split."""
+    several, vectors, models, _ = glasswood_options()
     yield from (whole_forest(), empty_forest(), with_models(random_forest(4, models), 5, -1, 2))
     yield load(Path(__file__).parent / "seeds" / "catboost-ctr-combined-Counter.cbm")
     yield from (random_forest(1, several), random_forest(2, vectors), full_forest(3, 5, 7, 6))
@@ -76,24 +76,24 @@ def onnx_forests():
 
 def explainers():
     """Explainers whose files have every setting, and every kind of background."""
-    several, vectors, models, whole = silva_options()
+    several, vectors, models, whole = glasswood_options()
     rng = np.random.default_rng(0)
-    yield silva.Explainer(full_forest(0, 3, 3, 4), groups={"both": [0, 2]}, feature_names=["a", "b", "c"])
+    yield glasswood.Explainer(full_forest(0, 3, 3, 4), groups={"both": [0, 2]}, feature_names=["a", "b", "c"])
     for seed, options in enumerate((several, vectors, models, whole)):
         forest = random_forest(seed + 1, options)
         forest = with_models(forest, 5, -1, 2) if options is models else forest
         rows = random_rows(seed, forest, 20)
         weight, finite = 1 + np.arange(20) % 3, np.nan_to_num(rows, posinf=1, neginf=-1).clip(-9, 9)
-        yield silva.Explainer(forest, finite if options is models else rows, background_weight=weight)
+        yield glasswood.Explainer(forest, finite if options is models else rows, background_weight=weight)
     forest = dataclasses.replace(full_forest(3, 5, 3, 6), link="logistic", classes=(np.array([0, 1]),))
     for output in ("probability", "log_loss"):
-        yield silva.Explainer(forest, rng.normal(size=(20, 6)), output=output, output_names=["x"], dtype="float64")
+        yield glasswood.Explainer(forest, rng.normal(size=(20, 6)), output=output, output_names=["x"], dtype="float64")
 
 
 def saved(forest):
-    """Bytes of its `.silva` file."""
+    """Bytes of its `.glasswood` file."""
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "forest.silva"
+        path = Path(folder) / "forest.glasswood"
         forest.save(path)
         return path.read_bytes()
 
@@ -162,7 +162,7 @@ def split_cbm(data):
 
 
 def mutate_onnx(rng, data, _):
-    """A model with other attributes, whose lengths fit, or other trees; or silva's own with another note."""
+    """A model with other attributes, whose lengths fit, or other trees; or glasswood's own with another note."""
     change = protobuf.mutate if rng.random() < 0.4 else protobuf.mutate_structure
     fields = change(rng, protobuf.decode(data))
     note = next((place for place, field in enumerate(fields) if field[0] == METADATA), None)
@@ -172,7 +172,7 @@ def mutate_onnx(rng, data, _):
 
 
 def _mutate_note(rng, fields, entry):
-    """The note of a model that silva wrote, changed at times, with the checksum of the graph as it is now."""
+    """The note of a model that glasswood wrote, changed at times, with the checksum of the graph as it is now."""
     try:
         named = protobuf.decode(entry)
         note = json.loads(named[1][2])
@@ -187,13 +187,13 @@ def _mutate_note(rng, fields, entry):
 
 
 def mutate_treelite(rng, data, _):
-    """A checkpoint with other fields: its bytes are not silva's to read."""
+    """A checkpoint with other fields: its bytes are not glasswood's to read."""
     return checkpoints.mutate(rng, data)
 
 
-def mutate_silva(rng, data, other):
+def mutate_glasswood(rng, data, other):
     """Header or arrays with other values, and checksums that fit; or what one of them misses."""
-    version, header, arrays = split_silva(data)
+    version, header, arrays = split_glasswood(data)
     if rng.random() < 0.5:
         header = mutate_document(rng, header)
     else:
@@ -202,12 +202,12 @@ def mutate_silva(rng, data, other):
         )
     if isinstance(header, dict) and rng.random() < 0.95:
         header |= {"size": len(arrays), "crc32": zlib.crc32(arrays)}
-    return join_silva(version, header, arrays)
+    return join_glasswood(version, header, arrays)
 
 
 def mutate_explainer(rng, data, _):
     """What stands beside the forest with other values: note, arrays, or where and what these are."""
-    version, header, arrays = split_silva(data)
+    version, header, arrays = split_glasswood(data)
     attached = [entry for entry in header["arrays"] if entry["name"].startswith(ATTACHED)]
     roll = rng.random()
     if roll < 0.35 or not attached:
@@ -219,18 +219,18 @@ def mutate_explainer(rng, data, _):
         rest = [entry for entry in header["arrays"] if entry not in attached]
         header["arrays"] = rest + changed if isinstance(changed, list) else changed
     header |= {"size": len(arrays), "crc32": zlib.crc32(arrays)}
-    return join_silva(version, header, arrays)
+    return join_glasswood(version, header, arrays)
 
 
-def split_silva(data):
-    """Version, header and bytes of the arrays of a sound `.silva` file."""
+def split_glasswood(data):
+    """Version, header and bytes of the arrays of a sound `.glasswood` file."""
     _, version, length, _ = PREFIX.unpack_from(data)
     end = PREFIX.size + length
     return version, json.loads(data[PREFIX.size : end]), data[end + _padding(end) :]
 
 
-def join_silva(version, header, arrays):
-    """A `.silva` file whose header's checksum is right; the header may be bytes."""
+def join_glasswood(version, header, arrays):
+    """A `.glasswood` file whose header's checksum is right; the header may be bytes."""
     text = header if isinstance(header, bytes) else json.dumps(header).encode()
     prefix = PREFIX.pack(MAGIC, version, len(text), zlib.crc32(text))
     return prefix + text + bytes(_padding(len(prefix) + len(text))) + arrays
@@ -305,7 +305,7 @@ MUTATORS = {
     ".cbm": mutate_cbm,
     ".onnx": mutate_onnx,
     ".treelite": mutate_treelite,
-    ".silva": mutate_silva,
+    ".glasswood": mutate_glasswood,
     ".explainer": mutate_explainer,
     ".spark": mutate_spark,
     ".zip": mutate_zip,

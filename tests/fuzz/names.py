@@ -26,10 +26,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-import silva
-from silva.display.report.page import as_json
-from silva.display.table import ranked_table
-from silva.facts import forest_facts
+import glasswood
+from glasswood.display.report.page import as_json
+from glasswood.display.table import ranked_table
+from glasswood.facts import forest_facts
 from tests.display import postgresql, spreadsheet
 from tests.display.hostile import NAMES
 from tests.display.runners import C_FLAGS, call_c
@@ -63,7 +63,7 @@ def hostile_text(rng):
 class Case:
     """Two numbers and a category: names, rows in their order, and what predict makes of them."""
 
-    forest: silva.Forest
+    forest: glasswood.Forest
     categories: list
     rows: list
     expected: np.ndarray
@@ -286,7 +286,7 @@ class Fuzzer:
 
     def compile(self, cases, folder):
         """Path of a library with these cases' functions and nothing else; None if there is none."""
-        sources = {f"f{number}.c": silva.export_c(case.forest, f"f{number}") for number, case in cases.items()}
+        sources = {f"f{number}.c": glasswood.export_c(case.forest, f"f{number}") for number, case in cases.items()}
         for name, source in sources.items():
             (folder / name).write_bytes(source.encode(errors="surrogatepass"))
         built = f"l{next(iter(cases))}-{len(cases)}.so"
@@ -302,9 +302,9 @@ class Fuzzer:
     def text(self, case):
         """Rules, facts and tables: as many lines as with plain names, and nothing that a terminal obeys."""
         forest = case.forest
-        texts = [silva.export_text(forest, tree) for tree in range(3)]
+        texts = [glasswood.export_text(forest, tree) for tree in range(3)]
         lines = [text.count("\n") for text in texts]
-        assert lines == [silva.export_text(plain_of(forest), tree).count("\n") for tree in range(3)]
+        assert lines == [glasswood.export_text(plain_of(forest), tree).count("\n") for tree in range(3)]
         told = [*texts, *forest_facts(forest).values(), repr(forest), ranked_table(case.names, np.ones(3))]
         for text in told:
             assert not CONTROLS.search(text)
@@ -332,7 +332,7 @@ class Fuzzer:
 
         with mpl.rc_context({"svg.fonttype": "none"}), warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Glyph .* missing")
-            ax = silva.plot_tree(case.forest, tree=2)
+            ax = glasswood.plot_tree(case.forest, tree=2)
             path = self.folder / "tree.svg"
             ax.figure.savefig(path)
             mpl.pyplot.close(ax.figure)
@@ -371,11 +371,11 @@ class Fuzzer:
 def write(target, case, first_row):
     """Code of a case; a formula a row, for rows of the sheet from the first one on."""
     if target == "python":
-        return silva.export_python(case.forest)
+        return glasswood.export_python(case.forest)
     if target == "excel":
         places = [[f"{letter}{row}" for letter in "BCD"] for row in range(first_row, first_row + N_ROWS)]
-        return [silva.export_excel(case.forest, cells) for cells in places]
-    return silva.export_sql(case.forest, target)
+        return [glasswood.export_excel(case.forest, cells) for cells in places]
+    return glasswood.export_sql(case.forest, target)
 
 
 def call_python(code, case):
@@ -396,7 +396,7 @@ def query(connection, expression, case):
 
 
 def server_script(case, expression):
-    """Table, rows and query of a case for psql; texts are written letter by letter, by no rule of silva's."""
+    """Table, rows and query of a case for psql; texts are written letter by letter, by no rule of glasswood's."""
 
     def literal(text, quote):
         return f"U&{quote}{''.join(f'{chr(92)}+{ord(letter):06x}' for letter in text)}{quote}"

@@ -8,7 +8,7 @@ import tempfile
 import numpy as np
 import treelite
 
-import silva
+import glasswood
 from tests.oracles import evaluate
 from tests.readers import spark_models
 from tests.strategies import random_rows
@@ -46,7 +46,7 @@ def attack(path, original):
 def attack_forest(path, original):
     """Attack a file of trees, or the folder that an archive holds."""
     try:
-        forest = silva.load(path) if path.suffix != ".spark" else load_archive(path)
+        forest = glasswood.load(path) if path.suffix != ".spark" else load_archive(path)
     except REFUSALS as error:
         check_refusal(error, str(path))
         return "refused"
@@ -61,7 +61,7 @@ def attack_treelite(path, _):
     except treelite.TreeliteError:
         return "refused"
     try:
-        forest = silva.load(model)
+        forest = glasswood.load(model)
     except REFUSALS as error:
         check_refusal(error, "the treelite.Model")
         return "refused"
@@ -74,9 +74,9 @@ def hold_to_promises(forest):
         return "loaded"
     if forest.ensemble.transform is not None:
         look_up(forest)
-        forest = silva.Forest(dataclasses.replace(forest.ensemble, transform=None))
+        forest = glasswood.Forest(dataclasses.replace(forest.ensemble, transform=None))
     if forest.source.startswith(("ONNX", "Spark", "H2O")):  # whose arrays hold values, the oracle's codes
-        forest = silva.Forest(dataclasses.replace(forest.ensemble, categories=None))
+        forest = glasswood.Forest(dataclasses.replace(forest.ensemble, categories=None))
     X = rows_for(forest)
     evaluate_all(forest, X)
     explain_all(forest, X)
@@ -86,14 +86,14 @@ def hold_to_promises(forest):
 def load_archive(path):
     """Load the folder that a file holds, whose name starts with the file's."""
     with tempfile.TemporaryDirectory(prefix=path.name, dir=path.parent) as folder:
-        return silva.load(spark_models.unpack(path.read_bytes(), folder))
+        return glasswood.load(spark_models.unpack(path.read_bytes(), folder))
 
 
 def attack_explainer(path, original):
     """Attack a file of an explainer."""
-    unless_refused(lambda: silva.load(path))
+    unless_refused(lambda: glasswood.load(path))
     try:
-        explainer = silva.Explainer.load(path, n_jobs=1)
+        explainer = glasswood.Explainer.load(path, n_jobs=1)
     except ValueError as error:
         check_refusal(error, str(path))
         return "refused"
@@ -130,9 +130,9 @@ def finite(forest, X):
 
 
 def check_refusal(error, path):
-    """Errors are silva's own: a sentence that names the file."""
+    """Errors are glasswood's own: a sentence that names the file."""
     if type(error) not in REFUSALS or path not in str(error) or len(str(error)) < len(path) + 10:
-        raise WrongAnswerError(f"no sentence of silva's: {type(error).__name__}: {error}") from error
+        raise WrongAnswerError(f"no sentence of glasswood's: {type(error).__name__}: {error}") from error
 
 
 def complete(whole):
@@ -193,7 +193,7 @@ def explain_all(forest, X):
     check = covers_add_up(forest) and max(largest, np.abs(trees.linear_coefficient).max(initial=0)) < HUGE
     for dtype in ("float64", "float32"):
         for algorithm in ("quadrature", "tables"):
-            explainer = unless_refused(lambda d=dtype, a=algorithm: silva.Explainer(forest, algorithm=a, dtype=d))
+            explainer = unless_refused(lambda d=dtype, a=algorithm: glasswood.Explainer(forest, algorithm=a, dtype=d))
             if explainer is not None:
                 explainer.shap_values(finite(forest, X), check_additivity=check)
     if explainer is not None and forest.n_features <= 50:
@@ -211,7 +211,7 @@ def covers_add_up(forest):
 
 
 def unless_refused(call):
-    """Result of a call, None where silva refuses it in a sentence."""
+    """Result of a call, None where glasswood refuses it in a sentence."""
     try:
         return call()
     except (*REFUSALS, TypeError) as error:

@@ -8,10 +8,10 @@ import sys
 import numpy as np
 import pytest
 
-from silva.readers.ubjson import decode
+from glasswood.readers.ubjson import decode
 from tests.fuzz import ubjson
 from tests.fuzz.child import make_case
-from tests.fuzz.formats import SUFFIXES, find_seeds, join_silva, repair_sizes, split_silva, to_lists
+from tests.fuzz.formats import SUFFIXES, find_seeds, join_glasswood, repair_sizes, split_glasswood, to_lists
 from tests.fuzz.run import Fuzzer, main, parse
 from tests.fuzz.target import attack
 
@@ -66,8 +66,8 @@ def test_what_mutators_write_is_what_they_read():
     for data in seeds[".ubj"]:
         document = to_lists(decode(data))
         assert repr(to_lists(decode(ubjson.encode(document)))) == repr(document)  # NaN among the thresholds
-    for data in seeds[".silva"]:
-        assert join_silva(*split_silva(data)) == data
+    for data in seeds[".glasswood"]:
+        assert join_glasswood(*split_glasswood(data)) == data
     for data in seeds[".txt"]:
         assert repair_sizes(data.decode()) == data.decode()
 

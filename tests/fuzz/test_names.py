@@ -31,14 +31,14 @@ def in_quotes(text, quote='"', *_):
 @pytest.mark.parametrize(
     ("place", "fault", "target"),
     [
-        ("silva.display.code_comments.comment", as_it_is, "c"),
-        ("silva.display.code.python_literal", lambda text: f"'{text}'", "python"),
-        ("silva.display.languages.sql_name", in_quotes, "sqlite"),
-        ("silva.display.languages.sql_literal", lambda text, **_: f"'{text}'", "duckdb"),
-        ("silva.display.languages.excel_literal", in_quotes, "excel"),
-        ("silva.display.text.shown", as_it_is, "text"),
-        ("silva.facts.markup", as_it_is, "html"),
-        ("silva.display.report.page.script", as_it_is, "script"),
+        ("glasswood.display.code_comments.comment", as_it_is, "c"),
+        ("glasswood.display.code.python_literal", lambda text: f"'{text}'", "python"),
+        ("glasswood.display.languages.sql_name", in_quotes, "sqlite"),
+        ("glasswood.display.languages.sql_literal", lambda text, **_: f"'{text}'", "duckdb"),
+        ("glasswood.display.languages.excel_literal", in_quotes, "excel"),
+        ("glasswood.display.text.shown", as_it_is, "text"),
+        ("glasswood.facts.markup", as_it_is, "html"),
+        ("glasswood.display.report.page.script", as_it_is, "script"),
     ],
 )
 def test_faults_are_found(place, fault, target, tmp_path, monkeypatch):

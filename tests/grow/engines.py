@@ -4,8 +4,8 @@ import signal
 
 import numpy as np
 
-from silva.grow.data.rows import prepare
-from silva.grow.search.engine import OPERATORS, POLISH, make_engine
+from glasswood.grow.data.rows import prepare
+from glasswood.grow.search.engine import OPERATORS, POLISH, make_engine
 
 
 def settings(n_rows, **changes):

@@ -9,7 +9,7 @@
 
 #include "grow/tasks/fibers.h"
 
-using silva::Fiber;
+using glasswood::Fiber;
 
 static void expect(bool holds, const char* what) {
   if (!holds) std::printf("%s\n", what);

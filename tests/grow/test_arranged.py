@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from silva import ModelTreeRegressor
-from silva.grow.data import rows as data
-from silva.grow.data.rows import rank_zones
+from glasswood import ModelTreeRegressor
+from glasswood.grow.data import rows as data
+from glasswood.grow.data.rows import rank_zones
 from tests.grow.engines import piecewise
 
 

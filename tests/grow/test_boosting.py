@@ -6,18 +6,18 @@ import pytest
 
 pytest.importorskip("sklearn")
 
-import silva
-from silva.grow import boosting
+import glasswood
+from glasswood.grow import boosting
 from tests.grow.engines import interrupt_before, piecewise
 
-TREE = silva.ModelTreeRegressor(
+TREE = glasswood.ModelTreeRegressor(
     max_leaves=4, generations=3, population_size=8, smoothing=0, noise="uniform", clip="leaf"
 )
 
 
 def boosted(X, y, weight=None, **parameters):
     defaults = {"method": "boosting", "n_estimators": 2, "max_trees": 30, "learning_rate": 0.3, "n_jobs": 1}
-    return silva.ModelTreeEnsembleRegressor(TREE, **{**defaults, **parameters}).fit(X, y, weight)
+    return glasswood.ModelTreeEnsembleRegressor(TREE, **{**defaults, **parameters}).fit(X, y, weight)
 
 
 def waves(n_rows, noise=0.1, seed=0):
@@ -119,7 +119,7 @@ def test_a_sequence_without_equations_that_time_has_ended_is_left_out(monkeypatc
 
 def searches_of(X, y, **parameters):
     """Population sizes and generations of small trees with equations, and of whole ones."""
-    ensemble = silva.ModelTreeEnsembleRegressor(
+    ensemble = glasswood.ModelTreeEnsembleRegressor(
         method="boosting", n_estimators=1, max_trees=3, n_jobs=1, random_state=0, **parameters
     )
     trees = [tree for tree in ensemble.fit(X, y).estimators_ if tree.leaf_model == "linear"]
@@ -130,7 +130,7 @@ def searches_of(X, y, **parameters):
 def test_only_mixed_trees_of_default_estimators_have_the_briefest_searches():
     X, y = waves(200)
     assert searches_of(X, y) == ({(4, 2)}, {(16, 20)})
-    given = silva.ModelTreeRegressor(max_leaves=8, population_size=6, generations=5)
+    given = glasswood.ModelTreeRegressor(max_leaves=8, population_size=6, generations=5)
     assert searches_of(X, y, estimator=given) == ({(6, 5)}, {(6, 5)})
     assert searches_of(X, y, max_samples=1.0) == ({(16, 20)}, set())  # no rows that a mixture could be chosen by
     assert searches_of(X, np.exp(y / 4), loss="gamma") == ({(16, 20)}, {(16, 20)})
@@ -147,8 +147,8 @@ def test_noise_has_no_equations():
 def test_mixtures_keep_constraints(signs):
     X = waves(400)[0]
     y = np.sin(3 * X[:, 0]) + np.floor(2 * X[:, 1])
-    estimator = silva.ModelTreeRegressor(max_leaves=4, generations=3, population_size=8, **{signs: [0, 1, 0]})
-    model = silva.ModelTreeEnsembleRegressor(estimator, method="boosting", n_estimators=2, max_trees=20, n_jobs=1)
+    estimator = glasswood.ModelTreeRegressor(max_leaves=4, generations=3, population_size=8, **{signs: [0, 1, 0]})
+    model = glasswood.ModelTreeEnsembleRegressor(estimator, method="boosting", n_estimators=2, max_trees=20, n_jobs=1)
     model.fit(X, y)
     assert "constant" in {tree.leaf_model for tree in model.estimators_}
     if signs == "monotonic_cst":
@@ -162,7 +162,7 @@ def test_an_exactly_linear_target_has_one_tree():
     X = np.round(waves(300)[0], 1)  # no row lies beside the step
     target = 3 * X[:, 0] - 2 * X[:, 1] + 5 * (X[:, 2] > 2.5)
     model = boosted(X, target, learning_rate=0.1, max_trees=20)
-    alone = silva.ModelTreeRegressor(n_iter_no_change=20, n_jobs=1).fit(X, target)
+    alone = glasswood.ModelTreeRegressor(n_iter_no_change=20, n_jobs=1).fit(X, target)
     assert rmse(model, X, target) <= rmse(alone, X, target) + 1e-9
     assert len(model.estimators_) == 2
     assert rmse(alone, X, target) < 1e-9
@@ -220,7 +220,7 @@ def test_the_same_trees_for_any_number_of_threads_and_order_of_rows(fitted, data
 
 def test_explanations_add_up(fitted, data):
     X, _ = data
-    explainer = silva.Explainer(fitted, dtype="float64")
+    explainer = glasswood.Explainer(fitted, dtype="float64")
     total = explainer.expected_value + explainer.shap_values(X[:50]).sum(axis=1)
     np.testing.assert_allclose(total, fitted.predict(X[:50]), rtol=1e-9, atol=1e-9)
     assert fitted.feature_importances_.sum() == pytest.approx(1)
@@ -238,8 +238,8 @@ def test_categories_and_missing_values(data, tmp_path):
     target = y + frame["kind"].map(effect).fillna(6.0).to_numpy()
     model = boosted(frame, target)
     assert rmse(model, frame, target) < 0.5 * target.std()
-    model.forest_.save(tmp_path / "forest.silva")
-    np.testing.assert_array_equal(silva.load(tmp_path / "forest.silva").predict(frame), model.predict(frame))
+    model.forest_.save(tmp_path / "forest.glasswood")
+    np.testing.assert_array_equal(glasswood.load(tmp_path / "forest.glasswood").predict(frame), model.predict(frame))
     parts = parts_of(model, frame, target)
     assert [len(of_one) for of_one in parts] == [1, 1]
     np.testing.assert_allclose(model.predict(frame), np.mean(parts, axis=(0, 1)), rtol=1e-10)
@@ -270,7 +270,7 @@ def test_copies_of_a_row_that_a_sequence_sees_do_not_judge_it(monkeypatch, data)
         judged.append((data.columns.X[plan.draw.seen], data.columns.X[plan.draw.unseen]))
         return original(plan, data, given)
 
-    monkeypatch.setattr("silva.grow.ensemble_base.boosted", spy)
+    monkeypatch.setattr("glasswood.grow.ensemble_base.boosted", spy)
     boosted(X, y, 1.0 + (np.arange(90) % 2), max_trees=2)
     for seen, unseen in judged:
         assert len(unseen) > 0
@@ -285,8 +285,8 @@ def test_an_interrupt_keeps_the_trees_so_far(data, monkeypatch):
 
 
 def test_the_time_is_shared(data):
-    forever = silva.ModelTreeRegressor(n_iter_no_change=10**6, generations=10**6)
-    model = silva.ModelTreeEnsembleRegressor(forever, n_estimators=3, method="boosting", time_limit=0.6, n_jobs=1)
+    forever = glasswood.ModelTreeRegressor(n_iter_no_change=10**6, generations=10**6)
+    model = glasswood.ModelTreeEnsembleRegressor(forever, n_estimators=3, method="boosting", time_limit=0.6, n_jobs=1)
     assert np.bincount(model.fit(*data).sequence_).min() >= 1
     assert model.estimators_[0].history_["seconds"].max(initial=0) < 30
 

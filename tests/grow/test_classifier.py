@@ -13,9 +13,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 from threadpoolctl import threadpool_info, threadpool_limits
 
-import silva
-from silva.grow import classifier, likelihood
-from silva.grow.logistic import LogisticRows, fit_logistic_leaf
+import glasswood
+from glasswood.grow import classifier, likelihood
+from glasswood.grow.logistic import LogisticRows, fit_logistic_leaf
 
 FAST = {"n_iter_no_change": 20, "n_jobs": 1}
 
@@ -40,13 +40,13 @@ def three(n, seed=0):
 @pytest.fixture(scope="module")
 def binary():
     X, y, _ = known(2000)
-    return silva.ModelTreeClassifier(**FAST).fit(X, y), X
+    return glasswood.ModelTreeClassifier(**FAST).fit(X, y), X
 
 
 @pytest.fixture(scope="module")
 def several():
     X, y = three(900)
-    return silva.ModelTreeClassifier(**FAST).fit(X, y), X
+    return glasswood.ModelTreeClassifier(**FAST).fit(X, y), X
 
 
 def test_finds_the_known_tree(binary):
@@ -67,7 +67,7 @@ def test_nodes_count_the_rows_that_reach_them(fitted, request):
         model.forest_.ensemble.cover[model.forest_.ensemble.tree_offsets[:-1]], len(X), rtol=1e-9
     )
     for tree in range(model.forest_.n_trees):
-        lines = silva.export_text(model, tree).splitlines()
+        lines = glasswood.export_text(model, tree).splitlines()
         for above, line in itertools.pairwise(lines):
             if "leaf " in line:
                 leaf = int(line.strip("| ").removeprefix("leaf ").partition(":")[0])
@@ -78,7 +78,7 @@ def test_nodes_count_the_rows_that_reach_them(fitted, request):
 def test_rows_count_by_their_weights_in_nodes():
     X, y = three(600)
     weight = np.random.default_rng(0).uniform(0.5, 2, 600)
-    model = silva.ModelTreeClassifier(**FAST).fit(X, y == "c", weight)
+    model = glasswood.ModelTreeClassifier(**FAST).fit(X, y == "c", weight)
     reached = model.apply(X)
     assert model.n_leaves_ > 1
     for leaf in range(model.n_leaves_):
@@ -86,7 +86,7 @@ def test_rows_count_by_their_weights_in_nodes():
         own = (reached == leaf).any(axis=1)
         assert model.forest_.ensemble.cover[at] == pytest.approx(weight[own].sum() / weight.mean(), rel=1e-6)
         assert model.leaf_summary_["n_rows"][leaf] == own.sum()
-    line = next(line for line in silva.export_text(model).splitlines() if "leaf 0:" in line)
+    line = next(line for line in glasswood.export_text(model).splitlines() if "leaf 0:" in line)
     cover = model.forest_.ensemble.cover[model.forest_.ensemble.feature < 0][0]
     assert f"({model.leaf_summary_['n_rows'][0]} rows, weight {cover:.4g}, log-loss" in line
 
@@ -103,7 +103,7 @@ def test_probabilities_are_calibrated(binary):
 def test_exclusive_or_is_two_leaves():
     X = np.random.default_rng(0).uniform(-1, 1, (1500, 2))
     y = X[:, 0] * X[:, 1] > 0
-    model = silva.ModelTreeClassifier(**FAST).fit(X, y)
+    model = glasswood.ModelTreeClassifier(**FAST).fit(X, y)
     assert model.n_leaves_ <= 4
     assert model.score(X, y) > 0.97
     assert model.classes_.dtype == bool
@@ -138,12 +138,12 @@ def test_several_classes(several):
 @pytest.mark.parametrize("which", ["binary", "several"])
 def test_explanations_files_and_texts(which, request, tmp_path):
     model, X = request.getfixturevalue(which)
-    explainer = silva.Explainer(model, dtype="float64")
+    explainer = glasswood.Explainer(model, dtype="float64")
     total = explainer.expected_value + explainer.shap_values(X[:50]).sum(axis=1)
     np.testing.assert_allclose(total, model.decision_function(X[:50]), rtol=1e-9, atol=1e-9)
-    model.forest_.save(tmp_path / "classes.silva")
-    np.testing.assert_array_equal(silva.load(tmp_path / "classes.silva").predict(X), model.predict(X))
-    texts = [silva.export_text(model, tree=tree) for tree in range(model.forest_.n_trees)]
+    model.forest_.save(tmp_path / "classes.glasswood")
+    np.testing.assert_array_equal(glasswood.load(tmp_path / "classes.glasswood").predict(X), model.predict(X))
+    texts = [glasswood.export_text(model, tree=tree) for tree in range(model.forest_.n_trees)]
     assert sum(text.count("log-loss") for text in texts) == model.n_leaves_
     assert model.feature_importances_.sum() == pytest.approx(1)
 
@@ -153,25 +153,25 @@ def test_categories_have_an_order_for_each_class():
     kind = rng.choice(list("uvwxyz"), 1200)
     X = pd.DataFrame({"kind": kind, "noise": rng.normal(size=1200)})
     y = np.select([np.isin(kind, ["u", "x"]), np.isin(kind, ["v", "y"])], ["one", "two"], "three")
-    model = silva.ModelTreeClassifier(**FAST).fit(X, y)
+    model = glasswood.ModelTreeClassifier(**FAST).fit(X, y)
     assert model.score(X, y) == 1
     assert (model.predict_proba(X).max(axis=1) > 0.95).all()
 
 
 def test_one_class_and_classes_that_hardly_occur():
     X, y, _ = known(300)
-    alone = silva.ModelTreeClassifier(**FAST).fit(X, np.full(300, "only"))
+    alone = glasswood.ModelTreeClassifier(**FAST).fit(X, np.full(300, "only"))
     assert set(alone.predict(X)) == {"only"}
     np.testing.assert_array_equal(alone.predict_proba(X), 1)
     assert alone.leaf_summary_["share"].tolist() == [1]
     assert alone.leaf_summary_["n_clipped"].tolist() == [0]
-    assert "Probability of only (100 % of all rows)" in silva.export_text(alone)
-    assert "leaf 0: 100 %   (300 rows, log-loss" in silva.export_text(alone)
+    assert "Probability of only (100 % of all rows)" in glasswood.export_text(alone)
+    assert "leaf 0: 100 %   (300 rows, log-loss" in glasswood.export_text(alone)
     rare = np.where(np.arange(300) == 5, 2, y)
-    model = silva.ModelTreeClassifier(**FAST).fit(X, rare)
+    model = glasswood.ModelTreeClassifier(**FAST).fit(X, rare)
     assert model.predict_proba(X).shape == (300, 3)
     assert model.predict_proba(np.full((1, 4), 50.0)).max() <= 1
-    weightless = silva.ModelTreeClassifier(**FAST).fit(X, rare, sample_weight=(rare != 2).astype(float))
+    weightless = glasswood.ModelTreeClassifier(**FAST).fit(X, rare, sample_weight=(rare != 2).astype(float))
     assert weightless.classes_.tolist() == [0, 1, 2]
     assert weightless.predict_proba(X)[:, 2].max() < 0.02
 
@@ -189,7 +189,7 @@ def test_one_class_and_classes_that_hardly_occur():
 )
 def test_rows_without_a_class_are_named(labels):
     with pytest.raises(ValueError, match=r"y is (nan|None|<NA>) in row 2, expected a class; drop the rows without one"):
-        silva.ModelTreeClassifier(**FAST).fit(np.zeros((4, 2)), labels)
+        glasswood.ModelTreeClassifier(**FAST).fit(np.zeros((4, 2)), labels)
 
 
 @pytest.mark.parametrize("kind", ["numbers", "categories"])
@@ -198,7 +198,7 @@ def test_columns_in_another_order_are_matched_by_forest_(kind):
     X = pd.DataFrame(X, columns=list("abcd"))
     if kind == "categories":
         X["d"] = np.where(X["d"] > 0, "u", "v")
-    model = silva.ModelTreeClassifier(**FAST).fit(X, y)
+    model = glasswood.ModelTreeClassifier(**FAST).fit(X, y)
     with pytest.raises(ValueError, match=r"must be in the same order(.|\n)*use forest_\.predict of the estimator"):
         model.predict(X[list("dcba")])
     np.testing.assert_array_equal(model.forest_.predict(X[list("dcba")]), model.predict(X))
@@ -208,7 +208,7 @@ def test_columns_in_another_order_are_matched_by_forest_(kind):
 @pytest.mark.parametrize("n_rows", [2, 4, 9])
 def test_more_columns_than_rows(n_rows, n_classes):
     X = np.random.default_rng(0).normal(size=(n_rows, 12))
-    model = silva.ModelTreeClassifier(**FAST).fit(X, np.arange(n_rows) % n_classes)
+    model = glasswood.ModelTreeClassifier(**FAST).fit(X, np.arange(n_rows) % n_classes)
     p = model.predict_proba(X * 100)
     assert model.n_leaves_ == model.forest_.n_trees
     assert p.min() > 0
@@ -219,8 +219,8 @@ def test_a_row_of_weight_two_is_two_rows():
     X, y, _ = known(400)
     weight = np.random.default_rng(0).integers(0, 3, 400)
     repeated = np.repeat(np.arange(400), weight)
-    one = silva.ModelTreeClassifier(**FAST).fit(X, y, sample_weight=weight)
-    other = silva.ModelTreeClassifier(**FAST).fit(X[repeated], y[repeated])
+    one = glasswood.ModelTreeClassifier(**FAST).fit(X, y, sample_weight=weight)
+    other = glasswood.ModelTreeClassifier(**FAST).fit(X[repeated], y[repeated])
     np.testing.assert_allclose(one.predict_proba(X), other.predict_proba(X), rtol=1e-9)
 
 
@@ -271,11 +271,11 @@ def test_time_for_fits_is_taken_off_the_searches(monkeypatch):
     fitted = likelihood._candidate
     monkeypatch.setattr(likelihood, "_candidate", slowly)
     X, y = three(300)
-    silva.ModelTreeClassifier(**FAST, rounds=5, time_limit=0.5).fit(X, y)
+    glasswood.ModelTreeClassifier(**FAST, rounds=5, time_limit=0.5).fit(X, y)
     assert len(calls) == 6  # two a search, of which each class has one; all rounds would have 30
     calls.clear()
     seconds = 0
-    silva.ModelTreeClassifier(**{**FAST, "n_iter_no_change": 2}, max_leaves=1, rounds=2, time_limit=None).fit(X, y)
+    glasswood.ModelTreeClassifier(**{**FAST, "n_iter_no_change": 2}, max_leaves=1, rounds=2, time_limit=None).fit(X, y)
     assert len(calls) == 12
 
 
@@ -287,7 +287,7 @@ def test_trees_grow_with_one_thread_of_blas(monkeypatch):
     seen, best_tree = set(), classifier.best_tree
     monkeypatch.setattr(classifier, "best_tree", watched)
     with threadpool_limits(2, "blas"):
-        silva.ModelTreeClassifier(**FAST).fit(*three(100))
+        glasswood.ModelTreeClassifier(**FAST).fit(*three(100))
     assert seen == {1}
 
 
@@ -320,7 +320,7 @@ def test_fits_do_not_depend_on_where_they_start():
 )
 def test_what_is_refused(parameters, y, error, message):
     with pytest.raises(error, match=message):
-        silva.ModelTreeClassifier(**parameters).fit(np.arange(10.0)[:, None], y)
+        glasswood.ModelTreeClassifier(**parameters).fit(np.arange(10.0)[:, None], y)
 
 
 TITANIC = {
@@ -350,7 +350,7 @@ def test_titanic_has_several_equations():
         train, test = order[:1400], order[1400:]
 
         def fit(rows, max_leaves):
-            return silva.ModelTreeClassifier(max_leaves=max_leaves, **FAST).fit(X.iloc[rows], y[rows])
+            return glasswood.ModelTreeClassifier(max_leaves=max_leaves, **FAST).fit(X.iloc[rows], y[rows])
 
         model, p = fit(train, 64), np.zeros(len(y))
         for sex in ("male", "female"):

@@ -1,4 +1,4 @@
-"""`silva grow` on small files."""
+"""`glasswood grow` on small files."""
 
 import numpy as np
 import pytest
@@ -11,9 +11,9 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-import silva
-import silva.grow.estimator
-from silva.cli import main
+import glasswood
+import glasswood.grow.estimator
+from glasswood.cli import main
 
 
 @pytest.fixture
@@ -30,13 +30,13 @@ def table(tmp_path):
 
 @pytest.mark.parametrize("name", ["data.csv", "data.parquet"])
 def test_grows_prints_and_saves(table, name, capsys):
-    out = table / "tree.silva"
+    out = table / "tree.glasswood"
     assert main(["grow", str(table / name), "--target", "y", "-o", str(out), "--n-jobs", "1"]) == 0
     shown = capsys.readouterr().out
     assert "kind = b" in shown
     assert "595 rows, 2 leaves" in shown
     frame = pd.read_csv(table / "data.csv").dropna()
-    predicted = silva.load(out).predict(frame[["kind", "x"]])
+    predicted = glasswood.load(out).predict(frame[["kind", "x"]])
     assert np.sqrt(np.mean((predicted - frame["y"]) ** 2)) < 0.02
 
 
@@ -52,7 +52,7 @@ def test_grows_prints_and_saves(table, name, capsys):
 def test_mistakes(table, arguments, message, capsys):
     frame = pd.read_csv(table / "data.csv")
     frame.assign(empty=np.nan, day=pd.Timestamp("2024-01-01")).to_parquet(table / "data.parquet")
-    assert main(["grow", str(table / "data.parquet"), "-o", str(table / "t.silva"), *arguments]) == 1
+    assert main(["grow", str(table / "data.parquet"), "-o", str(table / "t.glasswood"), *arguments]) == 1
     assert message in capsys.readouterr().err
 
 
@@ -63,21 +63,21 @@ def test_classes_are_grown(table, target, capsys):
     values = {"text": np.where(inside, "high", "low"), "truth": inside, "number": np.where(inside, 7, 3)}[target]
     frame.assign(label=values).to_parquet(table / "classes.parquet")
     more = ["--classes"] if target == "number" else []
-    out, data = str(table / "tree.silva"), str(table / "classes.parquet")
+    out, data = str(table / "tree.glasswood"), str(table / "classes.parquet")
     brief = ["--n-jobs", "1", "--max-leaves", "3", "--generations", "10"]
     assert main(["grow", data, "--target", "label", "-o", out, *brief, *more]) == 0
     shown = capsys.readouterr().out
     name = {"text": "low", "truth": "True", "number": "7"}[target]
     assert f"Probability of {name}" in shown
     assert "of the rows" in shown
-    assert np.mean(silva.load(out).predict(frame) == values) > 0.99
+    assert np.mean(glasswood.load(out).predict(frame) == values) > 0.99
 
 
 def test_a_target_of_0_and_1_may_be_classes(table, capsys):
     frame = pd.read_csv(table / "data.csv").drop(columns="y")
     frame.assign(label=(frame["x"] > 0.6) * 1).to_parquet(table / "classes.parquet")
     brief = ["--n-jobs", "1", "--max-leaves", "2", "--generations", "5"]
-    given = ["grow", str(table / "classes.parquet"), "-o", str(table / "tree.silva"), *brief, "--target"]
+    given = ["grow", str(table / "classes.parquet"), "-o", str(table / "tree.glasswood"), *brief, "--target"]
     assert main([*given, "label"]) == 0
     assert "the target is 0 or 1 in all rows; if these are classes, pass --classes" in capsys.readouterr().err
     for others in (["label", "--classes"], ["x", "--columns", "kind"]):
@@ -88,7 +88,7 @@ def test_a_target_of_0_and_1_may_be_classes(table, capsys):
 @pytest.mark.parametrize("suffix", [".svg", ".png"])
 def test_plots_a_tree(table, suffix, capsys):
     pytest.importorskip("matplotlib")
-    data, out = str(table / "data.parquet"), str(table / "tree.silva")
+    data, out = str(table / "data.parquet"), str(table / "tree.glasswood")
     assert main(["grow", data, "--target", "y", "-o", out, "--n-jobs", "1", "--generations", "10"]) == 0
     picture = table / f"tree{suffix}"
     frame = pd.read_parquet(data).dropna()
@@ -110,22 +110,22 @@ def test_the_device_reaches_the_search(table, device, monkeypatch):
         devices.append(tree.device)
         return original(tree.set_params(device="cpu", generations=2), X, y)
 
-    original = silva.ModelTreeRegressor.fit
-    monkeypatch.setattr(silva.ModelTreeRegressor, "fit", fit)
-    data, out = str(table / "data.parquet"), str(table / "tree.silva")
+    original = glasswood.ModelTreeRegressor.fit
+    monkeypatch.setattr(glasswood.ModelTreeRegressor, "fit", fit)
+    data, out = str(table / "data.parquet"), str(table / "tree.glasswood")
     assert main(["grow", data, "--target", "y", "-o", out, "--device", device]) == 0
     assert devices == [device]
 
 
 @pytest.mark.parametrize("storage", [None, "float64", "float32"])
 def test_the_storage_reaches_the_search(table, storage, monkeypatch):
-    found, original = [], silva.grow.search.growing.make_engine
+    found, original = [], glasswood.grow.search.growing.make_engine
     monkeypatch.setattr(
-        silva.grow.search.growing,
+        glasswood.grow.search.growing,
         "make_engine",
         lambda rows, *rest: found.append(rows.z.dtype) or original(rows, *rest),
     )
-    arguments = ["grow", str(table / "data.parquet"), "--target", "y", "-o", str(table / "tree.silva")]
+    arguments = ["grow", str(table / "data.parquet"), "--target", "y", "-o", str(table / "tree.glasswood")]
     assert main([*arguments, *(["--storage", storage] if storage else []), "--generations", "2"]) == 0
     assert set(found) == {np.dtype(storage or "float64")}
 
@@ -146,20 +146,20 @@ def test_parquet_of_many_types(tmp_path):
         "y": pa.array(y, mask=unknown).cast(pa.decimal128(10, 2)),
     }
     pq.write_table(pa.table(columns), tmp_path / "data.parquet", row_group_size=64)
-    out = tmp_path / "tree.silva"
+    out = tmp_path / "tree.glasswood"
     assert main(["grow", str(tmp_path / "data.parquet"), "--target", "y", "-o", str(out), "--generations", "60"]) == 0
     features = pa.table({name: column for name, column in columns.items() if name != "y"})
-    np.testing.assert_allclose(silva.load(out).predict(features)[~unknown], y[~unknown], atol=1e-9)
+    np.testing.assert_allclose(glasswood.load(out).predict(features)[~unknown], y[~unknown], atol=1e-9)
 
 
 def test_no_value_to_predict(table, capsys):
     pq.write_table(pa.table({"x": [1.0, 2.0], "y": pa.array([None, None], pa.float64())}), table / "none.parquet")
-    assert main(["grow", str(table / "none.parquet"), "--target", "y", "-o", str(table / "t.silva")]) == 1
+    assert main(["grow", str(table / "none.parquet"), "--target", "y", "-o", str(table / "t.glasswood")]) == 1
     assert "has no value in any of 2 rows; name another target" in capsys.readouterr().err
 
 
 def test_no_generations(table, capsys):
-    arguments = ["grow", str(table / "data.parquet"), "--target", "y", "-o", str(table / "t.silva")]
+    arguments = ["grow", str(table / "data.parquet"), "--target", "y", "-o", str(table / "t.glasswood")]
     assert main([*arguments, "--generations", "0"]) == 0
     y = pd.read_csv(table / "data.csv")["y"].dropna()
     shown = capsys.readouterr().out
@@ -170,18 +170,18 @@ def test_no_generations(table, capsys):
 
 def test_a_device_that_is_none(table, capsys):
     with pytest.raises(SystemExit):
-        main(["grow", str(table / "data.csv"), "--target", "y", "-o", "t.silva", "--device", "tpu"])
+        main(["grow", str(table / "data.csv"), "--target", "y", "-o", "t.glasswood", "--device", "tpu"])
     assert "expected 'auto', 'cpu', 'cuda'" in capsys.readouterr().err
 
 
 def test_a_gpu_is_asked_for_where_there_is_none(table, capsys, monkeypatch):
-    import silva.device
+    import glasswood.device
 
     def none():
-        raise silva.device.DeviceError("this machine has no NVIDIA GPU; use device='cpu'")
+        raise glasswood.device.DeviceError("this machine has no NVIDIA GPU; use device='cpu'")
 
-    monkeypatch.setattr(silva.device, "count_gpus", none)
-    data, out = str(table / "data.parquet"), table / "tree.silva"
+    monkeypatch.setattr(glasswood.device, "count_gpus", none)
+    data, out = str(table / "data.parquet"), table / "tree.glasswood"
     assert main(["grow", data, "--target", "y", "-o", str(out), "--device", "cuda"]) == 1
     assert "no NVIDIA GPU" in capsys.readouterr().err
     assert not out.exists()

@@ -4,10 +4,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import silva
-from silva.grow.search import consensus, selection
-from silva.grow.tree import smoothing
-from silva.grow.tree.intervals import LeftOutRows
+import glasswood
+from glasswood.grow.search import consensus, selection
+from glasswood.grow.tree import smoothing
+from glasswood.grow.tree.intervals import LeftOutRows
 
 
 def noisy(n_rows, seed=0):
@@ -21,7 +21,7 @@ def noisy(n_rows, seed=0):
 
 def grown(X, y, sample_weight=None, **parameters):
     own = {"n_jobs": 1, "n_iter_no_change": 20, "time_limit": None, "smoothing": "auto"}
-    return silva.ModelTreeRegressor(**{**own, **parameters}).fit(X, y, sample_weight=sample_weight)
+    return glasswood.ModelTreeRegressor(**{**own, **parameters}).fit(X, y, sample_weight=sample_weight)
 
 
 def told(monkeypatch, mean, error=0.1):

@@ -6,9 +6,9 @@ import pytest
 
 pytest.importorskip("sklearn")
 
-import silva
-from silva.grow.data.columns import categorical_columns
-from silva.grow.data.derived import MISSING, MOST_LEVELS, NUMBER, with_derived
+import glasswood
+from glasswood.grow.data.columns import categorical_columns
+from glasswood.grow.data.derived import MISSING, MOST_LEVELS, NUMBER, with_derived
 
 FAST = {"n_iter_no_change": 20, "n_jobs": 1}
 
@@ -33,7 +33,7 @@ def data():
 @pytest.fixture(scope="module")
 def fitted(data):
     X, y = data
-    return silva.ModelTreeRegressor(**FAST).fit(X[:1000], y[:1000])
+    return glasswood.ModelTreeRegressor(**FAST).fit(X[:1000], y[:1000])
 
 
 def test_one_equation_has_them_all(fitted, data):
@@ -66,7 +66,7 @@ def test_the_table_is_what_predicts(fitted, data):
 
 
 def test_texts_name_them(fitted):
-    text = silva.export_text(fitted)
+    text = glasswood.export_text(fitted)
     assert " if z missing" in text
     assert " kind (" in text
     assert " city (c" in text
@@ -74,9 +74,9 @@ def test_texts_name_them(fitted):
 
 def test_files_and_explanations(fitted, data, tmp_path):
     X, _ = data
-    fitted.forest_.save(tmp_path / "tree.silva")
-    np.testing.assert_array_equal(silva.load(tmp_path / "tree.silva").predict(X), fitted.predict(X))
-    explainer = silva.Explainer(fitted, dtype="float64")
+    fitted.forest_.save(tmp_path / "tree.glasswood")
+    np.testing.assert_array_equal(glasswood.load(tmp_path / "tree.glasswood").predict(X), fitted.predict(X))
+    explainer = glasswood.Explainer(fitted, dtype="float64")
     total = explainer.expected_value + explainer.shap_values(X[:100]).sum(axis=1)
     np.testing.assert_allclose(total, fitted.predict(X[:100]), rtol=1e-9, atol=1e-9)
     assert fitted.feature_importances_.shape == (4,)
@@ -96,7 +96,7 @@ def test_codes_leave_out_the_rows_own_part():
     columns = categorical_columns(pd.DataFrame({"name": [f"n{i}" for i in range(200)]}), y, np.ones(200), None)
     derived = with_derived(columns, y, np.ones(200))
     assert derived.X.shape == (200, 1)  # all codes are one number
-    tree = silva.ModelTreeRegressor(**FAST).fit(pd.DataFrame({"name": [f"n{i}" for i in range(200)]}), y)
+    tree = glasswood.ModelTreeRegressor(**FAST).fit(pd.DataFrame({"name": [f"n{i}" for i in range(200)]}), y)
     assert tree.n_leaves_ == 1
 
 
@@ -117,9 +117,9 @@ def test_a_split_of_one_category_is_a_set(data):
     """Where one category has another slope: a test that no order of the categories by their means offers."""
     X, _ = data
     y = np.where(X["kind"] == "c", 3.0, -1.0) * X["x"]
-    tree = silva.ModelTreeRegressor(**FAST).fit(X[["x", "kind"]], y)
+    tree = glasswood.ModelTreeRegressor(**FAST).fit(X[["x", "kind"]], y)
     assert tree.n_leaves_ == 2
-    assert "kind = c\n" in silva.export_text(tree)
+    assert "kind = c\n" in glasswood.export_text(tree)
     np.testing.assert_allclose(tree.predict(X[["x", "kind"]]), y, atol=1e-9)
 
 
@@ -127,7 +127,7 @@ def test_many_categories_of_noise_make_no_leaves():
     rng = np.random.default_rng(2)
     X = pd.DataFrame({"x": rng.normal(size=3000), "name": rng.integers(0, 200, 3000).astype(str)})
     y = X["x"] + rng.standard_normal(3000)
-    assert silva.ModelTreeRegressor(**FAST).fit(X, y).n_leaves_ == 1
+    assert glasswood.ModelTreeRegressor(**FAST).fit(X, y).n_leaves_ == 1
 
 
 @pytest.mark.parametrize("smoothing", [0, 15])
@@ -137,7 +137,7 @@ def test_categories_that_the_path_excludes_have_no_term(smoothing):
     is_alone = (X["city"] == X["city"].iloc[0]).to_numpy()
     y = np.where(is_alone, 100 * X["x"], y)
     settings = {"smoothing": smoothing, "n_jobs": 1, "n_iter_no_change": 20}
-    model = silva.ModelTreeRegressor(**settings).fit(X, y)
+    model = glasswood.ModelTreeRegressor(**settings).fit(X, y)
     ensemble, city = model.forest_.ensemble, X.columns.get_loc("city")
     comes_to = [set(model.apply(X.assign(city=name)).tolist()) for name in ensemble.categories[city]]
     assert any(len(leaves) < model.n_leaves_ for leaves in comes_to)

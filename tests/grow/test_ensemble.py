@@ -6,15 +6,15 @@ import pytest
 
 pytest.importorskip("sklearn")
 
-import silva
-from silva.grow import ensemble
+import glasswood
+from glasswood.grow import ensemble
 from tests.grow.engines import interrupt_before, piecewise
 
-TREE = silva.ModelTreeRegressor(n_iter_no_change=10)
+TREE = glasswood.ModelTreeRegressor(n_iter_no_change=10)
 
 
 def grown(X, y, **parameters):
-    return silva.ModelTreeEnsembleRegressor(TREE, **{"n_estimators": 3, "n_jobs": 1, **parameters}).fit(X, y)
+    return glasswood.ModelTreeEnsembleRegressor(TREE, **{"n_estimators": 3, "n_jobs": 1, **parameters}).fit(X, y)
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +64,7 @@ def test_the_same_trees_for_any_number_of_threads(fitted, data):
 
 def test_explanations_add_up(fitted, data):
     X, _ = data
-    explainer = silva.Explainer(fitted, dtype="float64")
+    explainer = glasswood.Explainer(fitted, dtype="float64")
     total = explainer.expected_value + explainer.shap_values(X[:50]).sum(axis=1)
     np.testing.assert_allclose(total, fitted.predict(X[:50]), rtol=1e-9, atol=1e-9)
     assert fitted.feature_importances_.sum() == pytest.approx(1)
@@ -76,9 +76,9 @@ def test_categories_of_all_rows_are_known_to_every_tree(data, tmp_path):
     frame = pd.DataFrame({"x0": X[:, 0], "kind": rare, "x1": X[:, 1]})
     model = grown(frame, y)
     assert sorted(model.forest_.ensemble.categories[1]) == ["high", "low", "rare"]
-    model.forest_.save(tmp_path / "forest.silva")
-    np.testing.assert_array_equal(silva.load(tmp_path / "forest.silva").predict(frame), model.predict(frame))
-    assert silva.export_text(model, tree=2).count("rows") == model.estimators_[2].n_leaves_
+    model.forest_.save(tmp_path / "forest.glasswood")
+    np.testing.assert_array_equal(glasswood.load(tmp_path / "forest.glasswood").predict(frame), model.predict(frame))
+    assert glasswood.export_text(model, tree=2).count("rows") == model.estimators_[2].n_leaves_
 
 
 def test_constant_leaves_beside_linear_ones():
@@ -110,7 +110,7 @@ def test_intervals_need_rows_that_were_left_out(data):
     X, y = data
     with pytest.raises(ValueError, match="every tree has seen all rows; fit with max_samples below 1"):
         grown(X, y, n_estimators=2, max_samples=1.0).predict_interval(X)
-    weighted = silva.ModelTreeEnsembleRegressor(TREE, n_estimators=2, n_jobs=1)
+    weighted = glasswood.ModelTreeEnsembleRegressor(TREE, n_estimators=2, n_jobs=1)
     weighted.fit(X, y, sample_weight=(np.arange(600) % 2).astype(float))
     for coverage in (0, 1, 90):
         with pytest.raises(ValueError, match=f"coverage is {coverage}, expected a probability"):
@@ -119,8 +119,8 @@ def test_intervals_need_rows_that_were_left_out(data):
 
 
 def test_the_time_is_shared(data):
-    forever = silva.ModelTreeRegressor(n_iter_no_change=10**6, generations=10**6)
-    model = silva.ModelTreeEnsembleRegressor(forever, n_estimators=4, time_limit=0.8, n_jobs=1).fit(*data)
+    forever = glasswood.ModelTreeRegressor(n_iter_no_change=10**6, generations=10**6)
+    model = glasswood.ModelTreeEnsembleRegressor(forever, n_estimators=4, time_limit=0.8, n_jobs=1).fit(*data)
     longest = max(tree.history_["seconds"].max(initial=0) for tree in model.estimators_)
     assert longest < 30
     assert model.n_leaves_ >= 4
@@ -128,8 +128,8 @@ def test_the_time_is_shared(data):
 
 def test_an_interrupt_ends_all_trees(data, monkeypatch):
     interrupt_before(monkeypatch, ensemble, 2)
-    forever = silva.ModelTreeRegressor(n_iter_no_change=100, generations=10**6)
-    model = silva.ModelTreeEnsembleRegressor(forever, n_estimators=4, n_jobs=1).fit(*data)
+    forever = glasswood.ModelTreeRegressor(n_iter_no_change=100, generations=10**6)
+    model = glasswood.ModelTreeEnsembleRegressor(forever, n_estimators=4, n_jobs=1).fit(*data)
     assert model.interrupted_
     assert [tree.n_iter_ > 50 for tree in model.estimators_] == [True, False, False, False]
 
@@ -143,9 +143,9 @@ def test_an_interrupt_ends_all_trees(data, monkeypatch):
         ({"max_samples": 80}, ValueError, "max_samples is 80, expected a number above 0 and up to 1"),
         ({"time_limit": -1}, ValueError, "time_limit is -1, expected seconds above 0 or None"),
         ({"estimator": 3}, TypeError, "estimator is a int, expected a ModelTreeRegressor or None"),
-        ({"estimator": silva.ModelTreeRegressor(max_depth=99)}, ValueError, "max_depth is 99, expected 0 to 18"),
+        ({"estimator": glasswood.ModelTreeRegressor(max_depth=99)}, ValueError, "max_depth is 99, expected 0 to 18"),
     ],
 )
 def test_wrong_parameters(data, parameters, error, message):
     with pytest.raises(error, match=message):
-        silva.ModelTreeEnsembleRegressor(**parameters).fit(*data)
+        glasswood.ModelTreeEnsembleRegressor(**parameters).fit(*data)

@@ -8,22 +8,22 @@ pytest.importorskip("sklearn")
 
 from sklearn.metrics import log_loss
 
-import silva
-from silva.grow import boosting
+import glasswood
+from glasswood.grow import boosting
 from tests.grow.engines import interrupt_before
 
-TREE = silva.ModelTreeClassifier(n_iter_no_change=5, max_leaves=8, rounds=1, n_jobs=1)
-SMALL = silva.ModelTreeRegressor(max_leaves=4, generations=3, population_size=8, noise="uniform", clip="leaf")
+TREE = glasswood.ModelTreeClassifier(n_iter_no_change=5, max_leaves=8, rounds=1, n_jobs=1)
+SMALL = glasswood.ModelTreeRegressor(max_leaves=4, generations=3, population_size=8, noise="uniform", clip="leaf")
 
 
 def mean(X, y, weight=None, **parameters):
     defaults = {"n_estimators": 3, "n_jobs": 1}
-    return silva.ModelTreeEnsembleClassifier(TREE, **{**defaults, **parameters}).fit(X, y, weight)
+    return glasswood.ModelTreeEnsembleClassifier(TREE, **{**defaults, **parameters}).fit(X, y, weight)
 
 
 def boosted(X, y, weight=None, **parameters):
     defaults = {"method": "boosting", "n_estimators": 2, "max_trees": 12, "learning_rate": 0.3, "n_jobs": 1}
-    return silva.ModelTreeEnsembleClassifier(SMALL, **{**defaults, **parameters}).fit(X, y, weight)
+    return glasswood.ModelTreeEnsembleClassifier(SMALL, **{**defaults, **parameters}).fit(X, y, weight)
 
 
 FITS = {"mean": mean, "boosting": boosted}
@@ -63,7 +63,7 @@ def test_margins_are_means_of_sums_of_the_trees(fitted):
         if model.method == "mean":
             margins += trees[0].decision_function(X).reshape(len(X), -1) / n_sequences
             continue
-        whole = isinstance(trees[0], silva.ModelTreeClassifier)
+        whole = isinstance(trees[0], glasswood.ModelTreeClassifier)
         own = y[model.samples_[number]]
         shares = np.array([np.mean(own == name) for name in model.classes_])
         start = np.log(shares) if n_outputs == 3 else np.log(shares[1:] / shares[:1])
@@ -80,7 +80,7 @@ def test_margins_are_means_of_sums_of_the_trees(fitted):
 
 def test_explanations_add_up(fitted):
     model, X, _ = fitted
-    explainer = silva.Explainer(model, dtype="float64")
+    explainer = glasswood.Explainer(model, dtype="float64")
     values = np.asarray(explainer.shap_values(X[:20]))
     total = explainer.expected_value + values.sum(axis=1)
     np.testing.assert_allclose(total, model.decision_function(X[:20]), rtol=1e-9, atol=1e-9)
@@ -89,10 +89,10 @@ def test_explanations_add_up(fitted):
 
 def test_saved_and_written_like_other_forests(fitted, tmp_path):
     model, X, _ = fitted
-    model.forest_.save(tmp_path / "forest.silva")
-    np.testing.assert_array_equal(silva.load(tmp_path / "forest.silva").predict(X), model.predict(X))
-    np.testing.assert_array_equal(silva.load(model).predict(X, "probability"), model.predict_proba(X))
-    assert "leaf 0" in silva.export_text(model)
+    model.forest_.save(tmp_path / "forest.glasswood")
+    np.testing.assert_array_equal(glasswood.load(tmp_path / "forest.glasswood").predict(X), model.predict(X))
+    np.testing.assert_array_equal(glasswood.load(model).predict(X, "probability"), model.predict_proba(X))
+    assert "leaf 0" in glasswood.export_text(model)
 
 
 def test_a_mean_of_trees_has_less_log_loss_than_one():
@@ -105,7 +105,7 @@ def test_a_mean_of_trees_has_less_log_loss_than_one():
 def test_many_small_trees_follow_what_one_does_not():
     X, y, _ = two(1600)
     new, labels, p = two(3000, seed=1)
-    one = silva.ModelTreeClassifier(max_leaves=2, n_iter_no_change=10, n_jobs=1).fit(X, y)
+    one = glasswood.ModelTreeClassifier(max_leaves=2, n_iter_no_change=10, n_jobs=1).fit(X, y)
     several = log_loss(labels, boosted(X, y, n_estimators=4, max_trees=60).predict_proba(new))
     assert log_loss(labels, p) < several < log_loss(labels, one.predict_proba(new)) - 0.05
 
@@ -128,7 +128,7 @@ def test_a_sequence_ends_where_the_log_loss_of_unseen_rows_is_least(monkeypatch)
     kept = boosted(X, y, n_estimators=1, max_trees=40)
     unseen = np.setdiff1d(np.arange(300), kept.samples_[0])
     first, *steps = kept.estimators_
-    assert isinstance(first, silva.ModelTreeClassifier)
+    assert isinstance(first, glasswood.ModelTreeClassifier)
     margin = first.decision_function(X[unseen])
     losses = [log_loss(y[unseen] == "yes", 1 / (1 + np.exp(-margin)))]
     for tree in steps:
@@ -175,7 +175,7 @@ def test_class_weights_are_weights_of_rows(kind):
 def test_class_weights_of_one_tree():
     X, y, _ = two(200)
     y[:120] = "no"
-    balanced = silva.ModelTreeClassifier(**{**TREE.get_params(), "class_weight": "balanced"}).fit(X, y)
+    balanced = glasswood.ModelTreeClassifier(**{**TREE.get_params(), "class_weight": "balanced"}).fit(X, y)
     n_yes = (y == "yes").sum()
     by_row = TREE.fit(X, y, np.where(y == "yes", 100 / n_yes, 100 / (200 - n_yes)))
     np.testing.assert_array_equal(balanced.predict_proba(X), by_row.predict_proba(X))
@@ -200,7 +200,7 @@ def test_categories_and_missing_values(kind):
     frame.loc[::11, "kind"] = None
     model = FITS[kind](frame, y, max_trees=10)
     assert np.mean(model.predict(frame) == y) > 0.85
-    np.testing.assert_array_equal(silva.load(model).predict(frame), model.predict(frame))
+    np.testing.assert_array_equal(glasswood.load(model).predict(frame), model.predict(frame))
 
 
 def test_an_interrupt_keeps_the_trees_so_far(monkeypatch):
@@ -227,7 +227,7 @@ def test_an_interrupt_keeps_the_trees_so_far(monkeypatch):
 )
 def test_wrong_parameters(parameters, error, message):
     with pytest.raises(error, match=message):
-        silva.ModelTreeEnsembleClassifier(**parameters).fit(*two(20)[:2])
+        glasswood.ModelTreeEnsembleClassifier(**parameters).fit(*two(20)[:2])
 
 
 def test_ensembles_show_themselves_in_notebooks(fitted):

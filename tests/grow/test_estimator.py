@@ -16,12 +16,12 @@ from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-import silva
-from silva.grow.checks import PARAMETERS
-from silva.grow.data.rows import prepare
-from silva.grow.search.engine import Progress
-from silva.grow.search.progress import watching
-from silva.grow.tree.thresholds import shared
+import glasswood
+from glasswood.grow.checks import PARAMETERS
+from glasswood.grow.data.rows import prepare
+from glasswood.grow.search.engine import Progress
+from glasswood.grow.search.progress import watching
+from glasswood.grow.tree.thresholds import shared
 from tests.grow.engines import piecewise
 
 FAST = {"n_iter_no_change": 10, "n_jobs": 1}
@@ -34,7 +34,7 @@ def data():
 
 @pytest.fixture(scope="module")
 def fitted(data):
-    return silva.ModelTreeRegressor(**FAST).fit(*data)
+    return glasswood.ModelTreeRegressor(**FAST).fit(*data)
 
 
 def test_finds_the_planes(fitted):
@@ -61,7 +61,7 @@ def test_tests_of_one_gap_share_their_threshold():
     X = np.column_stack([rng.permutation(400) / 400, rng.permutation(400) / 400])
     sign = np.where((X[:, 0] < 0.4) == (X[:, 1] < 0.6), 1.0, -1.0)
     y = 5 * sign + 0.01 * rng.standard_normal(400)
-    tree = silva.ModelTreeRegressor(leaf_model="constant", n_iter_no_change=50).fit(X, y)
+    tree = glasswood.ModelTreeRegressor(leaf_model="constant", n_iter_no_change=50).fit(X, y)
     forest = tree.forest_
     assert tree.n_leaves_ == 4
     assert forest.ensemble.threshold[1] == forest.ensemble.threshold[2]
@@ -115,7 +115,7 @@ def test_prediction_is_the_leaf_equation(fitted, data):
 
 
 def test_same_tree_for_any_number_of_threads(data):
-    one, two = (silva.ModelTreeRegressor(n_iter_no_change=10, n_jobs=n).fit(*data) for n in (1, 3))
+    one, two = (glasswood.ModelTreeRegressor(n_iter_no_change=10, n_jobs=n).fit(*data) for n in (1, 3))
     np.testing.assert_array_equal(one.history_["fitness"], two.history_["fitness"])
     np.testing.assert_array_equal(one.history_["mean_leaves"], two.history_["mean_leaves"])
     np.testing.assert_array_equal(one.forest_.ensemble.threshold, two.forest_.ensemble.threshold)
@@ -124,7 +124,9 @@ def test_same_tree_for_any_number_of_threads(data):
 def test_clipping_and_extrapolation(data):
     X, y = data
     far = np.full((1, 3), 100.0)
-    leaf, target, free = (silva.ModelTreeRegressor(**FAST, clip=clip).fit(X, y) for clip in ("leaf", "target", "none"))
+    leaf, target, free = (
+        glasswood.ModelTreeRegressor(**FAST, clip=clip).fit(X, y) for clip in ("leaf", "target", "none")
+    )
     reached = leaf.apply(far)[0]
     assert leaf.predict(far)[0] in {leaf.leaf_summary_[name][reached] for name in ("low", "high")}
     margin = 0.05 * np.ptp(y)
@@ -139,7 +141,7 @@ def test_clipping_and_extrapolation(data):
 def test_rows_that_are_clipped_are_counted():
     X = np.linspace(0, 4, 100)[:, None]
     y = np.minimum(X[:, 0], 1)
-    free, leaf = (silva.ModelTreeRegressor(**FAST, max_leaves=1, clip=clip).fit(X, y) for clip in ("none", "leaf"))
+    free, leaf = (glasswood.ModelTreeRegressor(**FAST, max_leaves=1, clip=clip).fit(X, y) for clip in ("none", "leaf"))
     n_changed = (free.predict(X) != leaf.predict(X)).sum()
     assert n_changed > 20
     assert leaf.leaf_summary_["n_clipped"] == n_changed
@@ -148,21 +150,21 @@ def test_rows_that_are_clipped_are_counted():
 
 def test_save_load_pickle_clone(fitted, data, tmp_path):
     X, _ = data
-    fitted.forest_.save(tmp_path / "tree.silva")
-    np.testing.assert_array_equal(silva.load(tmp_path / "tree.silva").predict(X), fitted.predict(X))
+    fitted.forest_.save(tmp_path / "tree.glasswood")
+    np.testing.assert_array_equal(glasswood.load(tmp_path / "tree.glasswood").predict(X), fitted.predict(X))
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(fitted)).predict(X), fitted.predict(X))
     assert clone(fitted).get_params() == fitted.get_params()
 
 
 def test_in_a_pipeline(data):
     X, y = data
-    pipeline = make_pipeline(StandardScaler(), silva.ModelTreeRegressor(**FAST)).fit(X, y)
+    pipeline = make_pipeline(StandardScaler(), glasswood.ModelTreeRegressor(**FAST)).fit(X, y)
     assert pipeline.score(X, y) > 0.99
 
 
 def test_explanations_add_up_to_the_prediction(fitted, data):
     X, _ = data
-    explainer = silva.Explainer(fitted, dtype="float64")
+    explainer = glasswood.Explainer(fitted, dtype="float64")
     total = explainer.expected_value + explainer.shap_values(X).sum(axis=1)
     np.testing.assert_allclose(total, fitted.predict(X), rtol=1e-9, atol=1e-9)
 
@@ -171,26 +173,28 @@ def test_weights_decide():
     X, y = piecewise(600)
     lying = np.arange(600) % 3 == 0
     y = np.where(lying, 100.0, y)
-    tree = silva.ModelTreeRegressor(**FAST).fit(X, y, sample_weight=np.where(lying, 0.0, 2.0))
-    direct = silva.ModelTreeRegressor(**FAST).fit(X[~lying], y[~lying])
+    tree = glasswood.ModelTreeRegressor(**FAST).fit(X, y, sample_weight=np.where(lying, 0.0, 2.0))
+    direct = glasswood.ModelTreeRegressor(**FAST).fit(X[~lying], y[~lying])
     np.testing.assert_array_equal(tree.predict(X), direct.predict(X))
 
 
 def test_constant_leaves(data):
-    tree = silva.ModelTreeRegressor(**FAST, leaf_model="constant").fit(*data)
+    tree = glasswood.ModelTreeRegressor(**FAST, leaf_model="constant").fit(*data)
     assert not tree.forest_.ensemble.has_linear_leaves
-    assert silva.Explainer(tree.forest_).shap_values(data[0][:3]).shape == (3, 3)
+    assert glasswood.Explainer(tree.forest_).shap_values(data[0][:3]).shape == (3, 3)
 
 
 def test_warm_start_goes_on(data):
-    tree = silva.ModelTreeRegressor(generations=3, search=silva.TreeSearch(polish=False), warm_start=True, n_jobs=1)
+    tree = glasswood.ModelTreeRegressor(
+        generations=3, search=glasswood.TreeSearch(polish=False), warm_start=True, n_jobs=1
+    )
     first = tree.fit(*data).fitness_
     assert tree.fit(*data).history_["fitness"][0] <= first
 
 
 def test_callbacks_stop_the_search(data):
     seen = []
-    tree = silva.ModelTreeRegressor(n_jobs=1, callbacks=[lambda progress: seen.append(progress) or len(seen) == 2])
+    tree = glasswood.ModelTreeRegressor(n_jobs=1, callbacks=[lambda progress: seen.append(progress) or len(seen) == 2])
     tree.fit(*data)
     assert len(seen) == 2
     assert tree.interrupted_
@@ -208,7 +212,7 @@ def test_interrupt_keeps_the_best_tree(data):
             pause = 20
 
     thread = threading.Thread(target=interrupt)
-    tree = silva.ModelTreeRegressor(n_iter_no_change=10**6, generations=10**6, n_jobs=1)
+    tree = glasswood.ModelTreeRegressor(n_iter_no_change=10**6, generations=10**6, n_jobs=1)
     thread.start()
     tree.fit(*data)
     ended.set()
@@ -218,27 +222,27 @@ def test_interrupt_keeps_the_best_tree(data):
 
 
 def test_time_limit(data):
-    tree = silva.ModelTreeRegressor(n_iter_no_change=10**6, generations=10**6, time_limit=0.3, n_jobs=1).fit(*data)
+    tree = glasswood.ModelTreeRegressor(n_iter_no_change=10**6, generations=10**6, time_limit=0.3, n_jobs=1).fit(*data)
     assert tree.history_["seconds"][-1] < 30
     assert tree.n_leaves_ == 3
 
 
 def test_small_data_are_searched_for_a_counted_time(data):
     """The same generations for any number of threads, and after a hundred without gain only what is missing of it."""
-    trees = [silva.ModelTreeRegressor(n_jobs=n).fit(*data) for n in (1, 2)]
+    trees = [glasswood.ModelTreeRegressor(n_jobs=n).fit(*data) for n in (1, 2)]
     np.testing.assert_array_equal(trees[0].history_["fitness"], trees[1].history_["fitness"])
     idle = trees[0].n_iter_ - np.argmin(trees[0].history_["fitness"])
     assert idle > 300
-    assert silva.ModelTreeRegressor(n_iter_no_change=100, n_jobs=1).fit(*data).n_iter_ < trees[0].n_iter_ / 2
+    assert glasswood.ModelTreeRegressor(n_iter_no_change=100, n_jobs=1).fit(*data).n_iter_ < trees[0].n_iter_ / 2
 
 
 def test_progress_bar(data, capsys):
-    silva.ModelTreeRegressor(generations=3, verbose=True, n_jobs=1).fit(*data)
+    glasswood.ModelTreeRegressor(generations=3, verbose=True, n_jobs=1).fit(*data)
     shown = capsys.readouterr().err
     for word in ("fitness", "leaves", "rmse", "ends in"):
         assert word in shown
     for verbose in (False, "auto"):
-        silva.ModelTreeRegressor(generations=3, verbose=verbose, n_jobs=1).fit(*data)
+        glasswood.ModelTreeRegressor(generations=3, verbose=verbose, n_jobs=1).fit(*data)
         assert not capsys.readouterr().err
 
 
@@ -262,7 +266,7 @@ def test_a_long_search_says_when_it_ends(capsys):
 
 def test_estimates_follow_the_rules_that_end_a_search(data):
     seen = []
-    silva.ModelTreeRegressor(n_jobs=1, n_iter_no_change=300, time_limit=1000, callbacks=[seen.append]).fit(*data)
+    glasswood.ModelTreeRegressor(n_jobs=1, n_iter_no_change=300, time_limit=1000, callbacks=[seen.append]).fit(*data)
     assert all(0 <= p.least_seconds_left <= p.most_seconds_left <= 1000 for p in seen)
     assert seen[-1].least_seconds_left == 0
     assert max(p.least_seconds_left for p in seen) > 0
@@ -272,16 +276,16 @@ def test_importances_are_shares_of_the_explained_variance():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(2000, 4))
     y = np.where(X[:, 0] > 0, 4, 0) + 2 * X[:, 1] + X[:, 2]
-    importances = silva.ModelTreeRegressor(**FAST).fit(X, y).feature_importances_
+    importances = glasswood.ModelTreeRegressor(**FAST).fit(X, y).feature_importances_
     np.testing.assert_allclose(importances, np.array([4, 4, 1, 0]) / 9, atol=0.02)
-    assert not silva.ModelTreeRegressor(**FAST).fit(X, np.ones(2000)).feature_importances_.any()
+    assert not glasswood.ModelTreeRegressor(**FAST).fit(X, np.ones(2000)).feature_importances_.any()
 
 
 @pytest.mark.parametrize("fitness", ["bic", "weighted"])
 def test_fitness_formulas(data, fitness):
     X, y = data
-    tree = silva.ModelTreeRegressor(**FAST, fitness=fitness, noise="uniform").fit(X, y)
-    free = silva.ModelTreeRegressor(**FAST, fitness=fitness, noise="uniform", clip="none").fit(X, y)
+    tree = glasswood.ModelTreeRegressor(**FAST, fitness=fitness, noise="uniform").fit(X, y)
+    free = glasswood.ModelTreeRegressor(**FAST, fitness=fitness, noise="uniform", clip="none").fit(X, y)
     error = np.sum((free.predict(X) - y) ** 2) / np.var(y)
     n, tests = len(y), tree.n_leaves_ - 1
     attributes = len(tree.forest_.ensemble.linear_feature)
@@ -295,7 +299,9 @@ def test_fitness_formulas(data, fitness):
 
 def test_operators_can_be_switched_off(data):
     off = dict.fromkeys(["new_split", "shift_threshold", "prune", "search_threshold", "expand"], 0.0)
-    tree = silva.ModelTreeRegressor(generations=5, search=silva.TreeSearch(operator_rates=off, polish=False), n_jobs=1)
+    tree = glasswood.ModelTreeRegressor(
+        generations=5, search=glasswood.TreeSearch(operator_rates=off, polish=False), n_jobs=1
+    )
     assert tree.fit(*data).n_iter_ == 5
 
 
@@ -307,20 +313,20 @@ def test_operators_can_be_switched_off(data):
         ({"max_depth": 19}, "max_depth is 19, expected 0 to 18"),
         ({"min_samples_leaf": 0}, "min_samples_leaf is 0, expected at least 1$"),
         ({"smoothing": np.inf}, "smoothing is inf, expected a finite number of at least 0 or 'auto'$"),
-        ({"search": silva.TreeSearch(operator_rates={"graft": 1})}, "operator_rates names 'graft'"),
-        ({"search": silva.TreeSearch(polish=["shine"])}, "polish names 'shine'"),
+        ({"search": glasswood.TreeSearch(operator_rates={"graft": 1})}, "operator_rates names 'graft'"),
+        ({"search": glasswood.TreeSearch(polish=["shine"])}, "polish names 'shine'"),
         ({"time_limit": 0}, "time_limit is 0"),
         ({"categorical_features": [7]}, "categorical_features names 7"),
     ],
 )
 def test_wrong_parameters(data, parameters, message):
     with pytest.raises(ValueError, match=message):
-        silva.ModelTreeRegressor(**FAST, **parameters).fit(*data)
+        glasswood.ModelTreeRegressor(**FAST, **parameters).fit(*data)
 
 
 def test_the_table_checks_what_estimators_have():
-    kinds = silva.ModelTreeRegressor, silva.ModelTreeClassifier, silva.ModelTreeEnsembleRegressor
-    kinds = *kinds, silva.ModelTreeEnsembleClassifier, silva.TreeSearch
+    kinds = glasswood.ModelTreeRegressor, glasswood.ModelTreeClassifier, glasswood.ModelTreeEnsembleRegressor
+    kinds = *kinds, glasswood.ModelTreeEnsembleClassifier, glasswood.TreeSearch
     names = {name for kind in kinds for name in kind().get_params(deep=False)}
     assert set(PARAMETERS) <= names
     assert names - set(PARAMETERS) == {
@@ -332,34 +338,34 @@ def test_the_table_checks_what_estimators_have():
 @pytest.mark.parametrize("chunks", ["all", 0.5, True])
 def test_chunks_of_no_kind(data, chunks):
     with pytest.raises(TypeError, match=r"chunks is .*, expected an integer, 'auto' or None"):
-        silva.ModelTreeRegressor(chunks=chunks, **FAST).fit(*data)
+        glasswood.ModelTreeRegressor(chunks=chunks, **FAST).fit(*data)
 
 
 def test_the_paper_evaluation_takes_one_gpu(data):
     with pytest.raises(NotImplementedError, match=r"algorithm='qr' uses one GPU.* pass device='cuda' or 'cuda:1'"):
-        silva.ModelTreeRegressor(device="cuda:all", algorithm="qr", **FAST).fit(*data)
+        glasswood.ModelTreeRegressor(device="cuda:all", algorithm="qr", **FAST).fit(*data)
 
 
 def test_constant_target(data):
-    tree = silva.ModelTreeRegressor(**FAST).fit(data[0], np.full(600, 7.5))
+    tree = glasswood.ModelTreeRegressor(**FAST).fit(data[0], np.full(600, 7.5))
     assert tree.n_leaves_ == 1
     np.testing.assert_array_equal(tree.predict(data[0][:5]), 7.5)
 
 
 def test_the_seconds_of_the_paper_procedures():
     X, y = piecewise(500, 2)
-    tree = silva.ModelTreeRegressor(generations=3, algorithm="qr", device="cpu").fit(X, y)
+    tree = glasswood.ModelTreeRegressor(generations=3, algorithm="qr", device="cpu").fit(X, y)
     assert list(tree.procedure_seconds_) == [
         "transfer", "redistribute", "separate", "reorganise", "calc_models", "estimate_errors", "reduction"
     ]  # fmt: skip
     assert tree.procedure_seconds_["transfer"] == 0
     assert min(seconds for name, seconds in tree.procedure_seconds_.items() if name != "transfer") > 0
-    assert not hasattr(silva.ModelTreeRegressor(generations=3).fit(X, y), "procedure_seconds_")
+    assert not hasattr(glasswood.ModelTreeRegressor(generations=3).fit(X, y), "procedure_seconds_")
 
 
 @pytest.mark.parametrize("n_threads", [2, 5])
 def test_attributes_ranked_side_by_side_are_the_same(monkeypatch, n_threads):
-    monkeypatch.setattr(silva.grow.data.rows, "FEW_VALUES", 0)
+    monkeypatch.setattr(glasswood.grow.data.rows, "FEW_VALUES", 0)
     X, y = piecewise(300, 7)
     X[::5, 3], X[:, 4] = np.nan, 2.0
     rows = [prepare(X, y, np.ones(300), np.ones(7, bool), n) for n in (1, n_threads)]
@@ -370,11 +376,11 @@ def test_attributes_ranked_side_by_side_are_the_same(monkeypatch, n_threads):
 def test_rows_go_down_a_tree_block_by_block(monkeypatch):
     X, y = piecewise(1000, 3)
     X[::9, 1] = np.nan
-    whole = silva.ModelTreeRegressor(generations=5, device="cpu").fit(X, y)
-    monkeypatch.setattr(silva.grow.tree.refit, "ROUTED", 37)
-    monkeypatch.setattr(silva.grow.data.rows, "FEW_VALUES", 0)
-    monkeypatch.setattr(silva.grow.data.rows, "BLOCK_VALUES", 64)
-    blocks = silva.ModelTreeRegressor(generations=5, device="cpu").fit(X, y)
+    whole = glasswood.ModelTreeRegressor(generations=5, device="cpu").fit(X, y)
+    monkeypatch.setattr(glasswood.grow.tree.refit, "ROUTED", 37)
+    monkeypatch.setattr(glasswood.grow.data.rows, "FEW_VALUES", 0)
+    monkeypatch.setattr(glasswood.grow.data.rows, "BLOCK_VALUES", 64)
+    blocks = glasswood.ModelTreeRegressor(generations=5, device="cpu").fit(X, y)
     assert whole.n_leaves_ > 1
     for name in ("feature", "threshold", "cover", "linear_coefficient", "linear_mean"):
         np.testing.assert_array_equal(getattr(blocks.forest_.ensemble, name), getattr(whole.forest_.ensemble, name))

@@ -5,7 +5,7 @@ import pytest
 
 pytest.importorskip("sklearn")
 
-import silva
+import glasswood
 from tests.grow.engines import piecewise
 
 FAST = {"n_iter_no_change": 10, "n_jobs": 1}
@@ -23,14 +23,14 @@ def test_missing_values_take_a_learned_side():
     hidden = right & (np.random.default_rng(0).random(len(y)) < 0.4)
     y = np.where(hidden, 4.0, y)
     X = np.where(hidden[:, None] & [True, False, False], np.nan, X)
-    tree = silva.ModelTreeRegressor(**FAST).fit(X, y)
+    tree = glasswood.ModelTreeRegressor(**FAST).fit(X, y)
     assert np.sqrt(np.mean((tree.predict(X) - y)[~hidden] ** 2)) < 0.3
     assert np.isfinite(tree.predict(np.full((2, 3), np.nan))).all()
 
 
 def test_missing_value_in_an_equation_counts_as_the_leaf_mean(data):
     X, y = data
-    tree = silva.ModelTreeRegressor(**FAST, max_leaves=1).fit(X, y)
+    tree = glasswood.ModelTreeRegressor(**FAST, max_leaves=1).fit(X, y)
     means = X.mean(axis=0)
     np.testing.assert_allclose(tree.predict(np.full((1, 3), np.nan)), tree.predict(means[None]), rtol=1e-12)
 
@@ -42,11 +42,11 @@ def test_pandas_categories_and_names():
     x = rng.uniform(0, 1, 800)
     y = np.where(np.isin(colour, ["red", "grey"]), 5 * x, 3 - 2 * x) + 0.01 * rng.standard_normal(800)
     frame = pd.DataFrame({"colour": pd.Categorical(colour), "x": x})
-    tree = silva.ModelTreeRegressor(**FAST).fit(frame, y)
+    tree = glasswood.ModelTreeRegressor(**FAST).fit(frame, y)
     assert tree.n_leaves_ == 2
     assert list(tree.feature_names_in_) == ["colour", "x"]
     assert np.sqrt(np.mean((tree.predict(frame) - y) ** 2)) < 0.02
-    text = silva.export_text(tree)
+    text = glasswood.export_text(tree)
     assert "colour in {" in text
     shuffled = frame.assign(colour=pd.Categorical(colour, categories=["grey", "blue", "red", "green"]))
     np.testing.assert_array_equal(tree.predict(shuffled), tree.predict(frame))
@@ -60,7 +60,7 @@ def test_categorical_columns_of_an_array():
     x = rng.uniform(0, 1, 800)
     y = np.where(np.isin(code, [1, 4]), 5 * x, 3 - 2 * x)
     X = np.column_stack([code * 10, x])
-    tree = silva.ModelTreeRegressor(**FAST, categorical_features=[0]).fit(X, y)
+    tree = glasswood.ModelTreeRegressor(**FAST, categorical_features=[0]).fit(X, y)
     assert tree.n_leaves_ == 2
     np.testing.assert_allclose(tree.predict(X), y, atol=1e-9)
 
@@ -71,21 +71,21 @@ def test_bad_targets(data, bad):
     y = y.copy()
     y[3] = bad
     with pytest.raises(ValueError, match=r"NaN|infinity|finite"):
-        silva.ModelTreeRegressor(**FAST).fit(X, y)
+        glasswood.ModelTreeRegressor(**FAST).fit(X, y)
 
 
 @pytest.mark.parametrize(
     ("y", "message"),
     [
         (None, "the target y is None"),
-        (["yes", "no", "no"], r"y holds text \(yes\), expected numbers; use silva.ModelTreeClassifier for classes"),
+        (["yes", "no", "no"], r"y holds text \(yes\), expected numbers; use glasswood.ModelTreeClassifier for classes"),
         ([1.0, 2.0], "y has 2 values, X has 3 rows"),
         ([1.0, np.nan, 2.0], "y is nan in row 1"),
     ],
 )
 def test_bad_targets_of_categories(y, message):
     with pytest.raises(ValueError, match=message):
-        silva.ModelTreeRegressor(categorical_features=[0], **FAST).fit([["a", 1], ["b", 2], ["c", 3]], y)
+        glasswood.ModelTreeRegressor(categorical_features=[0], **FAST).fit([["a", 1], ["b", 2], ["c", 3]], y)
 
 
 @pytest.mark.parametrize("as_text", [False, True])
@@ -96,11 +96,11 @@ def test_a_text_among_numbers(as_text):
     frame = pd.DataFrame({"a": pd.Series([*numbers[:5], "n/a", *numbers[5:]], dtype=object), "b": range(61)})
     message = "column 'a' of X holds 60 different numbers and text, such as 'n/a' in row 5; mark missing numbers by NaN"
     with pytest.raises(ValueError, match=message):
-        silva.ModelTreeRegressor(**FAST).fit(frame, np.arange(61.0))
-    silva.ModelTreeRegressor(categorical_features=["a"], **FAST).fit(frame, np.arange(61.0))
-    silva.ModelTreeRegressor(**FAST).fit(frame.astype({"a": "category"}), np.arange(61.0))
+        glasswood.ModelTreeRegressor(**FAST).fit(frame, np.arange(61.0))
+    glasswood.ModelTreeRegressor(categorical_features=["a"], **FAST).fit(frame, np.arange(61.0))
+    glasswood.ModelTreeRegressor(**FAST).fit(frame.astype({"a": "category"}), np.arange(61.0))
     frame["a"] = ["n/a", "B 4", *(k % 19 for k in range(59))]
-    silva.ModelTreeRegressor(**FAST).fit(frame, np.arange(61.0))
+    glasswood.ModelTreeRegressor(**FAST).fit(frame, np.arange(61.0))
 
 
 def test_bad_frames():
@@ -112,7 +112,7 @@ def test_bad_frames():
     ]:
         features = ["x"] if "z" in frame.columns else None
         with pytest.raises(ValueError, match=message):
-            silva.ModelTreeRegressor(categorical_features=features, **FAST).fit(frame, np.zeros(len(frame)))
+            glasswood.ModelTreeRegressor(categorical_features=features, **FAST).fit(frame, np.zeros(len(frame)))
 
 
 def test_text_in_arrays_and_lists_of_rows():
@@ -120,7 +120,7 @@ def test_text_in_arrays_and_lists_of_rows():
     kinds, numbers = rng.choice(["a", "b", None], 300), rng.uniform(0, 1, 300)
     y = np.where(kinds == "a", 5.0, 1.0) + numbers
     X = np.column_stack([kinds.astype(object), numbers.astype(object)])
-    trees = [silva.ModelTreeRegressor(categorical_features=[0], **FAST).fit(rows, y) for rows in (X, X.tolist())]
+    trees = [glasswood.ModelTreeRegressor(categorical_features=[0], **FAST).fit(rows, y) for rows in (X, X.tolist())]
     for tree in trees:
         assert set(tree.forest_.ensemble.categories[0]) == {"a", "b"}
         np.testing.assert_allclose(tree.predict(X), y, atol=1e-9)
@@ -130,16 +130,16 @@ def test_text_in_arrays_and_lists_of_rows():
 def test_bad_weights(data):
     X, y = data
     with pytest.raises(ValueError, match=r"[Nn]egative"):
-        silva.ModelTreeRegressor(**FAST).fit(X, y, sample_weight=-np.ones(len(y)))
+        glasswood.ModelTreeRegressor(**FAST).fit(X, y, sample_weight=-np.ones(len(y)))
     with pytest.raises(ValueError, match=r"non-zero|0 everywhere"):
-        silva.ModelTreeRegressor(**FAST).fit(X, y, sample_weight=np.zeros(len(y)))
+        glasswood.ModelTreeRegressor(**FAST).fit(X, y, sample_weight=np.zeros(len(y)))
 
 
 @pytest.mark.parametrize("n_rows", [1, 2, 3, 8])
 def test_fewer_rows_than_attributes(n_rows):
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((n_rows, 10)), rng.standard_normal(n_rows)
-    tree = silva.ModelTreeRegressor(**FAST).fit(X, y)
+    tree = glasswood.ModelTreeRegressor(**FAST).fit(X, y)
     assert tree.n_leaves_ == 1
     assert np.isfinite(tree.predict(X)).all()
     assert len(tree.forest_.ensemble.linear_feature) <= max(n_rows - 2, 0)
@@ -148,7 +148,7 @@ def test_fewer_rows_than_attributes(n_rows):
 def test_duplicate_constant_and_missing_columns(data):
     X, y = data
     odd = np.column_stack([X, X[:, 0], np.full(600, 3.0), np.full(600, np.nan)])
-    tree = silva.ModelTreeRegressor(**FAST).fit(odd, y)
+    tree = glasswood.ModelTreeRegressor(**FAST).fit(odd, y)
     assert tree.n_leaves_ == 3
     assert np.sqrt(np.mean((tree.predict(odd) - y) ** 2)) < 0.11
 
@@ -156,8 +156,8 @@ def test_duplicate_constant_and_missing_columns(data):
 @pytest.mark.parametrize("scale", [1e-150, 1e150])
 def test_huge_scales(data, scale):
     X, y = data
-    plain = silva.ModelTreeRegressor(**FAST).fit(X, y)
-    scaled = silva.ModelTreeRegressor(**FAST).fit(X * scale, y * scale)
+    plain = glasswood.ModelTreeRegressor(**FAST).fit(X, y)
+    scaled = glasswood.ModelTreeRegressor(**FAST).fit(X * scale, y * scale)
     assert scaled.n_leaves_ == 3
     np.testing.assert_allclose(scaled.predict(X * scale) / scale, plain.predict(X), rtol=1e-9)
 
@@ -171,6 +171,6 @@ def test_frames_grow_the_tree_of_the_array(kind):
     frame = table.to_batches()[0] if kind == "batch" else table
     if kind == "polars":
         frame = pytest.importorskip("polars").DataFrame({"a": X[:, 0], "b": X[:, 1]})
-    found = silva.ModelTreeRegressor(generations=3, **FAST).fit(frame, target)
-    expected = silva.ModelTreeRegressor(generations=3, **FAST).fit(X, y)
+    found = glasswood.ModelTreeRegressor(generations=3, **FAST).fit(frame, target)
+    expected = glasswood.ModelTreeRegressor(generations=3, **FAST).fit(X, y)
     np.testing.assert_array_equal(found.predict(frame), expected.predict(X))

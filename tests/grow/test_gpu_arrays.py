@@ -7,12 +7,12 @@ import types
 import numpy as np
 import pytest
 
-import silva.device
-import silva.grow.cuda.paper
-import silva.grow.cuda.rows
-import silva.grow.search.engine
-from silva import ModelTreeEnsembleRegressor, ModelTreeRegressor
-from silva.device import DeviceError
+import glasswood.device
+import glasswood.grow.cuda.paper
+import glasswood.grow.cuda.rows
+import glasswood.grow.search.engine
+from glasswood import ModelTreeEnsembleRegressor, ModelTreeRegressor
+from glasswood.device import DeviceError
 from tests.grow.engines import piecewise
 
 X, Y = piecewise(200, 2)
@@ -41,9 +41,9 @@ def asked(monkeypatch):
         raise DeviceError(f"{gpus} refused")
 
     cupy = types.SimpleNamespace(asnumpy=lambda array: array.values, from_dlpack=lambda array: array)
-    monkeypatch.setattr(silva.device, "import_cupy", lambda: cupy)
-    monkeypatch.setattr(silva.grow.search.engine, "find_gpus", lambda device: devices.append(device) or (1,))
-    monkeypatch.setattr(silva.grow.cuda.rows, "RowsOnGpus", refuse)
+    monkeypatch.setattr(glasswood.device, "import_cupy", lambda: cupy)
+    monkeypatch.setattr(glasswood.grow.search.engine, "find_gpus", lambda device: devices.append(device) or (1,))
+    monkeypatch.setattr(glasswood.grow.cuda.rows, "RowsOnGpus", refuse)
     return devices
 
 
@@ -86,7 +86,7 @@ def watched(monkeypatch):
         calls.append((type(rows), output, device))
         return np.zeros((3, 1))
 
-    monkeypatch.setattr(silva.Forest, "predict", predict)
+    monkeypatch.setattr(glasswood.Forest, "predict", predict)
     return calls
 
 
@@ -125,13 +125,13 @@ def test_intervals_of_rows_of_a_gpu_are_on_the_host(monkeypatch, kind):
     model = one if kind == "tree" else ModelTreeEnsembleRegressor(one, n_estimators=2)
     model.fit(X, Y)
     expected = model.predict_interval(X)
-    on_cpu = silva.Forest.predict
+    on_cpu = glasswood.Forest.predict
 
     def predict(forest, rows, *arguments, **__):
-        found = on_cpu(forest, silva.device.on_host(rows), *arguments, device="cpu")
+        found = on_cpu(forest, glasswood.device.on_host(rows), *arguments, device="cpu")
         return Results(found) if isinstance(rows, Array) else found
 
-    monkeypatch.setattr(silva.Forest, "predict", predict)
+    monkeypatch.setattr(glasswood.Forest, "predict", predict)
     one.set_params(device="auto")
     np.testing.assert_array_equal(model.predict_interval(Array(X)), expected)
 

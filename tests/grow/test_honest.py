@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from silva import ModelTreeEnsembleRegressor, ModelTreeRegressor
+from glasswood import ModelTreeEnsembleRegressor, ModelTreeRegressor
 
 SETTINGS = {"n_jobs": 1, "honest": 0.5, "n_iter_no_change": 30}
 

@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from silva.grow.data.rows import prepare
+from glasswood.grow.data.rows import prepare
 from tests.grow import oracle
 from tests.grow.engines import piecewise
 from tests.instruction_sets import SETS, skip_unless_runs
@@ -16,7 +16,7 @@ from tests.instruction_sets import SETS, skip_unless_runs
 CASES = [(2, "float64"), (5, "float32"), (9, "float64"), (27, "float32"), (27, "float64")]
 SCRIPT = """
 import pickle, sys
-from silva import _core
+from glasswood import _core
 from tests.grow.engines import engine_of
 from tests.grow.test_instruction_sets import CASES, make_data
 populations = {}
@@ -47,7 +47,7 @@ def populations(request, tmp_path_factory):
     path = tmp_path_factory.mktemp("trees") / "populations"
     run = subprocess.run(
         [sys.executable, "-W", "error", "-c", SCRIPT, str(path)],
-        env={**os.environ, "SILVA_ISA": request.param},
+        env={**os.environ, "GLASSWOOD_ISA": request.param},
         capture_output=True,
         text=True,
         check=False,

@@ -6,11 +6,11 @@ import pytest
 
 pytest.importorskip("sklearn")
 
-import silva
-from silva.facts import forest_facts
+import glasswood
+from glasswood.facts import forest_facts
 
 GROUPS = [[0, 1], [2]]
-SMALL = silva.ModelTreeRegressor(max_leaves=6, generations=3, population_size=8, noise="uniform", clip="leaf")
+SMALL = glasswood.ModelTreeRegressor(max_leaves=6, generations=3, population_size=8, noise="uniform", clip="leaf")
 
 
 def crossed(n_rows, seed=0):
@@ -40,7 +40,7 @@ APART = [(0, 2), (0, 3), (1, 2), (1, 4), (2, 3), (2, 4)]
 
 def boosted(**parameters):
     tree = SMALL.__class__(**{**SMALL.get_params(deep=False), **parameters})
-    return silva.ModelTreeEnsembleRegressor(tree, 2, method="boosting", learning_rate=0.3, max_trees=12, n_jobs=1)
+    return glasswood.ModelTreeEnsembleRegressor(tree, 2, method="boosting", learning_rate=0.3, max_trees=12, n_jobs=1)
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +69,9 @@ def test_trees_use_the_features_of_one_group(fitted):
 def test_classes_by_name_and_with_categories():
     X, y = crossed(600)
     frame = pd.DataFrame(X, columns=list("abcde")).assign(f=np.where(X[:, 2] > 0, "high", "low"))
-    tree = silva.ModelTreeClassifier(interaction_cst=[["a", "b"], ["c", "f"]], n_iter_no_change=5, n_jobs=1, rounds=1)
+    tree = glasswood.ModelTreeClassifier(
+        interaction_cst=[["a", "b"], ["c", "f"]], n_iter_no_change=5, n_jobs=1, rounds=1
+    )
     tree.fit(frame, y > 0)
     ensemble = tree.forest_.ensemble
     used = {*ensemble.feature[ensemble.feature >= 0].tolist(), *ensemble.linear_feature.tolist()}
@@ -82,19 +84,19 @@ def test_classes_by_name_and_with_categories():
 ])  # fmt: skip
 def test_kinds(kind, most, told):
     X, y = crossed(400)
-    tree = silva.ModelTreeRegressor(interaction_cst=kind, n_iter_no_change=5, n_jobs=1).fit(X, y)
+    tree = glasswood.ModelTreeRegressor(interaction_cst=kind, n_iter_no_change=5, n_jobs=1).fit(X, y)
     ensemble = tree.forest_.ensemble
     used = {*ensemble.feature[ensemble.feature >= 0].tolist(), *ensemble.linear_feature.tolist()}
     assert 1 <= len(used) <= most
-    assert told in silva.export_text(tree)
+    assert told in glasswood.export_text(tree)
     if kind == "pairwise":
         assert used == {0, 1}  # a product, which neither of the two shows alone
 
 
 def test_one_group_of_all_is_no_constraint():
     X, y = crossed(300)
-    free = silva.ModelTreeRegressor(n_iter_no_change=5, n_jobs=1).fit(X, y)
-    same = silva.ModelTreeRegressor(interaction_cst=[range(5)], n_iter_no_change=5, n_jobs=1).fit(X, y)
+    free = glasswood.ModelTreeRegressor(n_iter_no_change=5, n_jobs=1).fit(X, y)
+    same = glasswood.ModelTreeRegressor(interaction_cst=[range(5)], n_iter_no_change=5, n_jobs=1).fit(X, y)
     np.testing.assert_array_equal(same.predict(X), free.predict(X))
 
 
@@ -109,9 +111,9 @@ def test_constraints_hold_together_and_are_named(tmp_path):
         "predictions rise with x2; predictions fall with x4; features act together within (x0, x1), (x2), (x3, x4) only"
     )
     assert tree.forest_.objective == f"squared error; {told}"
-    tree.forest_.save(tmp_path / "forest.silva")
-    forest = silva.load(tmp_path / "forest.silva")
-    assert told[1:] in silva.export_text(forest)
+    tree.forest_.save(tmp_path / "forest.glasswood")
+    forest = glasswood.load(tmp_path / "forest.glasswood")
+    assert told[1:] in glasswood.export_text(forest)
     facts = forest_facts(forest.ensemble)
     assert (facts["objective"], facts["constraints"]) == ("squared error", told)
 
@@ -125,4 +127,4 @@ def test_constraints_hold_together_and_are_named(tmp_path):
 ])  # fmt: skip
 def test_refuses(given, error, message):
     with pytest.raises(error, match=message):
-        silva.ModelTreeRegressor(interaction_cst=given).fit(*crossed(50))
+        glasswood.ModelTreeRegressor(interaction_cst=given).fit(*crossed(50))

@@ -11,9 +11,9 @@ import time
 import numpy as np
 import pytest
 
-import silva
-from silva.grow import estimator
-from silva.grow.search import engine, growing
+import glasswood
+from glasswood.grow import estimator
+from glasswood.grow.search import engine, growing
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def interrupted_by(function):
 )
 def test_an_interrupt_beside_the_search_keeps_the_tree(data, monkeypatch, module, name):
     monkeypatch.setattr(module, name, interrupted_by(getattr(module, name)))
-    tree = silva.ModelTreeRegressor(generations=2, n_jobs=1).fit(*data)
+    tree = glasswood.ModelTreeRegressor(generations=2, n_jobs=1).fit(*data)
     assert tree.interrupted_
     assert np.isfinite(tree.predict(data[0])).all()
     assert tree.n_iter_ == (0 if name in {"watching", "search"} else 2)
@@ -52,7 +52,7 @@ def test_interrupts_that_follow_keep_the_tree_too(data, monkeypatch):
 
     monkeypatch.setattr(estimator, "watching", watching)
     monkeypatch.setattr(growing, "grown_tree", interrupted_by(growing.grown_tree))
-    tree = silva.ModelTreeRegressor(n_jobs=1).fit(*data)
+    tree = glasswood.ModelTreeRegressor(n_jobs=1).fit(*data)
     assert tree.interrupted_
     assert tree.n_iter_ == 1
 
@@ -68,7 +68,7 @@ def test_an_interrupt_in_searches_beside_each_other_keeps_the_tree(data, monkeyp
 
     begun, progress = [], engine.Progress
     monkeypatch.setattr(engine, "Progress", interrupting)
-    tree = silva.ModelTreeRegressor(generations=2, n_jobs=2, **parameters).fit(data[0][:60], data[1][:60])
+    tree = glasswood.ModelTreeRegressor(generations=2, n_jobs=2, **parameters).fit(data[0][:60], data[1][:60])
     assert begun
     assert tree.interrupted_
     assert np.isfinite(tree.predict(data[0])).all()
@@ -80,7 +80,7 @@ def test_handlers_of_others_stay(data):
 
     previous = signal.signal(signal.SIGINT, handler)
     try:
-        silva.ModelTreeRegressor(
+        glasswood.ModelTreeRegressor(
             generations=1, n_jobs=1, callbacks=[lambda _: signal.getsignal(signal.SIGINT) is not handler]
         ).fit(*data)
         assert signal.getsignal(signal.SIGINT) is handler

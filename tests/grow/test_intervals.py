@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
 
-from silva import ModelTreeEnsembleRegressor, ModelTreeRegressor
-from silva.grow.search import selection
-from silva.grow.tree import assembly, intervals
-from silva.grow.tree.refit import fit_leaf
+from glasswood import ModelTreeEnsembleRegressor, ModelTreeRegressor
+from glasswood.grow.search import selection
+from glasswood.grow.tree import assembly, intervals
+from glasswood.grow.tree.refit import fit_leaf
 
 
 def piecewise(n_rows, seed=0):

@@ -6,9 +6,9 @@ import pytest
 
 pytest.importorskip("sklearn")
 
-import silva
-from silva.grow.data.columns import TrainingColumns
-from silva.grow.data.sorting import KnownRanks, Sorter
+import glasswood
+from glasswood.grow.data.columns import TrainingColumns
+from glasswood.grow.data.sorting import KnownRanks, Sorter
 from tests.grow.engines import piecewise
 
 rng = np.random.default_rng(0)
@@ -69,8 +69,8 @@ def frame_of(n_rows):
 )
 def test_ensembles_have_the_trees_that_sorting_gives(monkeypatch, method, changes):
     frame, y = frame_of(300)
-    tree = silva.ModelTreeRegressor(generations=3, max_leaves=4, population_size=8, **changes)
-    model = silva.ModelTreeEnsembleRegressor(tree, method=method, n_estimators=2, max_trees=4, n_jobs=1)
+    tree = glasswood.ModelTreeRegressor(generations=3, max_leaves=4, population_size=8, **changes)
+    model = glasswood.ModelTreeEnsembleRegressor(tree, method=method, n_estimators=2, max_trees=4, n_jobs=1)
     known = model.fit(frame, y).forest_.ensemble
     monkeypatch.setattr(TrainingColumns, "ranked", lambda columns, *_: columns)
     sorted_ = model.fit(frame, y).forest_.ensemble
@@ -82,5 +82,5 @@ def test_a_sequence_sorts_its_numbers_once(monkeypatch):
     values, y = piecewise(200)
     n_sorted, original = [], Sorter.rank
     monkeypatch.setattr(Sorter, "rank", lambda *arguments: n_sorted.append(1) or original(*arguments))
-    silva.ModelTreeEnsembleClassifier(method="boosting", n_estimators=1, max_trees=3, n_jobs=1).fit(values, y > 0)
+    glasswood.ModelTreeEnsembleClassifier(method="boosting", n_estimators=1, max_trees=3, n_jobs=1).fit(values, y > 0)
     assert len(n_sorted) == values.shape[1]

@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-import silva
+import glasswood
 from tests.example_forests import small_forest, with_linear_leaves
 
 
@@ -90,6 +90,6 @@ def test_corrupt_models_are_refused(forest, change, message):
 
 
 def test_files(forest, tmp_path):
-    forest.save(tmp_path / "linear.silva")
+    forest.save(tmp_path / "linear.glasswood")
     rows = np.random.default_rng(0).normal(size=(20, 2))
-    np.testing.assert_array_equal(silva.load(tmp_path / "linear.silva").predict(rows), forest.predict(rows))
+    np.testing.assert_array_equal(glasswood.load(tmp_path / "linear.glasswood").predict(rows), forest.predict(rows))

@@ -6,11 +6,11 @@ import pytest
 
 pytest.importorskip("sklearn")
 
-import silva
-from silva.ensemble import LOGARITHM
-from silva.grow.data import derived
-from silva.grow.data.columns import numeric_columns
-from silva.grow.data.derived import with_derived
+import glasswood
+from glasswood.ensemble import LOGARITHM
+from glasswood.grow.data import derived
+from glasswood.grow.data.columns import numeric_columns
+from glasswood.grow.data.derived import with_derived
 
 FAST = {"n_iter_no_change": 20, "n_jobs": 1, "log_terms": True}
 
@@ -25,7 +25,7 @@ def frame_of(n):
 @pytest.fixture(scope="module")
 def fitted():
     X, y = frame_of(600)
-    return silva.ModelTreeRegressor(**FAST).fit(X, y)
+    return glasswood.ModelTreeRegressor(**FAST).fit(X, y)
 
 
 def test_one_equation_has_the_logarithm(fitted):
@@ -33,7 +33,7 @@ def test_one_equation_has_the_logarithm(fitted):
     coefficients = dict(zip(fitted.leaves_["feature"], fitted.leaves_["coefficient"], strict=True))
     assert set(coefficients) == {"(intercept)", "log area", "rooms"}
     assert coefficients["log area"] == pytest.approx(30, abs=0.3)
-    assert "30 log area" in silva.export_text(fitted, digits=2)
+    assert "30 log area" in glasswood.export_text(fitted, digits=2)
     X, y = frame_of(2000)
     assert np.sqrt(np.mean((fitted.predict(X) - y) ** 2)) < 1.1
 
@@ -56,7 +56,7 @@ def test_explanations_add_up(fitted):
     X, _ = frame_of(50)
     X.loc[:3, "area"] = [0.0, -1.0, np.nan, 1e-300]
     for background in (None, X[10:20]):
-        explainer = silva.Explainer(fitted, background)
+        explainer = glasswood.Explainer(fitted, background)
         sums = explainer.shap_values(X).sum(axis=1) + explainer.expected_value
         np.testing.assert_allclose(sums, fitted.predict(X), rtol=1e-5)
 
@@ -93,7 +93,7 @@ def test_the_logarithm_is_one_with_its_feature():
     """All terms of a feature count as one, where some of its values are missing too."""
     X, y = frame_of(600)
     X.loc[::7, "area"] = np.nan
-    tree = silva.ModelTreeRegressor(**FAST, max_terms_per_leaf=1).fit(X, y)
+    tree = glasswood.ModelTreeRegressor(**FAST, max_terms_per_leaf=1).fit(X, y)
     ensemble = tree.forest_.ensemble
     terms = np.split(ensemble.linear_feature, ensemble.linear_offsets[1:-1])
     assert max(len(np.unique(features)) for features in terms) == 1
@@ -103,25 +103,25 @@ def test_the_logarithm_is_one_with_its_feature():
 @pytest.mark.parametrize("settings", [{"honest": 0.5}, {"smoothing": "auto"}, {"loss": "huber"}])
 def test_with_other_parameters(settings):
     X, y = frame_of(600)
-    tree = silva.ModelTreeRegressor(**FAST, **settings).fit(X, y)
+    tree = glasswood.ModelTreeRegressor(**FAST, **settings).fit(X, y)
     assert "log area" in tree.leaves_["feature"]
     assert np.sqrt(np.mean((tree.predict(X) - y) ** 2)) < 1.2
 
 
 def test_classes():
     X, y = frame_of(600)
-    tree = silva.ModelTreeClassifier(**FAST).fit(X, y > np.median(y))
+    tree = glasswood.ModelTreeClassifier(**FAST).fit(X, y > np.median(y))
     assert "log area" in tree.leaves_["feature"]
     assert (tree.predict(X) == (y > np.median(y))).mean() > 0.95
 
 
 def test_constrained_features_have_none():
     X, y = frame_of(600)
-    tree = silva.ModelTreeRegressor(**FAST, monotonic_cst={"area": 1}).fit(X, y)
+    tree = glasswood.ModelTreeRegressor(**FAST, monotonic_cst={"area": 1}).fit(X, y)
     assert "log area" not in tree.leaves_["feature"]
-    silva.ModelTreeRegressor(**FAST, monotonic_cst={"rooms": 1}).fit(X, y)
+    glasswood.ModelTreeRegressor(**FAST, monotonic_cst={"rooms": 1}).fit(X, y)
 
 
 def test_other_values_are_refused():
     with pytest.raises(ValueError, match="log_terms is 'yes', expected True, False or 'auto'"):
-        silva.ModelTreeRegressor(log_terms="yes").fit(*frame_of(50))
+        glasswood.ModelTreeRegressor(log_terms="yes").fit(*frame_of(50))

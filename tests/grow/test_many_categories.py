@@ -4,14 +4,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import silva
+import glasswood
 
 FAST = {"n_iter_no_change": 20, "n_jobs": 1}
 GROWN = {
-    "tree": (silva.ModelTreeRegressor, FAST),
-    "honest": (silva.ModelTreeRegressor, {**FAST, "honest": 0.5}),
-    "huber": (silva.ModelTreeRegressor, {**FAST, "loss": "huber"}),
-    "classes": (silva.ModelTreeClassifier, FAST),
+    "tree": (glasswood.ModelTreeRegressor, FAST),
+    "honest": (glasswood.ModelTreeRegressor, {**FAST, "honest": 0.5}),
+    "huber": (glasswood.ModelTreeRegressor, {**FAST, "loss": "huber"}),
+    "classes": (glasswood.ModelTreeClassifier, FAST),
 }
 
 
@@ -51,6 +51,8 @@ def test_unseen_categories_count_as_missing(name):
 
 def test_intervals_of_unseen_categories():
     X, y = rows(300)
-    trees = silva.ModelTreeEnsembleRegressor(silva.ModelTreeRegressor(**FAST), n_estimators=2, n_jobs=1).fit(X, y)
+    trees = glasswood.ModelTreeEnsembleRegressor(glasswood.ModelTreeRegressor(**FAST), n_estimators=2, n_jobs=1).fit(
+        X, y
+    )
     for model in (trees, trees.estimators_[0]):
         assert np.isfinite(model.predict_interval(X.assign(key="elsewhere"))).all()

@@ -6,11 +6,11 @@ import pytest
 
 pytest.importorskip("sklearn")
 
-import silva
+import glasswood
 
 FAST = {"n_iter_no_change": 5, "n_jobs": 1, "max_leaves": 8}
 SIGNS = [1, -1, 0, 0]
-SMALL = silva.ModelTreeRegressor(
+SMALL = glasswood.ModelTreeRegressor(
     max_leaves=6, generations=3, population_size=8, noise="uniform", clip="leaf", monotonic_cst=SIGNS
 )
 
@@ -36,25 +36,25 @@ def violations(predict, n_features, signs, n_pairs, seed=0):
 
 
 MODELS = {
-    "tree": silva.ModelTreeRegressor(**FAST, monotonic_cst=SIGNS),
-    "constant leaves": silva.ModelTreeRegressor(**FAST, leaf_model="constant", monotonic_cst=SIGNS),
-    "leaf ranges": silva.ModelTreeRegressor(**FAST, clip="leaf", monotonic_cst=SIGNS),
-    "no limits": silva.ModelTreeRegressor(**FAST, clip="none", monotonic_cst=SIGNS),
-    "huber": silva.ModelTreeRegressor(**FAST, loss="huber", monotonic_cst=SIGNS),
-    "honest": silva.ModelTreeRegressor(**FAST, honest=0.5, monotonic_cst=SIGNS),
-    "mean": silva.ModelTreeEnsembleRegressor(
-        silva.ModelTreeRegressor(**FAST, smoothing="auto", monotonic_cst=SIGNS), n_estimators=2, n_jobs=1
+    "tree": glasswood.ModelTreeRegressor(**FAST, monotonic_cst=SIGNS),
+    "constant leaves": glasswood.ModelTreeRegressor(**FAST, leaf_model="constant", monotonic_cst=SIGNS),
+    "leaf ranges": glasswood.ModelTreeRegressor(**FAST, clip="leaf", monotonic_cst=SIGNS),
+    "no limits": glasswood.ModelTreeRegressor(**FAST, clip="none", monotonic_cst=SIGNS),
+    "huber": glasswood.ModelTreeRegressor(**FAST, loss="huber", monotonic_cst=SIGNS),
+    "honest": glasswood.ModelTreeRegressor(**FAST, honest=0.5, monotonic_cst=SIGNS),
+    "mean": glasswood.ModelTreeEnsembleRegressor(
+        glasswood.ModelTreeRegressor(**FAST, smoothing="auto", monotonic_cst=SIGNS), n_estimators=2, n_jobs=1
     ),
-    "boosting": silva.ModelTreeEnsembleRegressor(
+    "boosting": glasswood.ModelTreeEnsembleRegressor(
         SMALL, 2, method="boosting", learning_rate=0.3, max_trees=15, n_jobs=1
     ),
 }
 CLASSIFIERS = {
-    "classes": silva.ModelTreeClassifier(**FAST, monotonic_cst=SIGNS),
-    "mean of classes": silva.ModelTreeEnsembleClassifier(
-        silva.ModelTreeClassifier(**FAST, monotonic_cst=SIGNS), n_estimators=2, n_jobs=1
+    "classes": glasswood.ModelTreeClassifier(**FAST, monotonic_cst=SIGNS),
+    "mean of classes": glasswood.ModelTreeEnsembleClassifier(
+        glasswood.ModelTreeClassifier(**FAST, monotonic_cst=SIGNS), n_estimators=2, n_jobs=1
     ),
-    "boosted classes": silva.ModelTreeEnsembleClassifier(
+    "boosted classes": glasswood.ModelTreeEnsembleClassifier(
         SMALL, 2, method="boosting", learning_rate=0.3, max_trees=15, n_jobs=1
     ),
 }
@@ -74,7 +74,7 @@ def test_no_pair_is_predicted_against_a_constraint(name, seed):
 def test_unconstrained_trees_are_against_it():
     """So the pairs can find something."""
     X, y = bent(600)
-    model = silva.ModelTreeRegressor(**FAST).fit(X, y)
+    model = glasswood.ModelTreeRegressor(**FAST).fit(X, y)
     assert violations(model.predict, 4, SIGNS, 50_000) > 500
 
 
@@ -84,7 +84,9 @@ def test_coefficients_are_those_of_constrained_least_squares(constraint):
     rng = np.random.default_rng(3)
     X = rng.standard_normal((200, 3)) @ np.array([[1, 0.9, 0], [0, 1, 0.5], [0, 0, 1]])
     y = X @ [1.0, -0.4, 0.5] + 0.1 * rng.standard_normal(200)
-    model = silva.ModelTreeRegressor(max_leaves=1, noise="uniform", penalty=0, clip="none", **{constraint: [1, 1, 1]})
+    model = glasswood.ModelTreeRegressor(
+        max_leaves=1, noise="uniform", penalty=0, clip="none", **{constraint: [1, 1, 1]}
+    )
     model.fit(X, y)
     A, b = X - X.mean(axis=0), y - y.mean()
     solution, rate = np.zeros(3), 1 / np.linalg.norm(A, 2) ** 2
@@ -98,7 +100,7 @@ def test_coefficients_are_those_of_constrained_least_squares(constraint):
 def test_a_constraint_that_holds_anyway_costs_nothing():
     X, _ = bent(400)
     y = np.where(X[:, 2] > 0, 2 * X[:, 0], X[:, 0]) - X[:, 1]
-    free, bound = (silva.ModelTreeRegressor(**FAST, monotonic_cst=cst).fit(X, y) for cst in (None, SIGNS))
+    free, bound = (glasswood.ModelTreeRegressor(**FAST, monotonic_cst=cst).fit(X, y) for cst in (None, SIGNS))
     np.testing.assert_allclose(bound.predict(X), free.predict(X), atol=1e-9)
 
 
@@ -112,17 +114,17 @@ def signs_of(model):
 
 
 SIGNED = {"coefficient_signs": [1, -1, 0, 0]}
-SIGNED_SMALL = silva.ModelTreeRegressor(max_leaves=6, generations=3, population_size=8, **SIGNED)
+SIGNED_SMALL = glasswood.ModelTreeRegressor(max_leaves=6, generations=3, population_size=8, **SIGNED)
 SIGNED_MODELS = {
-    "tree": silva.ModelTreeRegressor(**FAST, **SIGNED),
-    "logarithms": silva.ModelTreeRegressor(**FAST, log_terms=True, **SIGNED),
-    "huber": silva.ModelTreeRegressor(**FAST, loss="huber", **SIGNED),
-    "honest": silva.ModelTreeRegressor(**FAST, honest=0.5, **SIGNED),
-    "smoothing": silva.ModelTreeRegressor(**FAST, smoothing="auto", **SIGNED),
-    "quantile": silva.ModelTreeRegressor(**FAST, loss="quantile", **SIGNED),
-    "classes": silva.ModelTreeClassifier(**FAST, **SIGNED),
-    "sum": silva.ModelTreeEnsembleRegressor(SIGNED_SMALL, 2, method="sum", n_jobs=1),
-    "boosting": silva.ModelTreeEnsembleRegressor(SIGNED_SMALL, 1, method="boosting", max_trees=5, n_jobs=1),
+    "tree": glasswood.ModelTreeRegressor(**FAST, **SIGNED),
+    "logarithms": glasswood.ModelTreeRegressor(**FAST, log_terms=True, **SIGNED),
+    "huber": glasswood.ModelTreeRegressor(**FAST, loss="huber", **SIGNED),
+    "honest": glasswood.ModelTreeRegressor(**FAST, honest=0.5, **SIGNED),
+    "smoothing": glasswood.ModelTreeRegressor(**FAST, smoothing="auto", **SIGNED),
+    "quantile": glasswood.ModelTreeRegressor(**FAST, loss="quantile", **SIGNED),
+    "classes": glasswood.ModelTreeClassifier(**FAST, **SIGNED),
+    "sum": glasswood.ModelTreeEnsembleRegressor(SIGNED_SMALL, 2, method="sum", n_jobs=1),
+    "boosting": glasswood.ModelTreeEnsembleRegressor(SIGNED_SMALL, 1, method="boosting", max_trees=5, n_jobs=1),
 }
 
 
@@ -137,7 +139,7 @@ def rising_in_parts(n_rows, seed=0):
 @pytest.mark.parametrize("name", SIGNED_MODELS)
 def test_coefficients_have_their_signs_and_splits_are_free(name):
     X, y = rising_in_parts(600)
-    model, free = SIGNED_MODELS[name], silva.ModelTreeRegressor(**FAST, log_terms=True).fit(X, y)
+    model, free = SIGNED_MODELS[name], glasswood.ModelTreeRegressor(**FAST, log_terms=True).fit(X, y)
     model.fit(X, y > np.median(y) if name == "classes" else y)
     found = signs_of(model)
     assert found.get("x0", {1}) == {1}
@@ -154,7 +156,7 @@ def test_a_term_of_the_wrong_sign_is_left_out_and_the_others_are_fitted_without_
     X, y = rising_in_parts(800)
     X = np.column_stack([X, X[:, 2] + 0.05 * np.random.default_rng(1).standard_normal(len(X))])
     y = y - 2 * X[:, 4] + 2 * X[:, 2]
-    model = silva.ModelTreeRegressor(**FAST, log_terms=False, coefficient_signs=[0, 0, 1, 0, 1]).fit(X, y)
+    model = glasswood.ModelTreeRegressor(**FAST, log_terms=False, coefficient_signs=[0, 0, 1, 0, 1]).fit(X, y)
     leaves, names = model.apply(X), np.array([f"x{k}" for k in range(5)])
     for leaf in range(model.n_leaves_):
         own = model.leaves_["leaf"] == leaf
@@ -174,7 +176,7 @@ def test_by_name_and_missing_values():
     frame = pd.DataFrame(X, columns=list("abcd"))
     frame["kind"] = np.where(X[:, 3] > 1, "x", "y")
     frame.loc[::9, "c"] = np.nan
-    model = silva.ModelTreeRegressor(**FAST, monotonic_cst={"a": 1, "b": -1}).fit(frame, y)
+    model = glasswood.ModelTreeRegressor(**FAST, monotonic_cst={"a": 1, "b": -1}).fit(frame, y)
     for low, high in [(-3, -1), (-0.1, 0.2), (1, 100)]:
         assert (model.predict(frame.assign(a=high)) >= model.predict(frame.assign(a=low))).all()
         assert (model.predict(frame.assign(b=high)) <= model.predict(frame.assign(b=low))).all()
@@ -208,7 +210,7 @@ def test_contradictions(parameters, message):
     X, y = bent(60)
     X[:, 3] = np.round(X[:, 3])
     with pytest.raises(ValueError, match=message):
-        silva.ModelTreeRegressor(**FAST, **parameters).fit(X, y)
+        glasswood.ModelTreeRegressor(**FAST, **parameters).fit(X, y)
 
 
 @pytest.mark.parametrize("parameter", ["monotonic_cst", "coefficient_signs"])
@@ -218,7 +220,7 @@ def test_unknown_names_are_told_from_the_columns(parameter):
     X = pandas.DataFrame(np.hstack([X] * 3), columns=[f"column{i}" for i in range(12)])
     message = r" names 'colum1' \(did you mean column1\?\), expected columns of X: 'column0', .*'column7' and 4 more"
     with pytest.raises(ValueError, match=parameter + message):
-        silva.ModelTreeRegressor(**FAST, **{parameter: {"colum1": 1, "column2": 1}}).fit(X, y)
+        glasswood.ModelTreeRegressor(**FAST, **{parameter: {"colum1": 1, "column2": 1}}).fit(X, y)
 
 
 @pytest.mark.parametrize("name", CLASSIFIERS)
@@ -231,4 +233,4 @@ def test_several_classes_are_refused(name):
 def test_signs_for_several_classes_are_refused():
     X, y = bent(60)
     with pytest.raises(ValueError, match="coefficient_signs needs two classes, y has 3"):
-        silva.ModelTreeClassifier(**FAST, **SIGNED).fit(X, np.digitize(y, [-1, 1]))
+        glasswood.ModelTreeClassifier(**FAST, **SIGNED).fit(X, np.digitize(y, [-1, 1]))

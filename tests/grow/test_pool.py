@@ -54,7 +54,7 @@ def test_fits_of_other_methods_come_back():
         )
     about = json.loads(results.FITS.read_text())["methods"]
     assert about["linear"]["version"].startswith("scikit-learn ")
-    assert about["tree at 1234abcd"]["version"] == "silva 1234abcd"
+    assert about["tree at 1234abcd"]["version"] == "glasswood 1234abcd"
 
 
 @pytest.mark.usefixtures("record")

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from silva import ModelTreeRegressor
-from silva.grow.tree import pruning
-from silva.grow.tree.pruning import Prices
-from silva.grow.tree.refit import Design
+from glasswood import ModelTreeRegressor
+from glasswood.grow.tree import pruning
+from glasswood.grow.tree.pruning import Prices
+from glasswood.grow.tree.refit import Design
 
 PRICES = Prices(penalty=1.0, test_weight=2.0, n_rows=400.0)
 

@@ -5,8 +5,8 @@ import pytest
 
 pytest.importorskip("sklearn")
 
-import silva
-from silva.grow.data.repeats import in_order
+import glasswood
+from glasswood.grow.data.repeats import in_order
 from tests.grow.engines import piecewise
 
 FAST = {"n_iter_no_change": 20, "n_jobs": 1}
@@ -20,7 +20,7 @@ def data():
 
 
 def fitted(X, y, weight=None):
-    return silva.ModelTreeRegressor(**FAST).fit(X, y, sample_weight=weight)
+    return glasswood.ModelTreeRegressor(**FAST).fit(X, y, sample_weight=weight)
 
 
 def assert_same(one, other, X):

@@ -5,8 +5,8 @@ import pytest
 
 pytest.importorskip("sklearn")
 
-import silva
-from silva.grow.search.robust import CORNER, _factors
+import glasswood
+from glasswood.grow.search.robust import CORNER, _factors
 
 FAST = {"n_iter_no_change": 50, "n_jobs": 1}
 
@@ -30,19 +30,19 @@ def test_outliers_do_not_count():
     outliers = rng.random(2000) < 0.01
     spoiled = y + outliers * rng.choice([-100, 100], 2000)
     squared, huber, clean = (
-        silva.ModelTreeRegressor(**FAST, loss=loss).fit(X, values)
+        glasswood.ModelTreeRegressor(**FAST, loss=loss).fit(X, values)
         for loss, values in (("squared", spoiled), ("huber", spoiled), ("squared", y))
     )
     assert huber.n_leaves_ == 3
     assert error(huber) < 0.4
     assert error(squared) > 3 * error(huber)
-    assert error(silva.ModelTreeRegressor(**FAST, loss="huber").fit(X, y)) < 1.2 * error(clean)
+    assert error(glasswood.ModelTreeRegressor(**FAST, loss="huber").fit(X, y)) < 1.2 * error(clean)
 
 
 def test_noise_of_heavy_tails():
     X, truth = planes(2000)
     y = truth + 0.5 * np.random.default_rng(3).standard_t(2, 2000)
-    assert silva.ModelTreeRegressor(**FAST, loss="huber").fit(X, y).n_leaves_ == 3
+    assert glasswood.ModelTreeRegressor(**FAST, loss="huber").fit(X, y).n_leaves_ == 3
 
 
 def test_weights_make_absolute_values_of_squares():
@@ -59,4 +59,4 @@ def test_a_loss_that_is_not_there():
     with pytest.raises(
         ValueError, match="loss is 'absolute', expected one of squared, huber, poisson, gamma, quantile"
     ):
-        silva.ModelTreeRegressor(loss="absolute").fit([[1.0], [2.0]], [1.0, 2.0])
+        glasswood.ModelTreeRegressor(loss="absolute").fit([[1.0], [2.0]], [1.0, 2.0])

@@ -4,21 +4,21 @@ pytest.importorskip("sklearn")
 
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-import silva
+import glasswood
 
 # Some hundred fits each: the checks are of the interface, and small trees have all of it.
-TREE = silva.ModelTreeRegressor(generations=3, population_size=8, max_leaves=4, n_jobs=1)
-CLASSES = silva.ModelTreeClassifier(n_iter_no_change=2, rounds=1, max_leaves=4, n_jobs=1)
+TREE = glasswood.ModelTreeRegressor(generations=3, population_size=8, max_leaves=4, n_jobs=1)
+CLASSES = glasswood.ModelTreeClassifier(n_iter_no_change=2, rounds=1, max_leaves=4, n_jobs=1)
 BOOSTING = {"method": "boosting", "n_estimators": 2, "learning_rate": 0.5, "max_trees": 2, "n_jobs": 1}
 
 
 @parametrize_with_checks(
     [
         TREE,
-        silva.ModelTreeEnsembleRegressor(TREE, n_estimators=2, n_jobs=1),
-        silva.ModelTreeEnsembleRegressor(TREE, **BOOSTING),
+        glasswood.ModelTreeEnsembleRegressor(TREE, n_estimators=2, n_jobs=1),
+        glasswood.ModelTreeEnsembleRegressor(TREE, **BOOSTING),
         CLASSES,
-        silva.ModelTreeEnsembleClassifier(CLASSES, n_estimators=1, n_jobs=1),  # twice as many take twice as long
+        glasswood.ModelTreeEnsembleClassifier(CLASSES, n_estimators=1, n_jobs=1),  # twice as many take twice as long
     ]
 )
 def test_estimator(estimator, check):
@@ -26,7 +26,7 @@ def test_estimator(estimator, check):
 
 
 @pytest.mark.slow
-@parametrize_with_checks([silva.ModelTreeEnsembleClassifier(TREE, **BOOSTING)])
+@parametrize_with_checks([glasswood.ModelTreeEnsembleClassifier(TREE, **BOOSTING)])
 def test_boosted_classes(estimator, check):
     """As long as all others together, of a class and of a method that are among them."""
     check(estimator)

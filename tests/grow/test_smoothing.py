@@ -5,7 +5,7 @@ import pytest
 
 pytest.importorskip("sklearn")
 
-import silva
+import glasswood
 from tests.grow.engines import piecewise
 
 FAST = {"n_iter_no_change": 10, "n_jobs": 1, "clip": "none"}
@@ -56,8 +56,8 @@ def leaf_terms(tree):
 def test_every_prediction_is_that_of_the_recursion(strength, leaf_model):
     X, y = piecewise(400)
     y = y + 0.3 * np.random.default_rng(1).standard_normal(len(y))
-    plain = silva.ModelTreeRegressor(**FAST, leaf_model=leaf_model, max_leaves=6).fit(X, y)
-    tree = silva.ModelTreeRegressor(**FAST, leaf_model=leaf_model, max_leaves=6, smoothing=strength).fit(X, y)
+    plain = glasswood.ModelTreeRegressor(**FAST, leaf_model=leaf_model, max_leaves=6).fit(X, y)
+    tree = glasswood.ModelTreeRegressor(**FAST, leaf_model=leaf_model, max_leaves=6, smoothing=strength).fit(X, y)
     assert tree.n_leaves_ >= 3
     np.testing.assert_array_equal(tree.forest_.ensemble.threshold, plain.forest_.ensemble.threshold)
     expected = oracle(tree.forest_, X, y, leaf_terms(plain), strength)
@@ -67,24 +67,26 @@ def test_every_prediction_is_that_of_the_recursion(strength, leaf_model):
 
 def test_the_table_of_leaves_tells_of_the_mixture():
     X, y = piecewise(400)
-    tree = silva.ModelTreeRegressor(**FAST, smoothing=15).fit(X, y)
+    tree = glasswood.ModelTreeRegressor(**FAST, smoothing=15).fit(X, y)
     leaf = tree.apply(X)
     squared = (y - tree.predict(X)) ** 2
     for number in range(tree.n_leaves_):
         assert tree.leaf_summary_["rmse"][number] == pytest.approx(np.sqrt(squared[leaf == number].mean()), rel=1e-9)
     assert np.isnan(tree.leaves_["standard_error"]).all()
-    assert "rmse" in silva.export_text(tree)
+    assert "rmse" in glasswood.export_text(tree)
 
 
 def test_a_single_leaf_and_missing_values():
     X, y = piecewise(300)
-    alone = silva.ModelTreeRegressor(**FAST, max_leaves=1, smoothing=15).fit(X, y)
-    np.testing.assert_array_equal(alone.predict(X), silva.ModelTreeRegressor(**FAST, max_leaves=1).fit(X, y).predict(X))
+    alone = glasswood.ModelTreeRegressor(**FAST, max_leaves=1, smoothing=15).fit(X, y)
+    np.testing.assert_array_equal(
+        alone.predict(X), glasswood.ModelTreeRegressor(**FAST, max_leaves=1).fit(X, y).predict(X)
+    )
     X[::7, 0] = np.nan
-    assert np.isfinite(silva.ModelTreeRegressor(**FAST, smoothing=15).fit(X, y).predict(X)).all()
+    assert np.isfinite(glasswood.ModelTreeRegressor(**FAST, smoothing=15).fit(X, y).predict(X)).all()
 
 
 @pytest.mark.parametrize(("value", "error"), [(-1, ValueError), (np.inf, ValueError), ("15", TypeError)])
 def test_wrong_strength(value, error):
     with pytest.raises(error, match="smoothing is"):
-        silva.ModelTreeRegressor(smoothing=value).fit(*piecewise(50))
+        glasswood.ModelTreeRegressor(smoothing=value).fit(*piecewise(50))

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import silva
+import glasswood
 
 FAST = {"n_iter_no_change": 10, "n_jobs": 1, "stability": 4}
 
@@ -23,7 +23,7 @@ def found(model):
 
 def test_true_splits_and_terms_come_back():
     X, y = two_planes()
-    table = found(silva.ModelTreeRegressor(**FAST).fit(X, y))
+    table = found(glasswood.ModelTreeRegressor(**FAST).fit(X, y))
     splits, terms = table[table["kind"] == "split"], table[table["kind"] == "term"]
     assert splits[["at", "feature"]].to_numpy().tolist() == [[0, "a"]]
     assert splits["frequency"].tolist() == [1.0]
@@ -33,7 +33,7 @@ def test_true_splits_and_terms_come_back():
 def test_splits_of_noise_do_not():
     rng = np.random.default_rng(1)
     X, y = rng.uniform(0, 1, (200, 4)), rng.standard_normal(200)
-    model = silva.ModelTreeRegressor(**{**FAST, "penalty": 0.2, "noise": "uniform"}).fit(X, y)
+    model = glasswood.ModelTreeRegressor(**{**FAST, "penalty": 0.2, "noise": "uniform"}).fit(X, y)
     splits = found(model).query("kind == 'split'")
     assert len(splits) > 1
     assert splits["frequency"].mean() < 0.5
@@ -43,14 +43,14 @@ def test_splits_by_sets_and_missing_values_and_any_number_of_threads():
     X, y = two_planes()
     X["kind"] = np.where(X["a"] < 2, "p", np.where(np.arange(len(X)) % 2, "q", "r"))
     X["a"] = np.where(np.arange(len(X)) % 3 == 0, np.nan, 0.0)
-    tables = [found(silva.ModelTreeRegressor(**{**FAST, "n_jobs": jobs}).fit(X, y)) for jobs in (1, 2)]
+    tables = [found(glasswood.ModelTreeRegressor(**{**FAST, "n_jobs": jobs}).fit(X, y)) for jobs in (1, 2)]
     pd.testing.assert_frame_equal(*tables)
     first = tables[0].iloc[0]
     assert (first["kind"], first["feature"], first["frequency"]) == ("split", "kind", 1.0)
 
 
 def test_without_samples_there_is_none():
-    model = silva.ModelTreeRegressor(**{**FAST, "stability": 0}).fit(*two_planes())
+    model = glasswood.ModelTreeRegressor(**{**FAST, "stability": 0}).fit(*two_planes())
     assert not hasattr(model, "stability_")
     with pytest.raises(ValueError, match="stability is -1, expected at least 0"):
-        silva.ModelTreeRegressor(stability=-1).fit(*two_planes())
+        glasswood.ModelTreeRegressor(stability=-1).fit(*two_planes())

@@ -5,8 +5,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-import silva
-from silva.grow.data.rows import prepare
+import glasswood
+from glasswood.grow.data.rows import prepare
 from tests.grow import oracle
 from tests.grow.engines import engine_of, given, piecewise, stump
 
@@ -133,7 +133,7 @@ def test_same_trees_for_any_number_of_threads():
 def test_leaves_and_thresholds_are_those_of_the_given_rows(algorithm):
     """A spread of 1e-7 of the target's is lost in float32; the leaves are fitted to what was given."""
     X, y = piecewise(600, noise=1e-9)
-    trees = [silva.ModelTreeRegressor(generations=40, max_leaves=8, algorithm=algorithm, storage=storage).fit(X, y)
+    trees = [glasswood.ModelTreeRegressor(generations=40, max_leaves=8, algorithm=algorithm, storage=storage).fit(X, y)
              for storage in ("float64", "float32")]  # fmt: skip
     for tree in trees:
         assert np.abs(tree.predict(X) - y).max() < 1e-8
@@ -145,7 +145,9 @@ def test_whole_numbers_grow_the_same_tree():
     rng = np.random.default_rng(0)
     X = rng.integers(0, 50, (500, 3)).astype(float)
     y = np.where(X[:, 0] < 20, X[:, 1], 90 - 2 * X[:, 2]) + rng.normal(size=500)
-    found = [silva.ModelTreeRegressor(generations=30, storage=storage).fit(X, y) for storage in ("float64", "float32")]
+    found = [
+        glasswood.ModelTreeRegressor(generations=30, storage=storage).fit(X, y) for storage in ("float64", "float32")
+    ]
     np.testing.assert_array_equal(found[1].predict(X), found[0].predict(X))
 
 
@@ -175,7 +177,7 @@ def narrow(rng):
 @pytest.mark.parametrize(("data", "relative"), [(offsets, 1e-3), (no_noise, 0), (narrow, 0.05)])
 def test_data_that_strain_the_digits_grow_the_tree_of_float64(data, relative):
     X, y = data(np.random.default_rng(0))
-    found = [silva.ModelTreeRegressor(generations=40, max_leaves=16, storage=storage).fit(X, y)
+    found = [glasswood.ModelTreeRegressor(generations=40, max_leaves=16, storage=storage).fit(X, y)
              for storage in ("float64", "float32")]  # fmt: skip
     assert found[0].n_leaves_ > 1
     np.testing.assert_array_equal(found[1].predict(X), found[0].predict(X))
@@ -185,4 +187,4 @@ def test_data_that_strain_the_digits_grow_the_tree_of_float64(data, relative):
 @pytest.mark.parametrize("value", ["float16", "auto", None, 32])
 def test_an_unknown_storage_is_refused(value):
     with pytest.raises(ValueError, match=rf"storage is {value!r}, expected one of float64, float32"):
-        silva.ModelTreeRegressor(storage=value).fit([[1.0], [2.0]], [1.0, 2.0])
+        glasswood.ModelTreeRegressor(storage=value).fit([[1.0], [2.0]], [1.0, 2.0])

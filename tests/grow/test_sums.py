@@ -5,9 +5,9 @@ import pytest
 
 pytest.importorskip("sklearn")
 
-import silva
+import glasswood
 
-TREE = silva.ModelTreeRegressor(n_iter_no_change=10)
+TREE = glasswood.ModelTreeRegressor(n_iter_no_change=10)
 
 
 def two_steps(n_rows, seed=0):
@@ -19,7 +19,9 @@ def two_steps(n_rows, seed=0):
 
 
 def added(X, y, **parameters):
-    model = silva.ModelTreeEnsembleRegressor(TREE, **{"n_estimators": 2, "method": "sum", "n_jobs": 1, **parameters})
+    model = glasswood.ModelTreeEnsembleRegressor(
+        TREE, **{"n_estimators": 2, "method": "sum", "n_jobs": 1, **parameters}
+    )
     return model.fit(X, y)
 
 
@@ -40,7 +42,7 @@ def test_predicts_the_sum_of_its_trees(fitted):
     X, _ = two_steps(300, seed=2)
     expected = fitted.forest_.ensemble.base_score[0] + sum(tree.predict(X) for tree in fitted.estimators_)
     np.testing.assert_allclose(fitted.predict(X), expected, rtol=1e-12, atol=1e-12)
-    explainer = silva.Explainer(fitted, dtype="float64")
+    explainer = glasswood.Explainer(fitted, dtype="float64")
     total = explainer.expected_value + explainer.shap_values(X[:50]).sum(axis=1)
     np.testing.assert_allclose(total, fitted.predict(X[:50]), rtol=1e-9, atol=1e-9)
     assert fitted.feature_importances_.sum() == pytest.approx(1)
@@ -65,7 +67,7 @@ def test_the_order_of_rows_and_the_threads_change_nothing(fitted):
 
 def test_a_sum_of_one_tree_is_about_that_tree():
     X, y = two_steps(400)
-    alone = silva.ModelTreeRegressor(n_iter_no_change=10, n_jobs=1, max_leaves=2).fit(X, y)
+    alone = glasswood.ModelTreeRegressor(n_iter_no_change=10, n_jobs=1, max_leaves=2).fit(X, y)
     one = added(X, y, n_estimators=1)
     assert one.score(X, y) >= alone.score(X, y)
 
@@ -74,7 +76,7 @@ def test_classes_have_no_sums():
     """Sums of working responses had 1.28 of one tree's log-loss on 14 sets: their leaves have no ridge."""
     X, y = two_steps(50)
     with pytest.raises(ValueError, match="method is 'sum', expected one of mean, boosting"):
-        silva.ModelTreeEnsembleClassifier(method="sum").fit(X, y > y.mean())
+        glasswood.ModelTreeEnsembleClassifier(method="sum").fit(X, y > y.mean())
 
 
 def test_few_rows_and_weights():
@@ -83,6 +85,6 @@ def test_few_rows_and_weights():
     assert np.isfinite(few.predict_interval(X)).all()
     X, y = two_steps(300)
     twice = added(np.vstack([X, X]), np.append(y, y))
-    weighted = silva.ModelTreeEnsembleRegressor(TREE, 2, method="sum", n_jobs=1).fit(X, y, np.full(300, 2.0))
+    weighted = glasswood.ModelTreeEnsembleRegressor(TREE, 2, method="sum", n_jobs=1).fit(X, y, np.full(300, 2.0))
     np.testing.assert_array_equal(weighted.predict(X), added(X, y).predict(X))
     np.testing.assert_allclose(twice.predict(X), weighted.predict(X), rtol=1e-6)

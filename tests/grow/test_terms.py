@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import silva
+import glasswood
 
 FAST = {"n_iter_no_change": 20, "n_jobs": 1}
 
@@ -45,7 +45,7 @@ def test_the_search_keeps_what_backward_elimination_does(noise, most):
     while len(kept) > most:
         kept.remove(min(kept, key=lambda a: squares(X[:, [b for b in kept if b != a]], y)))
     settings = {"max_leaves": 1, "max_terms_per_leaf": most, "noise": noise, **FAST}
-    tree = silva.ModelTreeRegressor(**settings).fit(X, y)
+    tree = glasswood.ModelTreeRegressor(**settings).fit(X, y)
     found = terms_of(tree.forest_.ensemble) if most else [set()]
     assert found == [set(kept)]
 
@@ -54,7 +54,7 @@ def test_the_search_keeps_what_backward_elimination_does(noise, most):
 def test_categories_of_a_feature_are_one_term(noise):
     X, y = with_category()
     settings = {"max_leaves": 1, "max_terms_per_leaf": 3, "noise": noise, **FAST}
-    ensemble = silva.ModelTreeRegressor(**settings).fit(X, y).forest_.ensemble
+    ensemble = glasswood.ModelTreeRegressor(**settings).fit(X, y).forest_.ensemble
     assert terms_of(ensemble) == [{0, 2, 3}]
     assert len(ensemble.linear_feature) > 3  # a coefficient for each category
 
@@ -63,7 +63,7 @@ def test_every_leaf_has_so_many_terms_and_splits_take_their_part():
     rng = np.random.default_rng(2)
     X = rng.uniform(-1, 1, (1500, 6))
     y = X @ [5, 4, 3, 2, 1, 0.5] + 4 * (X[:, 0] > 0) * X[:, 1] + 0.1 * rng.standard_normal(1500)
-    free, few = (silva.ModelTreeRegressor(max_terms_per_leaf=most, **FAST).fit(X, y) for most in (None, 2))
+    free, few = (glasswood.ModelTreeRegressor(max_terms_per_leaf=most, **FAST).fit(X, y) for most in (None, 2))
     assert max(map(len, terms_of(free.forest_.ensemble))) > 2
     assert max(map(len, terms_of(few.forest_.ensemble))) == 2
     assert few.n_leaves_ > free.n_leaves_
@@ -71,7 +71,7 @@ def test_every_leaf_has_so_many_terms_and_splits_take_their_part():
 
 def test_classes_have_so_many_terms():
     X, y = correlated(n_rows=600)
-    model = silva.ModelTreeClassifier(max_terms_per_leaf=3, **FAST).fit(X, y > 0)
+    model = glasswood.ModelTreeClassifier(max_terms_per_leaf=3, **FAST).fit(X, y > 0)
     assert max(map(len, terms_of(model.forest_.ensemble))) <= 3
     assert np.mean(model.predict(X) == (y > 0)) > 0.9
 
@@ -86,4 +86,4 @@ def test_classes_have_so_many_terms():
 )
 def test_what_is_refused(most, error, message):
     with pytest.raises(error, match=message):
-        silva.ModelTreeRegressor(max_terms_per_leaf=most).fit(*correlated())
+        glasswood.ModelTreeRegressor(max_terms_per_leaf=most).fit(*correlated())

@@ -7,7 +7,7 @@
 
 int main() {
   for (const int n_threads : {1, 2, 5}) {
-    silva::ThreadPool pool(n_threads);
+    glasswood::ThreadPool pool(n_threads);
     for (int phase = 0; phase < 400; ++phase) {
       if (phase % 50 == 0) pool.set_patience(std::chrono::microseconds(phase % 100));
       if (phase % 40 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));

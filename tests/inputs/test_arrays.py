@@ -15,8 +15,8 @@ import pyarrow as pa
 import pytest
 import scipy.sparse
 
-import silva
-from silva.inputs import as_rows
+import glasswood
+from glasswood.inputs import as_rows
 from tests.inputs.forests import BIG, HUGE, NAN, named, stump
 
 
@@ -221,7 +221,7 @@ class TestRefusals:
 def test_nothing_is_imported_for_arrays_and_lists():
     script = (
         "import sys, numpy as np\n"
-        "from silva.inputs import as_rows\n"
+        "from glasswood.inputs import as_rows\n"
         "class F:\n"
         "    threshold = np.zeros(1, 'f4'); n_features = 2; feature_names = None; categories = None\n"
         "    missing = float('nan'); nan_allowed = True; source = ''\n"
@@ -245,7 +245,7 @@ def test_rows_in_a_librarys_own_form_are_refused_by_name(library):
 @pytest.mark.parametrize("kind", [np.ndarray, pd.DataFrame, pl.DataFrame, pa.Table, list])
 def test_classes_are_no_rows(kind):
     forest = stump()
-    for call in (forest.predict, silva.Explainer(forest).shap_values, lambda X: as_rows(X, forest)):
+    for call in (forest.predict, glasswood.Explainer(forest).shap_values, lambda X: as_rows(X, forest)):
         with pytest.raises(TypeError, match=rf"X is the class .*{kind.__name__}, expected rows; pass an object of it"):
             call(kind)
 
@@ -265,7 +265,7 @@ class Lazy:
 
 def test_frames_that_are_not_computed_yet():
     forest = stump()
-    for call in (forest.predict, silva.Explainer(forest).shap_values, lambda X: as_rows(X, forest)):
-        with pytest.raises(TypeError, match=r"X is a .*Lazy, which is not computed yet; pass it to silva\.dask"):
+    for call in (forest.predict, glasswood.Explainer(forest).shap_values, lambda X: as_rows(X, forest)):
+        with pytest.raises(TypeError, match=r"X is a .*Lazy, which is not computed yet; pass it to glasswood\.dask"):
             call(Lazy())
     assert forest.predict(Lazy().compute()).tolist() == [1, 1]

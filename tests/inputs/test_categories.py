@@ -11,8 +11,8 @@ import pytest
 import xgboost
 from sklearn.ensemble import HistGradientBoostingRegressor
 
-import silva
-from silva.inputs import as_rows
+import glasswood
+from glasswood.inputs import as_rows
 from tests.inputs.forests import BIG, LETTERS, NAN, categories, named, set_stump, stump
 
 
@@ -179,7 +179,7 @@ class TestSourceLibraries:
     def test_xgboost(self, frames):
         frame, other, target = frames
         model = xgboost.XGBRegressor(n_estimators=5, n_jobs=1, enable_categorical=True).fit(frame, target)
-        forest = silva.load(model)
+        forest = glasswood.load(model)
         codes = np.column_stack([frame["number"], frame["kind"].cat.codes.replace(-1, np.nan)])
         self.check(model.predict(frame), forest, [frame, other, pl.from_pandas(other), pa.Table.from_pandas(other)])
         self.check(model.get_booster().inplace_predict(codes), forest, [codes])
@@ -187,7 +187,7 @@ class TestSourceLibraries:
     def test_lightgbm(self, frames):
         frame, other, target = frames
         model = lightgbm.LGBMRegressor(n_estimators=5, n_jobs=1, verbose=-1).fit(frame, target)
-        forest = silva.load(model)
+        forest = glasswood.load(model)
         codes = np.column_stack([frame["number"], frame["kind"].cat.codes.replace(-1, np.nan)])
         self.check(model.predict(frame), forest, [frame, other, pl.from_pandas(other), pa.Table.from_pandas(other)])
         self.check(model.booster_.predict(codes), forest, [codes])
@@ -195,17 +195,17 @@ class TestSourceLibraries:
     def test_scikit_learn(self, frames):
         frame, other, target = frames
         model = HistGradientBoostingRegressor(max_iter=5, categorical_features="from_dtype").fit(frame, target)
-        self.check(model.predict(frame), silva.load(model), [frame, other, pl.from_pandas(other)])
+        self.check(model.predict(frame), glasswood.load(model), [frame, other, pl.from_pandas(other)])
         if frame["kind"].cat.categories.dtype != object and frame["kind"].cat.categories.dtype.kind in "if":
             values = frame.astype(float).to_numpy()
             model = HistGradientBoostingRegressor(max_iter=5, categorical_features=[1]).fit(values, target)
-            self.check(model.predict(values), silva.load(model), [values, values.tolist(), frame])
+            self.check(model.predict(values), glasswood.load(model), [values, values.tolist(), frame])
 
     def test_unseen_categories(self, frames):
         frame, _, target = frames
         new = frame["kind"].cat.rename_categories({frame["kind"].cat.categories[1]: "new"})
         model = lightgbm.LGBMRegressor(n_estimators=5, n_jobs=1, verbose=-1).fit(frame, target)
-        self.check(model.predict(frame.assign(kind=new)), silva.load(model), [frame.assign(kind=new)])
+        self.check(model.predict(frame.assign(kind=new)), glasswood.load(model), [frame.assign(kind=new)])
 
     @pytest.mark.parametrize("missing", [0.0, -1.5])
     def test_missing_marker(self, missing):
@@ -213,14 +213,14 @@ class TestSourceLibraries:
         X = np.round(rng.normal(size=(300, 2)) * 2) / 2
         X[::9, 1] = np.nan
         model = xgboost.XGBRegressor(n_estimators=5, n_jobs=1, missing=missing).fit(X, X[:, 0] + np.nan_to_num(X[:, 1]))
-        forest = silva.load(model)
+        forest = glasswood.load(model)
         self.check(model.predict(X), forest, [X, X.astype(np.float32), pd.DataFrame(X), X.tolist()])
 
     def test_large_integers(self):
         X = 2**25 + np.arange(64)[:, None]
         data = lightgbm.Dataset(X.astype(float), X[:, 0] % 2, params={"min_data_in_bin": 1})
         model = lightgbm.train({"num_threads": 1, "verbose": -1, "min_data_in_leaf": 1}, data, 5)
-        forest = silva.load(model)
+        forest = glasswood.load(model)
         self.check(model.predict(X), forest, [X, X.tolist()])
         self.check(model.predict(X.astype(float)), forest, [X.astype(float)])
         self.check(model.predict(pd.DataFrame(X)), forest, [pd.DataFrame(X)])

@@ -9,8 +9,8 @@ import numpy as np
 import pandas
 import pytest
 
-import silva
-from silva.inputs import as_rows
+import glasswood
+from glasswood.inputs import as_rows
 from tests.strategies import full_forest
 
 NAMES = ("age", "job", "code", "x")
@@ -53,7 +53,7 @@ def test_rows_become_what_a_frame_becomes(source):
 
 
 def test_hashed_categories():
-    hashes = np.array([int(number) for number in silva._core.category_hashes(["cook", "nurse", "7"])])
+    hashes = np.array([int(number) for number in glasswood._core.category_hashes(["cook", "nurse", "7"])])
     forest = forest_of("CatBoost 1.2", categories=(None, hashes, hashes, None), category_hash="city64")
     predictor = forest.predictor("margin", names=True)
     for job in ("cook", "Cook", "nurse", "7", 7, "cook"):

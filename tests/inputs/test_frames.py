@@ -11,8 +11,8 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-import silva
-from silva.inputs import as_rows
+import glasswood
+from glasswood.inputs import as_rows
 from tests.inputs.forests import HUGE, NAN, named, stump
 from tests.strategies import Options, random_forest
 
@@ -33,7 +33,7 @@ class TestFrames:
         X = frame({"p": [3.0, 0.0], "q": [0.0, 10.0], "r": [2.0, 20.0]})
         forest = named()
         message = r"X has the columns 'p', 'q', 'r', none named .* features 'a', 'b', 'c'; .* pass by_position=True"
-        explainer = silva.Explainer(forest)
+        explainer = glasswood.Explainer(forest)
         for call in (forest.predict, explainer, explainer.shap_values, explainer.shap_interaction_values):
             with pytest.raises(ValueError, match=message):
                 call(X)
@@ -70,7 +70,7 @@ class TestFrames:
         exact, forest = frame({"c": [3.0], "a": [1.0], "b": [2.0]}), named()
         wide = frame({"c": [3.0], "note": ["text"], "a": [1.0], "b": [2.0], "y": [0.0]})
         assert forest.predict(wide, ignore_extra=True) == forest.predict(exact)
-        explainer = silva.Explainer(forest)
+        explainer = glasswood.Explainer(forest)
         for call in (explainer.shap_values, explainer.shap_interaction_values):
             np.testing.assert_array_equal(call(wide, ignore_extra=True), call(exact))
         found, expected = explainer(wide, ignore_extra=True), explainer(exact)
@@ -86,34 +86,34 @@ class TestFrames:
     def test_other_calls_ignore_further_columns_too(self, frame, tmp_path):
         columns = {"c": [3.0, 0.0, 1.0, 5.0], "a": [1.0, 0.0, 1.0, 0.0], "b": [2.0, 9.0, 4.0, 4.0]}
         exact, wide, forest = frame(columns), frame(columns | {"note": list("stuv")}), named()
-        against = silva.Explainer(forest, wide, ignore_extra=True)
-        np.testing.assert_array_equal(against.shap_values(exact), silva.Explainer(forest, exact).shap_values(exact))
-        found, expected = silva.effects(forest, wide, ignore_extra=True), silva.effects(forest, exact)
+        against = glasswood.Explainer(forest, wide, ignore_extra=True)
+        np.testing.assert_array_equal(against.shap_values(exact), glasswood.Explainer(forest, exact).shap_values(exact))
+        found, expected = glasswood.effects(forest, wide, ignore_extra=True), glasswood.effects(forest, exact)
         np.testing.assert_array_equal(found.dependence("a").average, expected.dependence("a").average)
         changes = [
-            silva.compare(one, one, model=forest, ignore_extra=one is wide, n_batches=2) for one in (wide, exact)
+            glasswood.compare(one, one, model=forest, ignore_extra=one is wide, n_batches=2) for one in (wide, exact)
         ] + [
-            silva.compare(forest, forest, X=one, background=one, ignore_extra=one is wide, n_batches=2)
+            glasswood.compare(forest, forest, X=one, background=one, ignore_extra=one is wide, n_batches=2)
             for one in (wide, exact)
         ]
         assert changes[0].to_dict() == changes[1].to_dict()
         assert changes[2].to_dict() == changes[3].to_dict()
         y, paths = np.arange(4.0), (tmp_path / "wide.html", tmp_path / "exact.html")
-        silva.report(forest, wide, y, paths[0], test=(wide, y), before=wide, ignore_extra=True)
-        silva.report(forest, exact, y, paths[1], test=(exact, y), before=exact)
+        glasswood.report(forest, wide, y, paths[0], test=(wide, y), before=wide, ignore_extra=True)
+        glasswood.report(forest, exact, y, paths[1], test=(exact, y), before=exact)
         assert len(paths[0].read_bytes()) == len(paths[1].read_bytes())  # the seconds in which they were written differ
         for call in (
-            lambda: silva.Explainer(forest, wide),
-            lambda: silva.effects(forest, wide),
-            lambda: silva.report(forest, wide, path=tmp_path / "r.html"),
-            lambda: silva.compare(wide, wide, model=forest),
+            lambda: glasswood.Explainer(forest, wide),
+            lambda: glasswood.effects(forest, wide),
+            lambda: glasswood.report(forest, wide, path=tmp_path / "r.html"),
+            lambda: glasswood.compare(wide, wide, model=forest),
         ):
             with pytest.raises(ValueError, match=r"has 'note', .* or ignore_extra=True where the call has it"):
                 call()
 
     def test_results_are_frames_on_request(self, frame):
         forest, X = named(), frame({"c": [3.0, 5.0], "a": [1.0, 0.0], "b": [2.0, 9.0]})
-        explainer = silva.Explainer(forest)
+        explainer = glasswood.Explainer(forest)
         for found, names, expected in (
             (forest.predict(X, as_frame=True), ["prediction"], forest.predict(X)[:, None]),
             (forest.predict(X, "leaf", as_frame=True), ["leaf_0"], forest.predict(X, "leaf").reshape(2, 1)),
@@ -137,21 +137,21 @@ class TestFrames:
             prediction="argmax",
             link="softmax",
         )
-        explainer = silva.Explainer(forest)
+        explainer = glasswood.Explainer(forest)
         found = explainer.shap_values(X, as_frame=True)
         assert found.index.equals(X.index)
         assert list(found) == ["a_no", "a_yes", "b_no", "b_yes", "c_no", "c_yes"]
         np.testing.assert_array_equal(found, explainer.shap_values(X).reshape(6, 6))
         row = explainer.shap_values(X.iloc[2], as_frame=True)
         assert row.equals(found.iloc[2])
-        labels = silva.Forest(forest).predict(X, as_frame=True)
-        assert labels["prediction"].tolist() == silva.Forest(forest).predict(X).tolist()
-        shares = silva.Forest(forest).predict(X, "probability", as_frame=True)
+        labels = glasswood.Forest(forest).predict(X, as_frame=True)
+        assert labels["prediction"].tolist() == glasswood.Forest(forest).predict(X).tolist()
+        shares = glasswood.Forest(forest).predict(X, "probability", as_frame=True)
         assert list(shares) == ["probability_no", "probability_yes"]
         assert shares.index.equals(X.index)
 
     def test_arrays_have_no_frames(self):
-        for call in (named().predict, silva.Explainer(named()).shap_values):
+        for call in (named().predict, glasswood.Explainer(named()).shap_values):
             with pytest.raises(TypeError, match=r"a frame like X, which is a numpy.ndarray; pass a frame of pandas"):
                 call(np.zeros((2, 3)), as_frame=True)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import silva
-from silva.inputs.shown import own_values
+import glasswood
+from glasswood.inputs.shown import own_values
 
 pandas = pytest.importorskip("pandas")
 shap = pytest.importorskip("shap")
@@ -52,7 +52,7 @@ def sklearn_model(frame, y):
 
 def grown(frame, y):
     pytest.importorskip("sklearn")
-    return silva.ModelTreeRegressor(max_leaves=2, n_iter_no_change=5, n_jobs=1).fit(frame, y)
+    return glasswood.ModelTreeRegressor(max_leaves=2, n_iter_no_change=5, n_jobs=1).fit(frame, y)
 
 
 @pytest.mark.parametrize("make", [xgboost_model, lightgbm_model, catboost_model, sklearn_model, grown])
@@ -66,7 +66,7 @@ def test_frames_of_every_source(frame, y, make, library):
         rows = frames.from_pandas(rows) if library == "polars" else frames.Table.from_pandas(rows)
     if make is grown:
         model = model.forest_  # by name
-    data = silva.Explainer(model)(rows).data
+    data = glasswood.Explainer(model)(rows).data
     assert data[0].tolist() == [frame.age[0], frame.work[0], frame.height[0]]
     assert data[3, 1] == "missing"
     assert np.isnan(data[4, 2])
@@ -74,7 +74,7 @@ def test_frames_of_every_source(frame, y, make, library):
 
 
 def test_codes_in_arrays_are_looked_up(frame, y):
-    forest = silva.load(xgboost_model(frame, y))
+    forest = glasswood.load(xgboost_model(frame, y))
     codes = np.array([[30.0, 1.0, 0.5], [31.0, np.nan, np.nan], [32.0, 7.0, 0.1], [33.0, -1.0, 0.1]])
     data = own_values(codes, forest.ensemble)
     assert data[:, 0].tolist() == [30, 31, 32, 33]
@@ -83,7 +83,7 @@ def test_codes_in_arrays_are_looked_up(frame, y):
 
 def test_numbers_stay_numbers():
     X = np.array([[1, 2**40 + 1], [3, 4]])
-    forest = silva.load(pytest.importorskip("sklearn.tree").DecisionTreeRegressor().fit(X, [0, 1]))
+    forest = glasswood.load(pytest.importorskip("sklearn.tree").DecisionTreeRegressor().fit(X, [0, 1]))
     assert own_values(X, forest.ensemble).tolist() == X.tolist()
     assert own_values(X.tolist(), forest.ensemble).dtype == np.float64
     named = pandas.DataFrame(X, columns=["a", "b"])
@@ -99,7 +99,7 @@ def test_rows_of_text_arrays_are_read_by_value(frame, y):
     by_numpy = np.array([[36, "Private"], [50, "Gov"]])
     assert by_numpy.dtype.kind == "U"
     assert tree.predict(by_numpy)[0] == tree.predict(mixed)[0] == tree.forest_.predict(by_numpy)[0]
-    assert silva.Explainer(tree)(by_numpy).data[0, 1] == "Private"
+    assert glasswood.Explainer(tree)(by_numpy).data[0, 1] == "Private"
     with pytest.raises(TypeError, match=r"'age' of X holds text \('old'\)"):
         tree.predict(np.array([["old", "Private"]]))
 
@@ -110,18 +110,18 @@ def test_classes_name_the_outputs():
     X, y = sklearn.load_iris(return_X_y=True)
     names = np.array(["setosa", "versicolor", "virginica"])
     model = pytest.importorskip("sklearn.ensemble").RandomForestClassifier(3).fit(X, names[y])
-    explanation = silva.Explainer(model)(X)
+    explanation = glasswood.Explainer(model)(X)
     assert list(explanation.output_names) == names.tolist()
     np.testing.assert_array_equal(explanation[:, :, "versicolor"].values, explanation.values[:, :, 1])
     assert isinstance(explanation, shap.Explanation)
-    assert silva.Explainer(xgboost.XGBRegressor(n_estimators=2).fit(X, y))(X).output_names is None
+    assert glasswood.Explainer(xgboost.XGBRegressor(n_estimators=2).fit(X, y))(X).output_names is None
 
 
 @pytest.mark.parametrize("plot", ["beeswarm", "bar", "waterfall", "heatmap", "scatter", "colored"])
 def test_plots_of_shap_take_categories(frame, y, plot):
     matplotlib = pytest.importorskip("matplotlib")
     matplotlib.use("Agg")
-    explanation = silva.Explainer(xgboost_model(frame, y))(frame)
+    explanation = glasswood.Explainer(xgboost_model(frame, y))(frame)
     if plot in {"scatter", "colored"}:
         extra = {"color": explanation[:, "work"]} if plot == "colored" else {}
         shap.plots.scatter(explanation[:, "age" if extra else "work"], show=False, **extra)

@@ -12,8 +12,8 @@ import scipy.sparse
 import xgboost
 from sklearn.ensemble import BaggingRegressor, GradientBoostingClassifier, RandomForestRegressor, VotingRegressor
 
-import silva
-from silva import Explainer
+import glasswood
+from glasswood import Explainer
 from tests.example_forests import with_models
 from tests.strategies import Options, full_forest, random_forest
 
@@ -72,9 +72,9 @@ def test_xgboost_takes_absent_entries_for_missing(form, data):
     canonical = scipy.sparse.csr_matrix(rows.tocsr().copy())
     canonical.sum_duplicates()
     expected = model.get_booster().predict(xgboost.DMatrix(canonical))
-    np.testing.assert_allclose(silva.load(model).predict(rows), expected, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(glasswood.load(model).predict(rows), expected, rtol=1e-5, atol=1e-6)
     leaves = model.get_booster().predict(xgboost.DMatrix(canonical), pred_leaf=True)
-    np.testing.assert_array_equal(silva.load(model).predict(rows, output="leaf"), leaves)
+    np.testing.assert_array_equal(glasswood.load(model).predict(rows, output="leaf"), leaves)
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -87,7 +87,7 @@ def test_lightgbm_takes_absent_entries_for_zero(form, missing, data):
         model = lightgbm.train({"verbose": -1, "num_leaves": 7, **options}, dataset, 10)
         canonical = scipy.sparse.csr_matrix(rows.tocsr().copy())
         canonical.sum_duplicates()
-        forest = silva.load(model)
+        forest = glasswood.load(model)
         np.testing.assert_array_equal(
             forest.predict(rows, output="leaf"), model.predict(canonical, pred_leaf=True).astype(np.int32)
         )
@@ -103,7 +103,7 @@ def test_others_take_absent_entries_for_zero(data):
     ]
     for model in models:
         given = scipy.sparse.csr_matrix(X) if isinstance(model, catboost.CatBoost) else X
-        np.testing.assert_allclose(silva.load(model).predict(X), model.predict(given), rtol=1e-6, atol=1e-6)
+        np.testing.assert_allclose(glasswood.load(model).predict(X), model.predict(given), rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize("kind", ["xgboost", "lightgbm"])
@@ -121,7 +121,7 @@ def test_joined_models_take_absent_entries_as_their_members_do(kind, joined, dat
         "bagging": bagging,
         "voting of bagging": VotingRegressor([("one", bagging)]),
     }[joined].fit(rows, y)
-    forest = silva.load(model)
+    forest = glasswood.load(model)
     np.testing.assert_allclose(forest.predict(rows), model.predict(rows), rtol=1e-5, atol=1e-6)
     if kind == "xgboost":
         assert np.abs(forest.predict(rows.toarray()) - model.predict(rows)).max() > 0.01
@@ -133,7 +133,7 @@ def test_joined_models_take_absent_entries_as_their_members_do(kind, joined, dat
 @pytest.mark.parametrize("output", ["margin", "probability", "leaf", "prediction"])
 def test_every_output_is_that_of_the_dense_rows(output, data):
     X, y = data
-    forest = silva.load(GradientBoostingClassifier(n_estimators=3).fit(X, np.digitize(y, [-0.5, 1])))
+    forest = glasswood.load(GradientBoostingClassifier(n_estimators=3).fit(X, np.digitize(y, [-0.5, 1])))
     np.testing.assert_array_equal(forest.predict(X, output=output), forest.predict(X.toarray(), output=output))
     assert forest.predict(X[:0], output=output).shape == forest.predict(X.toarray()[:0], output=output).shape
 
@@ -147,7 +147,7 @@ def test_explanations_are_those_of_the_dense_rows(kind, n_outputs, data):
     else:
         target = y if n_outputs == 1 else np.digitize(y, [-0.5, 1])
         maker = lightgbm.LGBMRegressor if n_outputs == 1 else lightgbm.LGBMClassifier
-        forest = silva.load(maker(n_estimators=6, num_leaves=6, verbose=-1).fit(X, target))
+        forest = glasswood.load(maker(n_estimators=6, num_leaves=6, verbose=-1).fit(X, target))
     explainer = Explainer(forest, X.toarray()[:20] if kind == "background" else None)
     expected = explainer.shap_values(X.toarray())
     found = explainer.shap_values(X, check_additivity=True)
@@ -177,13 +177,13 @@ def test_one_row_has_sparse_values_of_all_outputs(n_outputs):
 
 
 def test_wide_rows_are_never_dense(data, monkeypatch):
-    monkeypatch.setattr("silva.inputs.sparse.CHUNK_BYTES", 2**16)
+    monkeypatch.setattr("glasswood.inputs.sparse.CHUNK_BYTES", 2**16)
     rng = np.random.default_rng(0)
     n, width, each = 20_000, 10_000, 20
     entries = (rng.normal(size=n * each), rng.integers(0, width, n * each), np.arange(n + 1) * each)
     wide = scipy.sparse.csr_array(entries, shape=(n, width))
     target = wide[:, [0]].toarray()[:, 0] + rng.normal(size=n)
-    forest = silva.load(xgboost.XGBRegressor(n_estimators=5, max_depth=3).fit(wide[:3000], target[:3000]))
+    forest = glasswood.load(xgboost.XGBRegressor(n_estimators=5, max_depth=3).fit(wide[:3000], target[:3000]))
     explainer = Explainer(forest)
     tracemalloc.start()
     forest.predict(wide)
@@ -199,7 +199,7 @@ def test_wide_rows_are_never_dense(data, monkeypatch):
 
 def test_what_does_not_fit_is_refused(data):
     X, y = data
-    forest = silva.load(RandomForestRegressor(n_estimators=2, random_state=0).fit(X, y))
+    forest = glasswood.load(RandomForestRegressor(n_estimators=2, random_state=0).fit(X, y))
     with pytest.raises(ValueError, match="X has 39 columns, the forest was trained on 40"):
         forest.predict(X[:, :39])
     with pytest.raises(TypeError, match="X holds complex128"):

@@ -7,9 +7,9 @@ import dataclasses
 import numpy as np
 import pytest
 
-import silva
-from silva.evaluate.evaluator import Evaluator
-from silva.inspection.ranks import Ranks
+import glasswood
+from glasswood.evaluate.evaluator import Evaluator
+from glasswood.inspection.ranks import Ranks
 from tests.strategies import Options, full_forest, random_forest, random_rows
 
 inspection = pytest.importorskip("sklearn.inspection")
@@ -45,7 +45,7 @@ def test_partial_dependence_is_that_of_scikit_learn(X, y, name, features):
     settings = {"kind": "both", "grid_resolution": 12}
     weight = np.random.default_rng(1).uniform(size=len(X))
     theirs = inspection.partial_dependence(model, X, features, method="brute", sample_weight=weight, **settings)
-    ours = silva.partial_dependence(model, X, features, sample_weight=weight, **settings)
+    ours = glasswood.partial_dependence(model, X, features, sample_weight=weight, **settings)
     assert len(ours.grid_values) == len(theirs["grid_values"])
     for found, expected in zip(ours.grid_values, theirs["grid_values"], strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-12)
@@ -116,17 +116,19 @@ def test_sums_of_more_rows_than_a_tile():
 @pytest.mark.parametrize("method", ["auto", "decision_function"])
 def test_means_alone_are_those_beside_single_rows(X, y, method):
     for name, make in MODELS.items():
-        both = silva.partial_dependence(make(X, y), X, [0, 1], kind="both", response_method=method, grid_resolution=9)
-        alone = silva.partial_dependence(make(X, y), X, [0, 1], response_method=method, grid_resolution=9)
+        both = glasswood.partial_dependence(
+            make(X, y), X, [0, 1], kind="both", response_method=method, grid_resolution=9
+        )
+        alone = glasswood.partial_dependence(make(X, y), X, [0, 1], response_method=method, grid_resolution=9)
         np.testing.assert_allclose(alone.average, both.average, rtol=1e-6, atol=1e-7, err_msg=name)
         assert alone.average.shape == both.average.shape
 
 
 def test_results_do_not_depend_on_threads_or_on_the_size_of_pieces(X, y, monkeypatch):
-    forest = silva.load(MODELS["two classes"](X, y))
-    whole = [silva.partial_dependence(forest, X, [0, 1], kind="both", grid_resolution=15, n_jobs=n) for n in (1, 2)]
-    monkeypatch.setattr("silva.inspection.rows.MOST_NUMBERS", 15 * 15 * 7)
-    pieces = silva.partial_dependence(forest, X, [0, 1], kind="both", grid_resolution=15)
+    forest = glasswood.load(MODELS["two classes"](X, y))
+    whole = [glasswood.partial_dependence(forest, X, [0, 1], kind="both", grid_resolution=15, n_jobs=n) for n in (1, 2)]
+    monkeypatch.setattr("glasswood.inspection.rows.MOST_NUMBERS", 15 * 15 * 7)
+    pieces = glasswood.partial_dependence(forest, X, [0, 1], kind="both", grid_resolution=15)
     np.testing.assert_array_equal(whole[0].individual, whole[1].individual)
     np.testing.assert_array_equal(whole[0].average, whole[1].average)
     np.testing.assert_array_equal(whole[0].individual, pieces.individual)
@@ -160,8 +162,8 @@ def test_zeros_that_are_missing_and_ends_of_the_numbers():
 
 def test_rows_are_not_changed(X, y):
     model, before = MODELS["regression"](X, y), X.copy()
-    silva.partial_dependence(model, X, 0, grid_resolution=3)
-    silva.permutation_importance(model, X, y)
+    glasswood.partial_dependence(model, X, 0, grid_resolution=3)
+    glasswood.permutation_importance(model, X, y)
     np.testing.assert_array_equal(X, before)
 
 
@@ -171,42 +173,44 @@ def test_categories_missing_values_and_linear_leaves(X, y):
     )
     frame.loc[:9, "a"] = np.nan
     frame.loc[3, "c"] = np.nan
-    tree = silva.ModelTreeRegressor(max_leaves=4, n_iter_no_change=5, n_jobs=1).fit(frame, y)
-    result = silva.partial_dependence(tree, frame, "c")
+    tree = glasswood.ModelTreeRegressor(max_leaves=4, n_iter_no_change=5, n_jobs=1).fit(frame, y)
+    result = glasswood.partial_dependence(tree, frame, "c")
     assert sorted(result.grid_values[0]) == list("vwxyz")
     for value, average in zip(result.grid_values[0], result.average[0], strict=True):
         changed = frame.assign(c=pandas.Categorical([value] * len(frame), categories=list("vwxyz")))
         assert average == pytest.approx(tree.predict(changed).mean())
-    custom = silva.partial_dependence(tree, frame, ["c", "a"], custom_values={"c": ["x", "v"], "a": [0.0, 1.0, 2.0]})
+    custom = glasswood.partial_dependence(
+        tree, frame, ["c", "a"], custom_values={"c": ["x", "v"], "a": [0.0, 1.0, 2.0]}
+    )
     assert custom.average.shape == (1, 2, 3)
     assert custom.average[0, 1, 2] == pytest.approx(
         tree.predict(frame.assign(a=2.0, c=pandas.Categorical(["v"] * len(frame)))).mean()
     )
     assert "individual" not in custom
     with pytest.raises(ValueError, match="holds 'q', which no row of X has"):
-        silva.partial_dependence(tree, frame, "c", custom_values={"c": ["q"]})
+        glasswood.partial_dependence(tree, frame, "c", custom_values={"c": ["q"]})
 
 
 def test_numbers_beside_text_have_an_even_grid(X, y):
     frame = pandas.DataFrame(X, columns=list("abcd")).assign(kind=pandas.Categorical(np.where(X[:, 2] > 2, "x", "z")))
-    model = silva.ModelTreeRegressor(max_leaves=3, generations=3, random_state=0).fit(frame, y)
-    (grid,) = silva.partial_dependence(model, frame, "a", grid_resolution=12).grid_values
+    model = glasswood.ModelTreeRegressor(max_leaves=3, generations=3, random_state=0).fit(frame, y)
+    (grid,) = glasswood.partial_dependence(model, frame, "a", grid_resolution=12).grid_values
     assert len(grid) == 12
     np.testing.assert_allclose(np.diff(grid), grid[1] - grid[0])
-    assert silva.partial_dependence(model, frame, "kind").grid_values[0].tolist() == ["x", "z"]
+    assert glasswood.partial_dependence(model, frame, "kind").grid_values[0].tolist() == ["x", "z"]
 
 
 def test_values_close_to_each_other_have_a_grid(X, y):
     for close in (2017 + 1e-4 * X, 1e-9 * X):
         model = ensemble.RandomForestRegressor(3, random_state=0).fit(close.astype(np.float32), y)
-        (grid,) = silva.partial_dependence(model, close, 0, grid_resolution=20).grid_values
+        (grid,) = glasswood.partial_dependence(model, close, 0, grid_resolution=20).grid_values
         assert (np.diff(grid) > 0).all()
         assert np.ptp(grid) > np.ptp(close[:, 0]) / 3
 
 
 def test_margins_on_request(X, y):
     model = MODELS["two classes"](X, y)
-    result = silva.partial_dependence(model, X, 0, response_method="decision_function", grid_resolution=5)
+    result = glasswood.partial_dependence(model, X, 0, response_method="decision_function", grid_resolution=5)
     theirs = inspection.partial_dependence(
         model, X, [0], response_method="decision_function", method="brute", grid_resolution=5
     )
@@ -220,7 +224,7 @@ def test_permutation_importance_is_that_of_scikit_learn(X, y, name):
     weight = np.random.default_rng(1).uniform(size=len(X))
     for settings in ({}, {"sample_weight": weight}, {"n_repeats": 2}):
         theirs = inspection.permutation_importance(model, X, target, random_state=3, **settings)
-        ours = silva.permutation_importance(model, X, target, random_state=3, **settings)
+        ours = glasswood.permutation_importance(model, X, target, random_state=3, **settings)
         np.testing.assert_allclose(ours.importances, theirs.importances, atol=1e-9)
         np.testing.assert_allclose(ours.importances_std, theirs.importances_std, atol=1e-9)
 
@@ -233,7 +237,7 @@ def test_scores_are_those_of_scikit_learn(X, y, scoring):
     model = MODELS["two classes" if is_loss else "regression"](X, y)
     target = np.where(y > 1, True, False) if is_loss else y
     theirs = inspection.permutation_importance(model, X, target, random_state=0, scoring=scoring, n_repeats=2)
-    ours = silva.permutation_importance(model, X, target, random_state=0, scoring=scoring, n_repeats=2)
+    ours = glasswood.permutation_importance(model, X, target, random_state=0, scoring=scoring, n_repeats=2)
     np.testing.assert_allclose(ours.importances, theirs.importances, rtol=1e-5, atol=1e-9)
 
 
@@ -282,54 +286,66 @@ def test_permutation_importance_of_categories_is_that_of_scikit_learn(people, tr
     model = train(frame, y)
     for settings in ({"n_repeats": 3}, {"n_repeats": 2, "max_samples": 0.5}):
         theirs = inspection.permutation_importance(model, frame, y, random_state=5, **settings)
-        ours = silva.permutation_importance(model, frame, y, random_state=5, **settings)
+        ours = glasswood.permutation_importance(model, frame, y, random_state=5, **settings)
         np.testing.assert_array_equal(ours.importances, theirs.importances)
 
 
 def test_shuffles_in_parts_are_those_of_all_together(X, y, monkeypatch):
     model = MODELS["two classes"](X, y)
-    whole = silva.permutation_importance(model, X, y > 1, random_state=0, n_repeats=7).importances
-    monkeypatch.setattr("silva.inspection.rows.MOST_NUMBERS", 1000)
-    monkeypatch.setattr("silva.inspection.importance.MOST_NUMBERS", 1000)
+    whole = glasswood.permutation_importance(model, X, y > 1, random_state=0, n_repeats=7).importances
+    monkeypatch.setattr("glasswood.inspection.rows.MOST_NUMBERS", 1000)
+    monkeypatch.setattr("glasswood.inspection.importance.MOST_NUMBERS", 1000)
     np.testing.assert_array_equal(
-        silva.permutation_importance(model, X, y > 1, random_state=0, n_repeats=7).importances, whole
+        glasswood.permutation_importance(model, X, y > 1, random_state=0, n_repeats=7).importances, whole
     )
 
 
 def test_some_rows_and_own_scores(X, y):
     model = MODELS["regression"](X, y)
-    few = silva.permutation_importance(model, X, y, max_samples=0.5, random_state=0)
+    few = glasswood.permutation_importance(model, X, y, max_samples=0.5, random_state=0)
     assert few.importances_mean[2] > few.importances_mean[3]
-    fifty = [silva.permutation_importance(model, X, y, max_samples=n, random_state=0) for n in (50, np.int64(50))]
+    fifty = [glasswood.permutation_importance(model, X, y, max_samples=n, random_state=0) for n in (50, np.int64(50))]
     np.testing.assert_array_equal(fifty[0].importances, fifty[1].importances)
-    own = silva.permutation_importance(model, X, y, scoring=lambda y, p, _: -np.abs(y - p).mean(), random_state=0)
-    named = silva.permutation_importance(model, X, y, scoring="neg_mean_absolute_error", random_state=0)
+    own = glasswood.permutation_importance(model, X, y, scoring=lambda y, p, _: -np.abs(y - p).mean(), random_state=0)
+    named = glasswood.permutation_importance(model, X, y, scoring="neg_mean_absolute_error", random_state=0)
     np.testing.assert_allclose(own.importances, named.importances)
 
 
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda m, X, _: silva.partial_dependence(m, X, 4), "features holds 4, expected 0 to 3"),
-        (lambda m, X, _: silva.partial_dependence(m, X, "a"), "no feature is called 'a'"),
-        (lambda m, X, _: silva.partial_dependence(m, X, [0, 1, 2]), "expected one feature or two"),
-        (lambda m, X, _: silva.partial_dependence(m, X, 0, kind="all"), "kind is 'all'"),
-        (lambda m, X, _: silva.partial_dependence(m, X[:0], 0), "X has no rows"),
-        (lambda m, X, _: silva.partial_dependence(m, X, 0, percentiles=(0.9, 0.1)), "two rising numbers"),
+        (lambda m, X, _: glasswood.partial_dependence(m, X, 4), "features holds 4, expected 0 to 3"),
+        (lambda m, X, _: glasswood.partial_dependence(m, X, "a"), "no feature is called 'a'"),
+        (lambda m, X, _: glasswood.partial_dependence(m, X, [0, 1, 2]), "expected one feature or two"),
+        (lambda m, X, _: glasswood.partial_dependence(m, X, 0, kind="all"), "kind is 'all'"),
+        (lambda m, X, _: glasswood.partial_dependence(m, X[:0], 0), "X has no rows"),
+        (lambda m, X, _: glasswood.partial_dependence(m, X, 0, percentiles=(0.9, 0.1)), "two rising numbers"),
         (
-            lambda m, X, _: silva.partial_dependence(
+            lambda m, X, _: glasswood.partial_dependence(
                 m, np.where(X > 1, X, 0), 0, percentiles=(0, 0.5), grid_resolution=2
             ),
             "are both 0; pass percentiles further apart",
         ),
-        (lambda m, X, _: silva.partial_dependence(m, X * np.nan, 0), "NaN|missing in all rows"),
-        (lambda m, X, y: silva.permutation_importance(m, X, y[:3]), r"y has shape \(3,\), expected \(300,\)"),
-        (lambda m, X, y: silva.permutation_importance(m, X, y, scoring="f2"), "scoring is 'f2', expected one of r2"),
-        (lambda m, X, y: silva.permutation_importance(m, X, y, n_repeats=0), "n_repeats is 0"),
-        (lambda m, X, y: silva.permutation_importance(m, X, y, max_samples=2.0), "max_samples is 2.0"),
-        (lambda m, X, y: silva.permutation_importance(m, X, y, sample_weight=[1]), r"sample_weight has shape \(1,\)"),
-        (lambda m, X, _: silva.partial_dependence(m, X, 0, sample_weight=[1, 2]), r"sample_weight has shape \(2,\)"),
-        (lambda m, X, _: silva.partial_dependence(m, X, 0, sample_weight=0 * X[:, 0]), "sample_weight adds up to 0"),
+        (lambda m, X, _: glasswood.partial_dependence(m, X * np.nan, 0), "NaN|missing in all rows"),
+        (lambda m, X, y: glasswood.permutation_importance(m, X, y[:3]), r"y has shape \(3,\), expected \(300,\)"),
+        (
+            lambda m, X, y: glasswood.permutation_importance(m, X, y, scoring="f2"),
+            "scoring is 'f2', expected one of r2",
+        ),
+        (lambda m, X, y: glasswood.permutation_importance(m, X, y, n_repeats=0), "n_repeats is 0"),
+        (lambda m, X, y: glasswood.permutation_importance(m, X, y, max_samples=2.0), "max_samples is 2.0"),
+        (
+            lambda m, X, y: glasswood.permutation_importance(m, X, y, sample_weight=[1]),
+            r"sample_weight has shape \(1,\)",
+        ),
+        (
+            lambda m, X, _: glasswood.partial_dependence(m, X, 0, sample_weight=[1, 2]),
+            r"sample_weight has shape \(2,\)",
+        ),
+        (
+            lambda m, X, _: glasswood.partial_dependence(m, X, 0, sample_weight=0 * X[:, 0]),
+            "sample_weight adds up to 0",
+        ),
     ],
 )
 def test_refusals(X, y, call, message):
@@ -342,14 +358,14 @@ def test_labels_of_other_kinds_than_the_classes_are_refused(X, y):
     text = np.where(y > 1, "high", "low")
     for scoring in (None, "neg_log_loss"):
         with pytest.raises(ValueError, match=r"y holds '(high|low)', expected one of .* classes, such as \[False"):
-            silva.permutation_importance(classifier, X, text, scoring=scoring)
+            glasswood.permutation_importance(classifier, X, text, scoring=scoring)
     with pytest.raises(ValueError, match="has no labels; replace them by 0, 1"):
-        silva.permutation_importance(MODELS["regression"](X, y), X, text)
+        glasswood.permutation_importance(MODELS["regression"](X, y), X, text)
 
 
 def test_targets_may_be_a_frame_of_one_column(X, y):
     model = MODELS["regression"](X, y)
-    expected = silva.permutation_importance(model, X, y, random_state=0).importances
+    expected = glasswood.permutation_importance(model, X, y, random_state=0).importances
     for target in (pandas.DataFrame({"y": y}), y[:, None]):
-        found = silva.permutation_importance(model, X, target, random_state=0).importances
+        found = glasswood.permutation_importance(model, X, target, random_state=0).importances
         np.testing.assert_array_equal(found, expected)

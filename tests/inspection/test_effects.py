@@ -7,8 +7,8 @@ import itertools
 import numpy as np
 import pytest
 
-import silva
-from silva import _core
+import glasswood
+from glasswood import _core
 from tests.strategies import Options, full_forest, random_forest, random_rows
 
 FORESTS = {
@@ -51,7 +51,7 @@ def test_curves_and_surfaces_are_means_of_predictions(name, weighted):
         grids = grids_of(forest, rows, 5)
         used = [f for f in np.unique(forest.ensemble.feature[forest.ensemble.feature >= 0]) if f in grids][:4]
         given = {int(feature): grids[feature] for feature in used}
-        found = silva.effects(forest, rows, features=list(given), sample_weight=weight, custom_values=given)
+        found = glasswood.effects(forest, rows, features=list(given), sample_weight=weight, custom_values=given)
         size = 1e-12 * np.abs(predicted(forest, rows)).max() * forest.n_trees
         np.testing.assert_allclose(found.mean, mean_with(forest, rows, {}, weight), atol=size)
         for feature, grid in given.items():
@@ -67,7 +67,7 @@ def test_bits_do_not_depend_on_the_number_of_threads():
     forest = random_forest(0, Options(n_trees=40, n_features=6))
     rows = random_rows(0, forest, 40_000)
     weight = np.random.default_rng(0).gamma(1, size=len(rows))
-    found = [silva.effects(forest, rows, sample_weight=weight, n_jobs=n_jobs) for n_jobs in (1, 2, 3)]
+    found = [glasswood.effects(forest, rows, sample_weight=weight, n_jobs=n_jobs) for n_jobs in (1, 2, 3)]
     for pair in found[0].pairs:
         for other in found[1:]:
             np.testing.assert_array_equal(found[0].dependence(*pair).average, other.dependence(*pair).average)
@@ -78,7 +78,7 @@ def test_deep_trees_whose_rows_are_moved_together():
     rows = random_rows(0, forest, 9000)
     grids = grids_of(forest, rows, 3)
     for weight in (None, np.random.default_rng(0).gamma(1, size=len(rows))):
-        found = silva.effects(forest, rows, sample_weight=weight, custom_values=grids)
+        found = glasswood.effects(forest, rows, sample_weight=weight, custom_values=grids)
         size = 1e-12 * np.abs(predicted(forest, rows)).max()
         for a, b in ((0, 1), (3, 8)):
             each = [[mean_with(forest, rows, {a: x, b: y}, weight)[0] for y in grids[b]] for x in grids[a]]
@@ -98,8 +98,8 @@ def _classifier():
 @pytest.mark.parametrize("output", ["margin", "probability"])
 def test_probabilities_are_means_too(classifier, output):
     model, X = classifier
-    forest = silva.load(model)
-    found = silva.effects(model, X, output=output, pairs=[(1, 0)], grid_resolution=6)
+    forest = glasswood.load(model)
+    found = glasswood.effects(model, X, output=output, pairs=[(1, 0)], grid_resolution=6)
     for feature in range(4):
         curve = found.dependence(feature)
         each = [mean_with(forest, X, {feature: value}, output=output)[0] for value in curve.grid_values[0]]
@@ -142,9 +142,9 @@ def h_of(forest, rows, points, output, weight):
 @pytest.mark.parametrize("weighted", [False, True])
 def test_h_is_that_of_its_formula(classifier, output, weighted):
     model, X = classifier
-    forest = silva.load(model)
+    forest = glasswood.load(model)
     weight = np.random.default_rng(1).gamma(1, size=len(X)) if weighted else None
-    found = silva.effects(model, X, output=output, pairs="all", sample_weight=weight, grid_resolution=3)
+    found = glasswood.effects(model, X, output=output, pairs="all", sample_weight=weight, grid_resolution=3)
     result = found.interactions(n_points=17)
     points = np.linspace(0, len(X) - 1, 17).astype(int)
     pairs, overall = h_of(forest, X, points, output, np.ones(len(X)) if weight is None else weight)
@@ -157,13 +157,13 @@ def test_h_of_sums_is_zero_and_of_products_is_not():
     ensemble = pytest.importorskip("sklearn.ensemble")
     X = np.random.default_rng(0).uniform(-1, 1, size=(2000, 3))
     additive = ensemble.GradientBoostingRegressor(max_depth=1, n_estimators=50).fit(X, X[:, 0] + X[:, 1])
-    assert silva.effects(additive, X).interactions().h.max() == 0
+    assert glasswood.effects(additive, X).interactions().h.max() == 0
     product = ensemble.GradientBoostingRegressor(max_depth=3).fit(X, X[:, 0] * X[:, 1])
-    assert silva.effects(additive, X, features=[1]).interactions().h.shape == (0, 1)
-    found = silva.effects(product, X).interactions()
+    assert glasswood.effects(additive, X, features=[1]).interactions().h.shape == (0, 1)
+    found = glasswood.effects(product, X).interactions()
     assert found.h[0, 0] > 0.9
     assert found.pairs[np.argmax(found.strength[:, 0])] == ("x0", "x1")
-    assert silva.effects(product, X).strongest_pairs()[0] == ("x0", "x1")
+    assert glasswood.effects(product, X).strongest_pairs()[0] == ("x0", "x1")
 
 
 def ale_of(forest, X, feature, edges, output, weight):
@@ -186,15 +186,15 @@ def ale_of(forest, X, feature, edges, output, weight):
 def test_accumulated_effects_are_those_of_the_definition(classifier, output, bins):
     model, X = classifier
     weight = np.random.default_rng(2).gamma(1, size=len(X))
-    found = silva.effects(model, X, output=output, sample_weight=weight, pairs=()).ale(0, bins=bins)
-    expected = ale_of(silva.load(model), X, 0, found.grid_values[0], output, weight)
+    found = glasswood.effects(model, X, output=output, sample_weight=weight, pairs=()).ale(0, bins=bins)
+    expected = ale_of(glasswood.load(model), X, 0, found.grid_values[0], output, weight)
     np.testing.assert_allclose(found.average[0], expected, rtol=1e-7, atol=1e-9)
 
 
 def test_accumulated_effects_of_pairs_are_those_of_the_definition(classifier):
     model, X = classifier
-    forest = silva.load(model)
-    found = silva.effects(model, X).ale(0, 1, bins=5)
+    forest = glasswood.load(model)
+    found = glasswood.effects(model, X).ale(0, 1, bins=5)
     first, second = found.grid_values
     sums, sizes = np.zeros((len(first) - 1, len(second) - 1)), np.zeros((len(first) - 1, len(second) - 1))
     for row in X[~np.isnan(X[:, :2]).any(axis=1)]:
@@ -224,9 +224,9 @@ def test_accumulated_effects_of_a_model_that_adds_up_are_its_terms():
     ensemble = pytest.importorskip("sklearn.ensemble")
     X = np.random.default_rng(0).uniform(-1, 1, size=(1500, 2))
     model = ensemble.GradientBoostingRegressor(max_depth=1, n_estimators=80).fit(X, X[:, 0] ** 2 + X[:, 1])
-    found = silva.effects(model, X)
+    found = glasswood.effects(model, X)
     ale = found.ale(0, bins="thresholds")
-    curve = silva.effects(model, X, custom_values={0: ale.grid_values[0]}).dependence(0)
+    curve = glasswood.effects(model, X, custom_values={0: ale.grid_values[0]}).dependence(0)
     np.testing.assert_allclose(np.diff(ale.average), np.diff(curve.average), atol=1e-10)
     np.testing.assert_allclose(found.ale(0, 1, bins=6).average, 0, atol=1e-10)
 
@@ -239,7 +239,7 @@ def test_categories_move_to_their_neighbours():
     frame["colour"] = frame["colour"].astype("category")
     y = frame["x"] + frame["colour"].map({"red": 0.0, "green": 5.0, "blue": 1.0}).astype(float)
     model = lightgbm.LGBMRegressor(n_estimators=20, verbose=-1).fit(frame, y)
-    found = silva.effects(model, frame)
+    found = glasswood.effects(model, frame)
     assert sorted(found.dependence("colour").grid_values[0]) == ["blue", "green", "red"]
     for value, mean in zip(*(found.dependence("colour")[key] for key in ("grid_values", "average")), strict=True):
         for category, one in zip(value, mean, strict=True):
@@ -263,9 +263,9 @@ def test_categories_move_to_their_neighbours():
 def test_linear_leaves_are_predicted_point_by_point():
     X = np.random.default_rng(0).normal(size=(300, 3))
     y = np.where(X[:, 0] > 0, X[:, 1], -X[:, 1])
-    model = silva.ModelTreeRegressor(generations=30, device="cpu").fit(X, y)
-    found = silva.effects(model, X, pairs=[(0, 1)], grid_resolution=5)
-    forest = silva.load(model)
+    model = glasswood.ModelTreeRegressor(generations=30, device="cpu").fit(X, y)
+    found = glasswood.effects(model, X, pairs=[(0, 1)], grid_resolution=5)
+    forest = glasswood.load(model)
     curve = found.dependence(1)
     each = [mean_with(forest, X, {1: value})[0] for value in curve.grid_values[0]]
     np.testing.assert_allclose(curve.average[0], each, rtol=1e-6, atol=1e-6)
@@ -275,19 +275,19 @@ def test_ugly_rows():
     forest = random_forest(3, Options(n_trees=5, n_features=4))
     rows = random_rows(3, forest, 60)
     rows[:, 0], rows[:, 1] = 2.5, np.nan
-    found = silva.effects(forest, rows)
+    found = glasswood.effects(forest, rows)
     assert found.dependence(0).grid_values[0].tolist() == [2.5]
     assert np.isnan(found.dependence(1).grid_values[0]).all()
     np.testing.assert_allclose(found.dependence(0).average[:, 0], found.mean, rtol=1e-9)
     np.testing.assert_allclose(found.ale(0).average, 0)
     with pytest.raises(ValueError, match="feature 1 is missing in all rows"):
         found.ale(1)
-    far = silva.effects(forest, rows, custom_values={2: [-1e30, 1e30]}).dependence(2)
+    far = glasswood.effects(forest, rows, custom_values={2: [-1e30, 1e30]}).dependence(2)
     for value, mean in zip([-1e30, 1e30], far.average[0], strict=True):
         np.testing.assert_allclose(mean, mean_with(forest, rows, {2: value})[0], rtol=1e-9)
     spike = np.array(rows)
     spike[:, 3] = np.where(np.arange(60) < 58, 0, np.arange(60))
-    assert len(silva.effects(forest, spike, grid_resolution=3).dependence(3).grid_values[0]) == 3
+    assert len(glasswood.effects(forest, spike, grid_resolution=3).dependence(3).grid_values[0]) == 3
 
 
 @pytest.mark.parametrize(
@@ -306,20 +306,20 @@ def test_ugly_rows():
 def test_what_is_refused(arguments, message):
     forest = random_forest(0, Options(n_trees=3, n_features=3))
     with pytest.raises(ValueError, match=message):
-        silva.effects(forest, random_rows(0, forest, 20), **arguments)
+        glasswood.effects(forest, random_rows(0, forest, 20), **arguments)
 
 
 def test_what_objects_refuse():
     forest = random_forest(0, Options(n_trees=3, n_features=3))
     rows = random_rows(0, forest, 20)
-    found = silva.effects(forest, rows, features=[0, 1], pairs=())
+    found = glasswood.effects(forest, rows, features=[0, 1], pairs=())
     for call, message in (
         (lambda: found.dependence(2), "was not computed"),
         (lambda: found.dependence(0, 1), "pair"),
         (lambda: found.dependence(), "expected one feature"),
         (lambda: found.ale(0, bins=0), "bins is 0"),
         (lambda: found.interactions(n_points=0), "n_points is 0"),
-        (lambda: silva.effects(forest, rows[:0]), "X has no rows"),
+        (lambda: glasswood.effects(forest, rows[:0]), "X has no rows"),
     ):
         with pytest.raises(ValueError, match=message):
             call()
@@ -355,7 +355,7 @@ def test_the_core_checks_what_it_is_given():
 def test_pictures():
     pytest.importorskip("matplotlib").use("agg")
     forest = random_forest(0, Options(n_trees=9, n_features=5))
-    found = silva.effects(forest, random_rows(0, forest, 200))
+    found = glasswood.effects(forest, random_rows(0, forest, 200))
     figure = found.plot()
     assert sum(ax.get_visible() for ax in figure.axes) >= 5
     assert found.interactions().plot().get_xlabel()
@@ -369,9 +369,9 @@ def test_pictures_have_room_beside_long_names():
     rng = np.random.default_rng(0)
     kinds = pandas.Categorical(rng.choice(["a", "a category whose name is a whole sentence"], 300))
     X = pandas.DataFrame({"a feature " + "with a long name " * 9: rng.normal(size=300), "kind": kinds})
-    model = silva.ModelTreeRegressor(max_leaves=3, generations=3, n_jobs=1).fit(X, X.iloc[:, 0] + (kinds == "a"))
-    figure = silva.effects(model, X, pairs="all").plot()
-    change = silva.compare(X[:150], X[150:], model=model)
+    model = glasswood.ModelTreeRegressor(max_leaves=3, generations=3, n_jobs=1).fit(X, X.iloc[:, 0] + (kinds == "a"))
+    figure = glasswood.effects(model, X, pairs="all").plot()
+    change = glasswood.compare(X[:150], X[150:], model=model)
     drawn = [ax for ax in figure.axes if ax.get_visible() and ax.get_label() != "<colorbar>"]
     figure.canvas.draw()
     for axes in (*drawn, *change.plot()):

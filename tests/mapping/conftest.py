@@ -9,20 +9,20 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import silva
+import glasswood
 
-DATA = Path(silva.__file__).parent / "data"
+DATA = Path(glasswood.__file__).parent / "data"
 N_ROWS = 3000
 
 
 @pytest.fixture(scope="session")
 def forest():
-    return silva.load(DATA / "california_housing.json")
+    return glasswood.load(DATA / "california_housing.json")
 
 
 @pytest.fixture(scope="session")
 def explainer(forest):
-    return silva.Explainer(forest, n_jobs=1)
+    return glasswood.Explainer(forest, n_jobs=1)
 
 
 @pytest.fixture(scope="session")

@@ -6,13 +6,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import silva
-from silva.dask.triangles import leaf_terms, merge_all, sums_of
+import glasswood
+from glasswood.dask.triangles import leaf_terms, merge_all, sums_of
 
 dask = pytest.importorskip("dask")
 frames = pytest.importorskip("dask.dataframe")
 pytestmark = pytest.mark.filterwarnings("ignore")
-import silva.dask  # noqa: E402
+import glasswood.dask  # noqa: E402
 
 QUICK = {"generations": 60, "n_jobs": 1, "max_leaves": 6, "n_iter_no_change": 20, "time_limit": None}
 
@@ -38,7 +38,7 @@ def at_once():
 
 def fitted(frame, n_parts, sample_rows=10**7, weight=None, **settings):
     data = frames.from_pandas(frame, npartitions=n_parts)
-    return silva.dask.fit(silva.ModelTreeRegressor(**{**QUICK, **settings}), data, "y", weight, sample_rows)
+    return glasswood.dask.fit(glasswood.ModelTreeRegressor(**{**QUICK, **settings}), data, "y", weight, sample_rows)
 
 
 def least_squares(tree, frame, weight):
@@ -83,7 +83,7 @@ def test_all_rows_as_the_sample_give_the_tree_of_fit():
     """Without features of many categories: rows take no part in their own codes where these are chosen."""
     frame = example(3000).drop(columns=["w", "place"])
     tree = fitted(frame, 5)
-    alone = silva.ModelTreeRegressor(**QUICK, smoothing=0).fit(frame.drop(columns="y"), frame["y"])
+    alone = glasswood.ModelTreeRegressor(**QUICK, smoothing=0).fit(frame.drop(columns="y"), frame["y"])
     assert tree.leaves_["feature"].tolist() == alone.leaves_["feature"].tolist()
     for name in ("coefficient", "standard_error", "mean"):
         np.testing.assert_allclose(tree.leaves_[name], alone.leaves_[name], rtol=1e-6, atol=1e-9, err_msg=name)
@@ -100,7 +100,7 @@ def test_equations_have_logarithms():
     frame["y"] += 2 * np.log(frame["d"])
     frame.loc[::9, "d"] = np.nan
     tree = fitted(frame, 5, log_terms=True)
-    alone = silva.ModelTreeRegressor(**QUICK, log_terms=True).fit(frame.drop(columns="y"), frame["y"])
+    alone = glasswood.ModelTreeRegressor(**QUICK, log_terms=True).fit(frame.drop(columns="y"), frame["y"])
     assert "log d" in tree.leaves_["feature"]
     for name in ("coefficient", "standard_error", "mean"):
         np.testing.assert_allclose(tree.leaves_[name], alone.leaves_[name], rtol=1e-6, atol=1e-9, err_msg=name)
@@ -124,7 +124,9 @@ def test_more_rows_than_the_sample_are_closer_to_the_truth():
     rest = example(5000, 1, missing=False).drop(columns="w")
     tree = fitted(frame, 8, sample_rows=400)
     sample = tree.n_rows_searched_
-    alone = silva.ModelTreeRegressor(**QUICK, smoothing=0).fit(*(frame[:sample].drop(columns="y"), frame["y"][:sample]))
+    alone = glasswood.ModelTreeRegressor(**QUICK, smoothing=0).fit(
+        *(frame[:sample].drop(columns="y"), frame["y"][:sample])
+    )
     error, of_sample = (np.mean((m.predict(rest.drop(columns="y")) - rest["y"]) ** 2) for m in (tree, alone))
     assert error < of_sample
     assert tree.leaf_summary_["n_rows"].sum() == 20_000
@@ -172,12 +174,12 @@ def test_empty_partitions_count_for_nothing():
     frame = example(1200).drop(columns="w").sort_values("a").reset_index(drop=True)
     data = frames.from_pandas(frame, npartitions=6)
     data = data[data["a"] > -0.5]
-    tree = silva.dask.fit(silva.ModelTreeRegressor(**QUICK), data, "y")
+    tree = glasswood.dask.fit(glasswood.ModelTreeRegressor(**QUICK), data, "y")
     assert tree.n_rows_ == (frame["a"] > -0.5).sum() == tree.leaf_summary_["n_rows"].sum()
 
 
 def test_samples_are_in_proportion_and_by_seed():
-    from silva.dask.fitting import _sampled, _shares
+    from glasswood.dask.fitting import _sampled, _shares
 
     shares = _shares(np.array([10, 0, 1000, 490]), 150)
     assert shares.sum() == 150
@@ -194,7 +196,7 @@ def test_sums_hold_whatever_rows_are_divided_into():
     frame = example(900)
     tree = fitted(frame, 1, weight="w", max_leaves=1)
     (terms,) = leaf_terms(tree.forest_.ensemble)
-    rows = silva.inputs.as_rows(frame.drop(columns=["y", "w"]), tree.forest_.ensemble)
+    rows = glasswood.inputs.as_rows(frame.drop(columns=["y", "w"]), tree.forest_.ensemble)
     y, w = frame["y"].to_numpy(), frame["w"].to_numpy()
     whole = sums_of(terms, rows, y, w, 2.0)
     (parts,) = merge_all([[sums_of(terms, rows[i : i + 7], y[i : i + 7], w[i : i + 7], 2.0)] for i in range(0, 900, 7)])
@@ -206,9 +208,9 @@ class TestErrors:
     def test_data(self):
         frame = example(100)
         with pytest.raises(TypeError, match=r"data is a DataFrame, expected a Dask DataFrame; for rows in memory"):
-            silva.dask.fit(silva.ModelTreeRegressor(), frame, "y")
+            glasswood.dask.fit(glasswood.ModelTreeRegressor(), frame, "y")
         with pytest.raises(ValueError, match=r"data have no columns 'z'; they have 'a', 'b'"):
-            silva.dask.fit(silva.ModelTreeRegressor(), frames.from_pandas(frame, npartitions=2), "z")
+            glasswood.dask.fit(glasswood.ModelTreeRegressor(), frames.from_pandas(frame, npartitions=2), "z")
         for name, value in (("y", np.nan), ("a", np.inf), ("w", -1.0)):
             wrong = frame.copy()
             wrong.loc[99, name] = value
@@ -217,14 +219,14 @@ class TestErrors:
         parts = [dask.delayed(frame), dask.delayed(frame.drop(columns="b"))]
         data = frames.from_delayed(parts, meta=frame, verify_meta=False)
         with pytest.raises(ValueError, match=r"partition 1 has the columns 'a', 'c', .*, expected 'a', 'b', 'c'"):
-            silva.dask.fit(silva.ModelTreeRegressor(**QUICK), data, "y")
+            glasswood.dask.fit(glasswood.ModelTreeRegressor(**QUICK), data, "y")
         with pytest.raises(ValueError, match="data have no rows"):
             fitted(frame[:0], 1)
 
     def test_parameters(self):
         frame = example(100)
         with pytest.raises(TypeError, match=r"model is a ModelTreeClassifier, expected a ModelTreeRegressor"):
-            silva.dask.fit(silva.ModelTreeClassifier(), frames.from_pandas(frame, npartitions=2), "y")
+            glasswood.dask.fit(glasswood.ModelTreeClassifier(), frames.from_pandas(frame, npartitions=2), "y")
         for settings, message in (
             ({"loss": "huber"}, "loss='squared'"),
             ({"smoothing": 15}, "does not smooth leaves"),

@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-import silva
-import silva.dask
+import glasswood
+import glasswood.dask
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 ID = pa.schema([("id", pa.string())])
@@ -86,8 +86,8 @@ class TestDask:
 
     def test_frames(self, forest, explainer, frame, predictions, values):
         with self.dask.config.set(scheduler="threads", num_workers=2):
-            predicted = silva.dask.predict(forest, frame, columns=["id"])
-            explained = silva.dask.explain(explainer, frame)
+            predicted = glasswood.dask.predict(forest, frame, columns=["id"])
+            explained = glasswood.dask.explain(explainer, frame)
             assert list(predicted.columns) == ["id", "prediction"]
             assert predicted.compute()["prediction"].to_numpy().tobytes() == predictions.tobytes()
             result = explained.compute()
@@ -100,39 +100,39 @@ class TestDask:
         assert result["prediction"].to_numpy().tobytes() == predictions.tobytes()
 
     def test_partitions_without_rows(self, forest, frame, predictions, rows):
-        some = silva.dask.predict(forest, frame[frame["count"] >= len(rows) - 100]).compute(scheduler="synchronous")
+        some = glasswood.dask.predict(forest, frame[frame["count"] >= len(rows) - 100]).compute(scheduler="synchronous")
         assert some["prediction"].to_numpy().tobytes() == predictions[-100:].tobytes()
 
     def test_arrays(self, forest, explainer, rows, predictions, values):
         X = rows[list(forest.feature_names)].to_numpy()
         array = self.arrays.from_array(X, chunks=(700, -1))
         with self.dask.config.set(scheduler="synchronous"):
-            predicted, explained = silva.dask.predict(forest, array), silva.dask.explain(explainer, array)
-            pairs = silva.dask.explain(explainer, array[:90], "interactions")
+            predicted, explained = glasswood.dask.predict(forest, array), glasswood.dask.explain(explainer, array)
+            pairs = glasswood.dask.explain(explainer, array[:90], "interactions")
             assert (predicted.shape, explained.shape, pairs.shape) == (predictions.shape, values.shape, (90, 8, 8))
             assert predicted.compute().tobytes() == predictions.tobytes()
             assert explained.compute().tobytes() == values.tobytes()
             assert pairs.compute().tobytes() == explainer.shap_interaction_values(X[:90]).tobytes()
 
     def test_delayed_objects(self, forest, frame, predictions):
-        parts = silva.dask.predict(forest, frame.to_delayed())
+        parts = glasswood.dask.predict(forest, frame.to_delayed())
         found = self.dask.compute(*parts, scheduler="synchronous")
         assert np.concatenate([part["prediction"] for part in found]).tobytes() == predictions.tobytes()
 
     def test_errors(self, forest, explainer, frame, rows):
         for call in (forest.predict, explainer.shap_values, explainer):
             with pytest.raises(
-                TypeError, match=r"dask\.DataFrame, .*; pass it to silva\.dask\.predict\(forest, X\) or"
+                TypeError, match=r"dask\.DataFrame, .*; pass it to glasswood\.dask\.predict\(forest, X\) or"
             ):
                 call(frame)
         with pytest.raises(TypeError, match=r"data is a DataFrame, expected a DataFrame or an Array of Dask"):
-            silva.dask.predict(forest, rows)
+            glasswood.dask.predict(forest, rows)
         with pytest.raises(ValueError, match=r"has no columns 'MedInc'"):
-            silva.dask.predict(forest, frame.drop(columns="MedInc"))
+            glasswood.dask.predict(forest, frame.drop(columns="MedInc"))
         with pytest.raises(ValueError, match=r"rechunk it by data\.rechunk\(\{1: -1\}\)"):
-            silva.dask.predict(forest, self.arrays.zeros((10, 8), chunks=(5, 4)))
+            glasswood.dask.predict(forest, self.arrays.zeros((10, 8), chunks=(5, 4)))
         with pytest.raises(ValueError, match=r"futures need an open client of dask\.distributed"):
-            silva.dask.predict(forest, [object()])
+            glasswood.dask.predict(forest, [object()])
 
 
 @pytest.fixture(scope="module")
@@ -153,8 +153,10 @@ class TestDistributed:
         import dask.dataframe
 
         frame = dask.dataframe.from_pandas(rows, npartitions=6)
-        assert silva.dask.predict(forest, frame).compute()["prediction"].to_numpy().tobytes() == predictions.tobytes()
-        futures = silva.dask.explain(explainer, cluster.scatter([rows[:1000], rows[1000:]]))
+        assert (
+            glasswood.dask.predict(forest, frame).compute()["prediction"].to_numpy().tobytes() == predictions.tobytes()
+        )
+        futures = glasswood.dask.explain(explainer, cluster.scatter([rows[:1000], rows[1000:]]))
         found = np.concatenate([part["phi_MedInc"] for part in cluster.gather(futures)])
         assert found.tobytes() == np.ascontiguousarray(values[:, 0]).tobytes()
 
@@ -162,7 +164,7 @@ class TestDistributed:
         import dask.dataframe
 
         frame = dask.dataframe.from_pandas(rows, npartitions=30).map_partitions(slowly, meta=rows)
-        future = cluster.compute(silva.dask.predict(forest, frame, columns=["id"]))
+        future = cluster.compute(glasswood.dask.predict(forest, frame, columns=["id"]))
         time.sleep(1.0)
         before = cluster.run(os.getpid)
         victim = next(iter(before.values()))
@@ -177,10 +179,12 @@ class TestDistributed:
 
         cluster.run(pretend, "9.9")
         try:
-            with pytest.raises(RuntimeError, match=r"this worker has silva 9\.9, the mapper was made by silva 0\.1"):
-                silva.dask.predict(forest, dask.dataframe.from_pandas(rows, npartitions=2)).compute()
+            with pytest.raises(
+                RuntimeError, match=r"this worker has glasswood 9\.9, the mapper was made by glasswood 0\.1"
+            ):
+                glasswood.dask.predict(forest, dask.dataframe.from_pandas(rows, npartitions=2)).compute()
         finally:
-            cluster.run(pretend, silva.__version__)
+            cluster.run(pretend, glasswood.__version__)
 
     @pytest.mark.usefixtures("cluster")
     def test_partitions_whose_columns_differ_are_named(self, forest, rows):
@@ -190,7 +194,7 @@ class TestDistributed:
         parts = [dask.delayed(part) for part in (rows[:100], rows[100:200].drop(columns="AveRooms"))]
         frame = dask.dataframe.from_delayed(parts, meta=rows[:0], verify_meta=False)
         with pytest.raises(ValueError, match=r"has no columns 'AveRooms'"):
-            silva.dask.predict(forest, frame).compute()
+            glasswood.dask.predict(forest, frame).compute()
 
 
 def slowly(part):
@@ -199,7 +203,7 @@ def slowly(part):
 
 
 def pretend(version):
-    from silva.mapping import carried
+    from glasswood.mapping import carried
 
     carried.__version__ = version
 
@@ -210,7 +214,7 @@ def session():
     if shutil.which("java") is None:
         pytest.skip("Spark needs Java: apt-get install default-jre-headless")
     settings = {"spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1", "spark.sql.shuffle.partitions": "2"}
-    builder = sql.SparkSession.builder.master("local[2]").appName("silva")
+    builder = sql.SparkSession.builder.master("local[2]").appName("glasswood")
     for name, value in settings.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()

@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import silva
-from silva.mapping import carried
+import glasswood
+from glasswood.mapping import carried
 from tests.mapping.conftest import N_ROWS
 from tests.strategies import forests, random_rows
 
@@ -110,7 +110,7 @@ def test_labels_of_text_are_text_also_without_rows(rows):
 
     X = rows[["MedInc", "HouseAge"]]
     model = RandomForestClassifier(3, max_depth=3, random_state=0).fit(X, np.where(rows["AveRooms"] > 5, "many", "few"))
-    mapper = sent(silva.load(model).mapper())
+    mapper = sent(glasswood.load(model).mapper())
     assert mapper.schema == pa.schema([("prediction", pa.string())])
     assert mapper.meta.dtypes.equals(mapper(X).dtypes)
     assert mapper(X)["prediction"].tolist() == model.predict(X).tolist()
@@ -150,8 +150,10 @@ def test_a_process_opens_a_model_once(forest, rows, monkeypatch):
     opened = []
     monkeypatch.setattr(carried, "_OPEN", type(carried._OPEN)())
     text = pickle.dumps(forest.mapper())
-    load = silva.mapping.predictions.load_attachment
-    monkeypatch.setattr("silva.mapping.predictions.load_attachment", lambda *a, **k: opened.append(1) or load(*a, **k))
+    load = glasswood.mapping.predictions.load_attachment
+    monkeypatch.setattr(
+        "glasswood.mapping.predictions.load_attachment", lambda *a, **k: opened.append(1) or load(*a, **k)
+    )
     threads = [threading.Thread(target=lambda: pickle.loads(text)(rows[:10])) for _ in range(8)]
     for thread in threads:
         thread.start()
@@ -165,36 +167,36 @@ def test_a_process_keeps_few_models(rows, monkeypatch):
     X, y = rows[["MedInc"]], rows["AveRooms"]
     from sklearn.tree import DecisionTreeRegressor
 
-    mappers = [sent(silva.load(DecisionTreeRegressor(max_depth=d).fit(X, y)).mapper()) for d in range(1, 8)]
+    mappers = [sent(glasswood.load(DecisionTreeRegressor(max_depth=d).fit(X, y)).mapper()) for d in range(1, 8)]
     first = [mapper(X)["prediction"].tolist() for mapper in mappers]
     assert len(carried._OPEN) == carried.MOST_OPEN
     assert [mapper(X)["prediction"].tolist() for mapper in mappers] == first
 
 
 def test_a_model_may_travel_as_a_path(forest, explainer, rows, predictions, values, tmp_path):
-    path = tmp_path / "model.silva"
+    path = tmp_path / "model.glasswood"
     mapper = forest.mapper(path=path)
     assert len(pickle.dumps(mapper)) < 2000
     assert sent(mapper)(rows)["prediction"].to_numpy().tobytes() == predictions.tobytes()
-    of_explainer = sent(explainer.mapper(path=tmp_path / "explainer.silva", n_jobs=2))
+    of_explainer = sent(explainer.mapper(path=tmp_path / "explainer.glasswood", n_jobs=2))
     assert of_explainer(rows)["phi_MedInc"].to_numpy().tobytes() == np.ascontiguousarray(values[:, 0]).tobytes()
 
 
 def test_a_file_that_is_replaced_or_gone_is_refused(forest, rows, tmp_path, monkeypatch):
     monkeypatch.setattr(carried, "_OPEN", type(carried._OPEN)())
-    path = tmp_path / "model.silva"
+    path = tmp_path / "model.glasswood"
     mapper = sent(forest.mapper(path=path))
     path.write_bytes(path.read_bytes() + b"\0")
     with pytest.raises(ValueError, match=r"is not the mapper's model any more; make another mapper"):
         mapper(rows)
     path.unlink()
-    with pytest.raises(FileNotFoundError, match=r"this worker cannot see the mapper's model .*model\.silva"):
+    with pytest.raises(FileNotFoundError, match=r"this worker cannot see the mapper's model .*model\.glasswood"):
         mapper(rows)
 
 
 def test_explainers_keep_background_and_settings(forest, rows):
     X = rows[list(forest.feature_names)]
-    explainer = silva.Explainer(forest, X[:30], dtype="float64", n_jobs=1)
+    explainer = glasswood.Explainer(forest, X[:30], dtype="float64", n_jobs=1)
     result = sent(explainer.mapper())(X[:50])
     assert result["phi_MedInc"].to_numpy().tobytes() == explainer.shap_values(X[:50])[:, 0].tobytes()
     assert result["expected_value"].unique().tolist() == [explainer.expected_value]
@@ -214,17 +216,19 @@ def test_mappers_import_no_engine(forest, rows, tmp_path):
 
 
 class TestErrors:
-    def test_another_version_of_silva(self, forest, rows, monkeypatch):
+    def test_another_version_of_glasswood(self, forest, rows, monkeypatch):
         mapper = sent(forest.mapper())
         monkeypatch.setattr(carried, "__version__", "9.9")
-        with pytest.raises(RuntimeError, match=r"this worker has silva 9\.9, the mapper was made by silva 0\.1"):
+        with pytest.raises(
+            RuntimeError, match=r"this worker has glasswood 9\.9, the mapper was made by glasswood 0\.1"
+        ):
             mapper(rows)
 
     def test_a_later_format(self, forest, rows, monkeypatch):
-        monkeypatch.setattr("silva.storage.WITHOUT_STATISTICS", 99)
+        monkeypatch.setattr("glasswood.storage.WITHOUT_STATISTICS", 99)
         mapper = sent(forest.mapper())
-        monkeypatch.setattr("silva.storage.VERSION", 1)
-        with pytest.raises(ValueError, match=r"a model in memory has format version 99, this silva reads up to 1"):
+        monkeypatch.setattr("glasswood.storage.VERSION", 1)
+        with pytest.raises(ValueError, match=r"a model in memory has format version 99, this glasswood reads up to 1"):
             mapper(rows)
 
     def test_columns_that_differ(self, forest, rows):
@@ -277,4 +281,4 @@ class TestErrors:
         X = rows[["MedInc", "HouseAge"]]
         model = GradientBoostingClassifier(n_estimators=3, max_depth=2).fit(X, rows["AveRooms"] > 5)
         with pytest.raises(NotImplementedError, match=r"batches have no labels for output='log_loss'"):
-            silva.Explainer(model, X[:20], output="log_loss").mapper()
+            glasswood.Explainer(model, X[:20], output="log_loss").mapper()

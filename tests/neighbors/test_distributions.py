@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import silva
+import glasswood
 from tests.oracles import neighbors as oracle
 
 Q = [0.0, 0.03, 0.1, 0.25, 0.5, 0.77, 0.95, 1.0]
@@ -23,11 +23,11 @@ def test_quantiles_are_those_of_quantile_forest(settings, weighted, numbers):
     X, y, rows, _ = numbers
     settings = {"n_estimators": 40, "random_state": 1, **settings}
     theirs = quantile_forest.RandomForestQuantileRegressor(max_samples_leaf=None, **settings).fit(X, y)
-    neighbors = silva.Neighbors(RandomForestRegressor(**settings).fit(X, y), X, y)
+    neighbors = glasswood.Neighbors(RandomForestRegressor(**settings).fit(X, y), X, y)
     expected = theirs.predict(rows, Q, weighted_leaves=weighted)
     found = neighbors.quantile(rows, Q, weighted_leaves=weighted)
     differs = np.abs(found - expected) > 1e-6
-    np.testing.assert_array_equal(silva.Neighbors(theirs, X, y).quantile(rows, Q, weighted_leaves=weighted), found)
+    np.testing.assert_array_equal(glasswood.Neighbors(theirs, X, y).quantile(rows, Q, weighted_leaves=weighted), found)
     # Where cumulated fractions reach a quantile exactly, rounding decides in quantile-forest.
     assert differs.mean() <= (0.005 if weighted and "min_samples_leaf" not in settings else 0)
 
@@ -36,8 +36,8 @@ def test_quantiles_are_those_of_quantile_forest(settings, weighted, numbers):
 def test_distributions_follow_the_weights(name, numbers, request):
     model = request.getfixturevalue(name)
     X, y, rows, _ = numbers
-    neighbors = silva.Neighbors(model, X, y)
-    forest = silva.load(model)
+    neighbors = glasswood.Neighbors(model, X, y)
+    forest = glasswood.load(model)
     counts = np.ones((400, forest.n_trees))
     if name == "random_forest":
         counts = np.stack([np.bincount(draw, minlength=400) for draw in model.estimators_samples_], axis=1)
@@ -59,7 +59,7 @@ def test_distributions_follow_the_weights(name, numbers, request):
 
 def test_means_of_a_random_forest_are_its_predictions(random_forest, numbers):
     X, y, rows, _ = numbers
-    neighbors = silva.Neighbors(random_forest, X, y)
+    neighbors = glasswood.Neighbors(random_forest, X, y)
     grid = np.sort(y)
     steps = np.diff(neighbors.cdf(rows, grid), axis=1, prepend=0)
     np.testing.assert_allclose(steps @ grid, random_forest.predict(rows), atol=1e-9)
@@ -67,7 +67,7 @@ def test_means_of_a_random_forest_are_its_predictions(random_forest, numbers):
 
 def test_shapes(random_forest, numbers):
     X, y, rows, _ = numbers
-    neighbors = silva.Neighbors(random_forest, X, y)
+    neighbors = glasswood.Neighbors(random_forest, X, y)
     assert neighbors.quantile(rows).shape == (100,)
     assert neighbors.quantile(rows, [0.5]).shape == (100, 1)
     assert neighbors.quantile(None, 0.5).shape == (400,)
@@ -81,7 +81,7 @@ def test_several_outputs(numbers):
 
     X, y, rows, _ = numbers
     Y = np.stack([y, -2 * y], axis=1)
-    neighbors = silva.Neighbors(RandomForestRegressor(10, random_state=0).fit(X, Y), X, Y)
+    neighbors = glasswood.Neighbors(RandomForestRegressor(10, random_state=0).fit(X, Y), X, Y)
     found = neighbors.quantile(rows, [0.1, 0.9], method="inverted_cdf")
     assert found.shape == (100, 2, 2)
     assert neighbors.quantile(rows).shape == (100, 2)
@@ -96,8 +96,8 @@ def test_weights_of_rows(numbers):
     weight = np.random.default_rng(0).integers(0, 4, 400).astype(float)
     model = RandomForestRegressor(10, bootstrap=False, max_features=2, random_state=0).fit(X, y, weight)
     kept = np.repeat(np.arange(400), weight.astype(int))
-    weighted = silva.Neighbors(model, X, y, sample_weight=weight)
-    repeated = silva.Neighbors(model, X[kept], y[kept], check=False)
+    weighted = glasswood.Neighbors(model, X, y, sample_weight=weight)
+    repeated = glasswood.Neighbors(model, X[kept], y[kept], check=False)
     np.testing.assert_allclose(
         weighted.quantile(rows, Q, method="inverted_cdf"), repeated.quantile(rows, Q, method="inverted_cdf")
     )
@@ -109,7 +109,7 @@ def test_weights_by_which_rows_were_drawn_count_once(numbers):
     X, y, rows, _ = numbers
     weight = np.random.default_rng(0).integers(0, 4, 400).astype(float)
     model = RandomForestRegressor(10, min_samples_leaf=9, random_state=0).fit(X, y, weight)
-    neighbors = silva.Neighbors(model, X, y, sample_weight=weight)
+    neighbors = glasswood.Neighbors(model, X, y, sample_weight=weight)
     grid = np.sort(y)
     steps = np.diff(neighbors.cdf(rows, grid), axis=1, prepend=0)
     np.testing.assert_allclose(steps @ grid, model.predict(rows), atol=1e-9)
@@ -117,14 +117,14 @@ def test_weights_by_which_rows_were_drawn_count_once(numbers):
 
 def test_threads_and_batches_do_not_change_bits(random_forest, numbers):
     X, y, rows, _ = numbers
-    one, two = (silva.Neighbors(random_forest, X, y, n_jobs=n) for n in (1, 2))
+    one, two = (glasswood.Neighbors(random_forest, X, y, n_jobs=n) for n in (1, 2))
     expected = one.quantile(rows, Q)
     assert expected.tobytes() == two.quantile(rows, Q).tobytes()
     assert expected.tobytes() == np.concatenate([two.quantile(rows[i : i + 7], Q) for i in range(0, 100, 7)]).tobytes()
 
 
 def test_classes_are_drawn_as_labels(classifier, numbers, classes):
-    neighbors = silva.Neighbors(classifier, numbers[0], classes)
+    neighbors = glasswood.Neighbors(classifier, numbers[0], classes)
     drawn = neighbors.sample(numbers[2], 2000, random_state=1)
     probability = classifier.predict_proba(numbers[2])
     shares = np.stack([(drawn == label).mean(axis=1) for label in classifier.classes_], axis=1)

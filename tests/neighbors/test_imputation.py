@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import silva
+import glasswood
 
 
 def test_values_are_means_of_the_most_similar_rows(booster, numbers):
     X, _, rows, _ = numbers
-    neighbors = silva.Neighbors(booster, X)
+    neighbors = glasswood.Neighbors(booster, X)
     asked = rows[:10].copy()
     asked[np.arange(10), np.arange(10) % 5] = np.nan
     found = neighbors.impute(asked, n_neighbors=8, max_iter=1)
@@ -29,7 +29,7 @@ def test_forests_that_refuse_missing_values_start_from_medians(numbers):
     model = GradientBoostingRegressor(n_estimators=10, random_state=0).fit(X, y)
     asked = rows[:20].copy()
     asked[:, 3] = np.nan
-    found = silva.Neighbors(model, X).impute(asked)
+    found = glasswood.Neighbors(model, X).impute(asked)
     assert not np.isnan(found).any()
 
 
@@ -40,7 +40,7 @@ def test_imputation_beats_the_median_of_a_related_feature():
     X = rng.normal(size=(600, 3)).astype(np.float32)
     X[:, 1] = X[:, 0] + 0.1 * rng.normal(size=600)
     y = X[:, 0] + X[:, 1]
-    neighbors = silva.Neighbors(RandomForestRegressor(30, random_state=0).fit(X[:500], y[:500]), X[:500])
+    neighbors = glasswood.Neighbors(RandomForestRegressor(30, random_state=0).fit(X[:500], y[:500]), X[:500])
     asked = X[500:].copy()
     asked[:, 1] = np.nan
     error = np.abs(neighbors.impute(asked)[:, 1] - X[500:, 1]).mean()
@@ -55,7 +55,7 @@ def test_categories_get_the_most_frequent():
     frame = pandas.DataFrame({"x": rng.normal(size=300), "c": pandas.Categorical(rng.choice(list("abc"), 300))})
     y = frame["x"] + (frame["c"] == "b") * 5
     model = lightgbm.LGBMRegressor(n_estimators=10, verbose=-1, n_jobs=1).fit(frame, y)
-    neighbors = silva.Neighbors(model, frame)
+    neighbors = glasswood.Neighbors(model, frame)
     asked = frame[:20].copy()
     asked.loc[:, "c"] = None
     found = neighbors.impute(asked)
@@ -64,4 +64,4 @@ def test_categories_get_the_most_frequent():
 
 def test_rows_without_missing_values_stay(random_forest, numbers):
     rows = numbers[2]
-    np.testing.assert_array_equal(silva.Neighbors(random_forest, numbers[0]).impute(rows), rows)
+    np.testing.assert_array_equal(glasswood.Neighbors(random_forest, numbers[0]).impute(rows), rows)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
-import silva
+import glasswood
 from tests.oracles import neighbors as oracle
 
 N = 120
@@ -54,7 +54,7 @@ def test_random_forests_are_exact(settings, few):
                 left = np.where(np.arange(N) == row, 0, weight)
                 if left.any():
                     expected[i, row] += (np.average(y, weights=weight) - np.average(y, weights=left)) / 12
-    neighbors = silva.Neighbors(model, X, y)
+    neighbors = glasswood.Neighbors(model, X, y)
     np.testing.assert_allclose(neighbors.influence(rows, None), expected, atol=1e-9)
     values, places = neighbors.influence(rows, 5)
     np.testing.assert_allclose(values, np.take_along_axis(expected, places, axis=1), atol=1e-9)
@@ -63,7 +63,7 @@ def test_random_forests_are_exact(settings, few):
 
 def test_classes_of_a_random_forest(classifier, numbers, classes):
     X = numbers[0]
-    neighbors = silva.Neighbors(classifier, X, classes)
+    neighbors = glasswood.Neighbors(classifier, X, classes)
     found = neighbors.influence(X[:5], None, output=2)
     own = classes == "middle"
     assert classifier.classes_[2] == "middle"
@@ -88,8 +88,8 @@ def test_boosted_forests_rank_as_without_each_row(library, loss, penalty, few):
     X, y, rows = few
     y = y if loss == "squared" else (y > 0).astype(float)
     model = made(library, loss, penalty).fit(X, y)
-    forest = silva.load(model)
-    neighbors = silva.Neighbors(forest, X, y)
+    forest = glasswood.load(model)
+    neighbors = glasswood.Neighbors(forest, X, y)
     training, leaves = (forest.predict(part, output="leaf").reshape(len(part), -1) for part in (X, rows))
     base = {"lightgbm": y.mean() if loss == "squared" else np.log(y.mean() / (1 - y.mean()))}
     base = float(base.get(library, forest.ensemble.base_score[0]))
@@ -123,7 +123,7 @@ def made(library, loss, penalty):
 
 def test_other_targets_are_refused(booster, numbers):
     X, y, rows, _ = numbers
-    neighbors = silva.Neighbors(booster, X, np.random.default_rng(0).permutation(y))
+    neighbors = glasswood.Neighbors(booster, X, np.random.default_rng(0).permutation(y))
     with pytest.raises(ValueError, match="are not Newton steps of the loss on X and y"):
         neighbors.influence(rows)
 
@@ -134,4 +134,4 @@ def test_what_is_not_known_is_refused(numbers, classes):
     labels = np.unique(classes, return_inverse=True)[1]
     model = xgboost.XGBClassifier(n_estimators=3, max_depth=2, n_jobs=1).fit(X, labels)
     with pytest.raises(NotImplementedError, match="3 outputs and the link 'softmax'"):
-        silva.Neighbors(model, X, labels).influence(rows)
+        glasswood.Neighbors(model, X, labels).influence(rows)

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-import silva
+import glasswood
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +27,7 @@ def share_inside(intervals, y):
 def test_split_conformal_covers_and_adapts(library, coverage, many):
     X, y = many
     model = regressor(library).fit(X[:1500], y[:1500])
-    neighbors = silva.Neighbors(model, X[:1500], y[:1500]).conformalize(X[1500:2700], y[1500:2700])
+    neighbors = glasswood.Neighbors(model, X[:1500], y[:1500]).conformalize(X[1500:2700], y[1500:2700])
     intervals = neighbors.predict_interval(X[2700:], coverage)
     assert abs(share_inside(intervals, y[2700:]) - coverage) < 0.025
     width, noise = np.diff(intervals, axis=1)[:, 0], np.abs(X[2700:, 0])
@@ -46,8 +46,8 @@ def regressor(library):
 
 def test_half_width_is_the_quantile_of_scores_in_units_of_the_scale(booster, numbers):
     X, y, rows, targets = numbers
-    neighbors = silva.Neighbors(booster, X, y).conformalize(rows[:60], targets[:60])
-    forest = silva.load(booster)
+    neighbors = glasswood.Neighbors(booster, X, y).conformalize(rows[:60], targets[:60])
+    forest = glasswood.load(booster)
     training, leaves = forest.predict(X, output="leaf"), forest.predict(rows, output="leaf")
     residual = np.abs(y - booster.predict(X))
     scale = np.full(len(rows), 0.1 * residual.mean())
@@ -63,7 +63,7 @@ def test_half_width_is_the_quantile_of_scores_in_units_of_the_scale(booster, num
 
 def test_jackknife_plus_is_that_of_trees_without_each_row(random_forest, numbers):
     X, y, rows, targets = numbers
-    neighbors = silva.Neighbors(random_forest, X, y)
+    neighbors = glasswood.Neighbors(random_forest, X, y)
     out = np.stack([np.bincount(draw, minlength=400) == 0 for draw in random_forest.estimators_samples_], axis=1)
     of_training, of_rows = (
         np.stack([t.predict(part) for t in random_forest.estimators_], axis=1) for part in (X, rows)
@@ -83,7 +83,7 @@ def test_jackknife_plus_is_that_of_trees_without_each_row(random_forest, numbers
 
 def test_what_intervals_need(booster, random_forest, classifier, numbers, classes):
     X, y, rows, targets = numbers
-    boosted = silva.Neighbors(booster, X, y)
+    boosted = glasswood.Neighbors(booster, X, y)
     for method in ("auto", "jackknife+"):
         with pytest.raises(ValueError, match="pass held-out rows to conformalize"):
             boosted.predict_interval(rows, method=method)
@@ -93,12 +93,12 @@ def test_what_intervals_need(booster, random_forest, classifier, numbers, classe
         boosted.predict_interval(rows, method="cv")
     with pytest.raises(ValueError, match="X has no rows, expected held-out"):
         boosted.conformalize(rows[:0], targets[:0])
-    forest = silva.Neighbors(random_forest, X, y)
+    forest = glasswood.Neighbors(random_forest, X, y)
     np.testing.assert_allclose(forest.predict_interval(rows, 0.8, method="quantile"), forest.quantile(rows, [0.1, 0.9]))
     with pytest.raises(ValueError, match="these are classes"):
-        silva.Neighbors(classifier, X, classes).predict_interval(rows)
+        glasswood.Neighbors(classifier, X, classes).predict_interval(rows)
     with pytest.raises(ValueError, match="call conformalize"):
-        silva.Neighbors(classifier, X, classes).predict_set(rows)
+        glasswood.Neighbors(classifier, X, classes).predict_set(rows)
 
 
 @pytest.mark.parametrize("library", ["forest", "xgboost"])
@@ -112,7 +112,7 @@ def test_sets_of_classes_cover(library, many):
     else:
         model = pytest.importorskip("xgboost").XGBClassifier(n_estimators=20, max_depth=3, n_jobs=2)
     model.fit(X[:1500], labels[:1500])
-    neighbors = silva.Neighbors(model, X[:1500], labels[:1500]).conformalize(X[1500:2700], labels[1500:2700])
+    neighbors = glasswood.Neighbors(model, X[:1500], labels[:1500]).conformalize(X[1500:2700], labels[1500:2700])
     sets = neighbors.predict_set(X[2700:], 0.9)
     assert sets.shape == (1300, 4)
     assert abs(sets[np.arange(1300), labels[2700:]].mean() - 0.9) < 0.025

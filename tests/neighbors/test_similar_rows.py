@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import silva
-from silva import _core
+import glasswood
+from glasswood import _core
 from tests.oracles import neighbors as oracle
 
 
@@ -17,11 +17,11 @@ def model(request):
 
 @pytest.fixture
 def neighbors(model, numbers):
-    return silva.Neighbors(model, *numbers[:2])
+    return glasswood.Neighbors(model, *numbers[:2])
 
 
 def leaves_of(model, *parts):
-    return [silva.load(model).predict(part, output="leaf") for part in parts]
+    return [glasswood.load(model).predict(part, output="leaf") for part in parts]
 
 
 def test_nearest_rows_are_those_of_the_definition(model, neighbors, numbers):
@@ -42,7 +42,7 @@ def test_nearest_rows_by_categories_are_those_of_the_librarys_leaves():
     params = {"verbose": -1, "num_threads": 1, "num_leaves": 15, "min_data_per_group": 1, "cat_smooth": 1}
     booster = lightgbm.train(params, lightgbm.Dataset(frame[:240], y[:240]), 10)
     leaves = booster.predict(frame, pred_leaf=True)
-    neighbors = silva.Neighbors(booster, frame[:240], y[:240])
+    neighbors = glasswood.Neighbors(booster, frame[:240], y[:240])
     expected = oracle.similarity(leaves[240:], leaves[:240], neighbors.tree_weight)
     similarity, rows = neighbors.kneighbors(frame[240:], 7)
     np.testing.assert_array_equal(rows, oracle.nearest(expected.round(9), 7))
@@ -145,7 +145,7 @@ def test_rows_that_share_no_leaf():
     from sklearn.tree import DecisionTreeRegressor
 
     X = np.arange(4.0)[:, None]
-    neighbors = silva.Neighbors(DecisionTreeRegressor().fit(X, X[:, 0]), X)
+    neighbors = glasswood.Neighbors(DecisionTreeRegressor().fit(X, X[:, 0]), X)
     similarity, rows = neighbors.kneighbors(n_neighbors=2)
     assert (rows == -1).all()
     assert (similarity == 0).all()
@@ -154,14 +154,14 @@ def test_rows_that_share_no_leaf():
 
 def test_duplicate_rows_come_in_their_order(random_forest, numbers):
     X = np.concatenate([numbers[0], numbers[0]])
-    neighbors = silva.Neighbors(random_forest, X, check=False)
+    neighbors = glasswood.Neighbors(random_forest, X, check=False)
     similarity, rows = neighbors.kneighbors(numbers[0][:20], 2)
     np.testing.assert_array_equal(rows, np.stack([np.arange(20), np.arange(20) + 400], axis=1))
     assert (similarity == 1).all()
 
 
 def test_outlier_scores_are_those_of_randomforest(classifier, numbers, classes):
-    neighbors = silva.Neighbors(classifier, numbers[0], classes)
+    neighbors = glasswood.Neighbors(classifier, numbers[0], classes)
     leaves = classifier.apply(numbers[0])
     proximity = oracle.similarity(leaves, leaves, np.ones(30))
     expected = np.empty(400)
@@ -176,7 +176,7 @@ def test_outlier_scores_are_those_of_randomforest(classifier, numbers, classes):
 
 
 def test_outliers_of_numbers_are_those_of_all_rows(booster, numbers):
-    neighbors = silva.Neighbors(booster, *numbers[:2])
+    neighbors = glasswood.Neighbors(booster, *numbers[:2])
     raw = 400 / (neighbors.similarity(numbers[0]) ** 2).sum(axis=1)
     middle = np.median(raw)
     expected = (raw - middle) / (1.4826 * np.median(np.abs(raw - middle)))
@@ -184,7 +184,7 @@ def test_outliers_of_numbers_are_those_of_all_rows(booster, numbers):
 
 
 def test_prototypes_stand_among_their_class(classifier, numbers, classes):
-    neighbors = silva.Neighbors(classifier, numbers[0], classes)
+    neighbors = glasswood.Neighbors(classifier, numbers[0], classes)
     found = neighbors.prototypes(2, n_neighbors=20)
     assert found.label.tolist() == [label for label in np.unique(classes) for _ in range(2)]
     rows = neighbors.kneighbors(n_neighbors=20, return_similarity=False)
@@ -205,5 +205,5 @@ def test_isolation_forests_have_neighbours(numbers):
     from sklearn.ensemble import IsolationForest
 
     model = IsolationForest(n_estimators=20, random_state=0).fit(numbers[0])
-    neighbors = silva.Neighbors(model, numbers[0])
+    neighbors = glasswood.Neighbors(model, numbers[0])
     assert (neighbors.kneighbors(numbers[0], 1)[1][:, 0] >= 0).all()

@@ -7,21 +7,21 @@ import pickle
 import numpy as np
 import pytest
 
-import silva
-from silva.storage import Attachment, load_attachment, save_forest
+import glasswood
+from glasswood.storage import Attachment, load_attachment, save_forest
 
 
 @pytest.fixture
 def saved(random_forest, numbers, tmp_path):
-    neighbors = silva.Neighbors(random_forest, *numbers[:2]).conformalize(*numbers[2:])
-    neighbors.save(tmp_path / "neighbors.silva")
-    return neighbors, tmp_path / "neighbors.silva"
+    neighbors = glasswood.Neighbors(random_forest, *numbers[:2]).conformalize(*numbers[2:])
+    neighbors.save(tmp_path / "neighbors.glasswood")
+    return neighbors, tmp_path / "neighbors.glasswood"
 
 
 @pytest.mark.parametrize("mmap", [False, True])
 def test_files_answer_the_same(saved, numbers, mmap):
     neighbors, path = saved
-    read = silva.Neighbors.load(path, mmap=mmap)
+    read = glasswood.Neighbors.load(path, mmap=mmap)
     rows = numbers[2]
     assert neighbors.quantile(rows, [0.1, 0.9]).tobytes() == read.quantile(rows, [0.1, 0.9]).tobytes()
     for one, other in zip(neighbors.kneighbors(rows, 4), read.kneighbors(rows, 4), strict=True):
@@ -35,11 +35,11 @@ def test_files_answer_the_same(saved, numbers, mmap):
 
 
 def test_forests_of_such_files_load(saved, random_forest, numbers):
-    np.testing.assert_allclose(silva.load(saved[1]).predict(numbers[2]), random_forest.predict(numbers[2]))
-    forest = silva.load(random_forest)
-    forest.save(saved[1].with_name("forest.silva"))
+    np.testing.assert_allclose(glasswood.load(saved[1]).predict(numbers[2]), random_forest.predict(numbers[2]))
+    forest = glasswood.load(random_forest)
+    forest.save(saved[1].with_name("forest.glasswood"))
     with pytest.raises(ValueError, match="holds no neighbours; pass its forest"):
-        silva.Neighbors.load(saved[1].with_name("forest.silva"))
+        glasswood.Neighbors.load(saved[1].with_name("forest.glasswood"))
 
 
 def test_neighbours_can_be_pickled(saved, numbers):
@@ -51,13 +51,13 @@ def test_neighbours_can_be_pickled(saved, numbers):
 
 
 def test_without_targets(classifier, numbers, classes, tmp_path):
-    path = tmp_path / "some.silva"
+    path = tmp_path / "some.glasswood"
     for targets in (None, classes):
-        silva.Neighbors(classifier, numbers[0], targets).save(path)
-        read = silva.Neighbors.load(path)
+        glasswood.Neighbors(classifier, numbers[0], targets).save(path)
+        read = glasswood.Neighbors.load(path)
         assert read.kneighbors(numbers[2], 2)[1].shape == (100, 2)
     np.testing.assert_array_equal(
-        read.outlier_score(), silva.Neighbors(classifier, numbers[0], classes).outlier_score()
+        read.outlier_score(), glasswood.Neighbors(classifier, numbers[0], classes).outlier_score()
     )
 
 
@@ -88,24 +88,24 @@ def test_damaged_files_are_refused(saved, name, change, tmp_path):
         del arrays[name]
     else:
         arrays[name] = change(arrays.get(name))
-    path = tmp_path / "damaged.silva"
+    path = tmp_path / "damaged.glasswood"
     save_forest(forest, path, Attachment(attachment.about, arrays))
-    with pytest.raises(ValueError, match=r"damaged.silva is truncated or corrupt"):
-        silva.Neighbors.load(path)
+    with pytest.raises(ValueError, match=r"damaged.glasswood is truncated or corrupt"):
+        glasswood.Neighbors.load(path)
 
 
 @pytest.mark.parametrize("change", [{"outputs": -1}, {"outputs": "1"}, {"by_position": 1}, {"more": 1}])
 def test_damaged_headers_are_refused(saved, change, tmp_path):
     forest, attachment = load_attachment(saved[1])
-    path = tmp_path / "damaged.silva"
+    path = tmp_path / "damaged.glasswood"
     save_forest(forest, path, Attachment({**attachment.about, **change}, attachment.arrays))
-    with pytest.raises(ValueError, match=r"damaged.silva is truncated or corrupt"):
-        silva.Neighbors.load(path)
+    with pytest.raises(ValueError, match=r"damaged.glasswood is truncated or corrupt"):
+        glasswood.Neighbors.load(path)
 
 
 def test_later_versions_are_refused(saved, tmp_path):
     forest, attachment = load_attachment(saved[1])
-    path = tmp_path / "later.silva"
+    path = tmp_path / "later.glasswood"
     save_forest(forest, path, Attachment({**attachment.about, "version": 2}, attachment.arrays))
-    with pytest.raises(ValueError, match="version 2, this silva reads up to 1; upgrade"):
-        silva.Neighbors.load(path)
+    with pytest.raises(ValueError, match="version 2, this glasswood reads up to 1; upgrade"):
+        glasswood.Neighbors.load(path)

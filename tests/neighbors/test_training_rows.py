@@ -5,31 +5,31 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import silva
+import glasswood
 
 
 def test_counts_of_bootstrap_samples_are_the_forests_own(random_forest, numbers):
     X, y, *_ = numbers
-    silva.Neighbors(random_forest, X, y)
+    glasswood.Neighbors(random_forest, X, y)
     with pytest.raises(ValueError, match="other leaves"):
-        silva.Neighbors(random_forest, np.random.default_rng(1).permutation(X, axis=1), y)
+        glasswood.Neighbors(random_forest, np.random.default_rng(1).permutation(X, axis=1), y)
     with pytest.raises(ValueError, match=r"X has 399 rows, the forest was trained on 400"):
-        silva.Neighbors(random_forest, X[:399], y[:399])
+        glasswood.Neighbors(random_forest, X[:399], y[:399])
     other = np.concatenate([X, X[:1]])
     with pytest.raises(ValueError, match=r"X has 401 rows, the forest was trained on 400"):
-        silva.Neighbors(random_forest, other, np.append(y, 0.0))
-    assert len(silva.Neighbors(random_forest, X[:399], y[:399], check=False)) == 399
+        glasswood.Neighbors(random_forest, other, np.append(y, 0.0))
+    assert len(glasswood.Neighbors(random_forest, X[:399], y[:399], check=False)) == 399
 
 
 @pytest.mark.parametrize("library", ["xgboost", "lightgbm", "catboost", "hist", "extra"])
 def test_sources_that_count_rows_know_theirs(library, numbers):
     X, y, *_ = numbers
     model = made(library).fit(X, y)
-    silva.Neighbors(model, X, y)
+    glasswood.Neighbors(model, X, y)
     with pytest.raises(ValueError, match="X has 300 rows, the forest was trained on 400"):
-        silva.Neighbors(model, X[:300], y[:300])
+        glasswood.Neighbors(model, X[:300], y[:300])
     with pytest.raises(ValueError, match="other leaves"):
-        silva.Neighbors(model, np.random.default_rng(1).permutation(X, axis=1), y)
+        glasswood.Neighbors(model, np.random.default_rng(1).permutation(X, axis=1), y)
 
 
 def made(library):
@@ -51,8 +51,8 @@ def test_hessians_count_no_rows(numbers):
     xgboost = pytest.importorskip("xgboost")
     X, y, *_ = numbers
     model = xgboost.XGBClassifier(n_estimators=5, max_depth=3, n_jobs=1).fit(X, y > 0)
-    assert len(silva.Neighbors(model, X, y > 0)) == 400
-    assert len(silva.Neighbors(model, X[:200], y[:200] > 0)) == 200
+    assert len(glasswood.Neighbors(model, X, y > 0)) == 400
+    assert len(glasswood.Neighbors(model, X[:200], y[:200] > 0)) == 200
 
 
 def test_targets_are_checked(random_forest, classifier, numbers, classes):
@@ -65,13 +65,13 @@ def test_targets_are_checked(random_forest, classifier, numbers, classes):
         (classes, "holds text"),
     ):
         with pytest.raises(ValueError, match=message):
-            silva.Neighbors(random_forest, X, targets)
+            glasswood.Neighbors(random_forest, X, targets)
     with pytest.raises(ValueError, match="one of the model's classes"):
-        silva.Neighbors(classifier, X, np.where(classes == "low", "deep", classes))
+        glasswood.Neighbors(classifier, X, np.where(classes == "low", "deep", classes))
 
 
 def test_what_needs_targets_says_so(random_forest, numbers):
-    neighbors = silva.Neighbors(random_forest, numbers[0])
+    neighbors = glasswood.Neighbors(random_forest, numbers[0])
     rows = numbers[2]
     for call in (
         lambda: neighbors.quantile(rows),
@@ -98,11 +98,11 @@ def test_what_needs_targets_says_so(random_forest, numbers):
 )
 def test_weights_are_checked(arguments, message, random_forest, numbers):
     with pytest.raises(ValueError, match=message):
-        silva.Neighbors(random_forest, *numbers[:2], **arguments)
+        glasswood.Neighbors(random_forest, *numbers[:2], **arguments)
 
 
 def test_numbers_are_checked(random_forest, numbers):
-    neighbors = silva.Neighbors(random_forest, *numbers[:2])
+    neighbors = glasswood.Neighbors(random_forest, *numbers[:2])
     rows = numbers[2]
     for call, message in (
         (lambda: neighbors.quantile(rows, 1.5), "from 0 to 1"),
@@ -123,7 +123,7 @@ def test_numbers_are_checked(random_forest, numbers):
 
 def test_rows_whose_leaves_have_no_training_rows(random_forest, numbers):
     X, y, rows, _ = numbers
-    neighbors = silva.Neighbors(random_forest, X[:2], y[:2], check=False)
+    neighbors = glasswood.Neighbors(random_forest, X[:2], y[:2], check=False)
     similarity, near = neighbors.kneighbors(rows, 2)
     alone = similarity[:, 0] == 0
     assert alone.any()
@@ -137,7 +137,7 @@ def test_rows_whose_leaves_have_no_training_rows(random_forest, numbers):
 
 def test_missing_rows_and_trees(random_forest, numbers):
     with pytest.raises(ValueError, match="X has no rows"):
-        silva.Neighbors(random_forest, numbers[0][:0])
+        glasswood.Neighbors(random_forest, numbers[0][:0])
 
 
 def test_names_of_columns_are_matched(numbers):
@@ -147,6 +147,6 @@ def test_names_of_columns_are_matched(numbers):
     X, y, rows, _ = numbers
     frame = pandas.DataFrame(X, columns=list("abcde"))
     model = RandomForestRegressor(10, min_samples_leaf=4, random_state=0).fit(frame, y)
-    neighbors = silva.Neighbors(model, frame[list("edcba")], y)
+    neighbors = glasswood.Neighbors(model, frame[list("edcba")], y)
     asked = pandas.DataFrame(rows, columns=list("abcde"))
     np.testing.assert_array_equal(neighbors.quantile(asked), neighbors.quantile(asked[list("bcdea")]))

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from silva import Forest
+    from glasswood import Forest
 
 
 def routed_values(forest: Forest, X: Any) -> NDArray[Any]:

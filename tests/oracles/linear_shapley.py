@@ -16,7 +16,7 @@ from tests.oracles import evaluate, shapley
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from silva import Forest
+    from glasswood import Forest
 
 
 def values(forest: Forest, X: Any) -> NDArray[np.float64]:

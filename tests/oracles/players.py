@@ -16,7 +16,7 @@ from tests.oracles import shapley
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from silva import Forest
+    from glasswood import Forest
 
     Floats = NDArray[np.float64]
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from silva import Forest
+    from glasswood import Forest
 
     Floats = NDArray[np.float64]
     Bools = NDArray[np.bool_]

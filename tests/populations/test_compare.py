@@ -9,9 +9,9 @@ import warnings
 import numpy as np
 import pytest
 
-import silva
-from silva.cli import main
-from silva.populations import comparison
+import glasswood
+from glasswood.cli import main
+from glasswood.populations import comparison
 from tests.strategies import Options, random_forest, random_rows
 
 pandas = pytest.importorskip("pandas")
@@ -24,8 +24,8 @@ FORESTS = {
 
 @pytest.fixture(scope="module", name="california")
 def _california():
-    X, _ = silva.datasets.california()
-    return X.sample(frac=1, random_state=0), silva.load(silva.datasets.DATA / "california_housing.json")
+    X, _ = glasswood.datasets.california()
+    return X.sample(frac=1, random_state=0), glasswood.load(glasswood.datasets.DATA / "california_housing.json")
 
 
 def means(forest, rows, weights=None):
@@ -41,7 +41,7 @@ def test_changes_add_up_to_the_change_of_the_mean(name, weighted):
         a, b = (random_rows(seed + n, forest, n, dtype=FORESTS[name].row_type) for n in (150, 70))
         rng = np.random.default_rng(seed)
         weights = (rng.gamma(1, size=150), rng.gamma(1, size=70)) if weighted else (None, None)
-        found = silva.compare(a, b, model=forest, weights=weights)
+        found = glasswood.compare(a, b, model=forest, weights=weights)
         size = 1e-9 * np.abs(np.asarray(forest.predict(np.vstack([a, b]), "margin"), np.float64)).max()
         np.testing.assert_allclose(found.before, means(forest, a, weights[0]), atol=max(size, 1e-9), rtol=1e-6)
         np.testing.assert_allclose(found.after, means(forest, b, weights[1]), atol=max(size, 1e-9), rtol=1e-6)
@@ -51,11 +51,11 @@ def test_changes_add_up_to_the_change_of_the_mean(name, weighted):
 def test_the_change_is_the_mean_value_against_the_other_population(california):
     X, forest = california
     a, b = X[:500], X[500:800]
-    values = silva.Explainer(forest, a, dtype="float64").shap_values(b)
-    found = silva.compare(a, b, model=forest)
+    values = glasswood.Explainer(forest, a, dtype="float64").shap_values(b)
+    found = glasswood.compare(a, b, model=forest)
     np.testing.assert_allclose(found.change[:, 0], values.mean(axis=0), rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(found.magnitude[:, 0], np.abs(values).mean(axis=0), rtol=1e-9)
-    other = silva.compare(b, a, model=forest)
+    other = glasswood.compare(b, a, model=forest)
     np.testing.assert_allclose(other.change, -found.change, rtol=1e-7, atol=1e-9)
 
 
@@ -63,23 +63,23 @@ def test_long_comparisons_say_what_they_cost(monkeypatch, california):
     X, forest = california
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        silva.compare(X[:50], X[50:90], model=forest)
+        glasswood.compare(X[:50], X[50:90], model=forest)
     monkeypatch.setattr(comparison, "WARNED_SECONDS", 0)
     with pytest.warns(comparison.CostWarning, match=r"comparing 90 rows takes about \d+ s more") as found:
-        silva.compare(X[:50], X[50:90], model=forest)
+        glasswood.compare(X[:50], X[50:90], model=forest)
     assert len(found) == 1
 
 
 def test_standard_errors_are_those_of_repeated_samples():
     ensemble = pytest.importorskip("sklearn.ensemble")
-    X, y = silva.datasets.california()
+    X, y = glasswood.datasets.california()
     small = ensemble.GradientBoostingRegressor(n_estimators=15, max_depth=4, subsample=0.1, random_state=0)
-    forest = silva.load(small.fit(X, y))
+    forest = glasswood.load(small.fit(X, y))
     rng = np.random.default_rng(0)
     found = []
     for _ in range(24):
         rows = rng.choice(len(X), 1200, replace=False)
-        found.append(silva.compare(X.iloc[rows[:600]], X.iloc[rows[600:]], model=forest))
+        found.append(glasswood.compare(X.iloc[rows[:600]], X.iloc[rows[600:]], model=forest))
     spread = np.std([one.change[:, 0] for one in found], axis=0)
     estimated = np.mean([one.standard_error[:, 0] for one in found], axis=0)
     assert (0.6 * spread < estimated).all()
@@ -96,7 +96,7 @@ def test_a_drift_that_was_planted_is_named_first(california):
         a, b = X.iloc[order[:10_000]], X.iloc[order[10_000:]].copy()
         name = X.columns[trial % 8]
         b[name] += (0.3 if trial < 8 else -0.3 if trial < 16 else 0.5) * X[name].std()
-        found = silva.compare(a, b, model=forest)
+        found = glasswood.compare(a, b, model=forest)
         named += found.strongest()[0] == name == found.names[np.argmax(found.shift)]
     assert named == 20
 
@@ -105,7 +105,7 @@ def test_one_drift(california):
     X, forest = california
     a, b = X[:2000], X[2000:4000].copy()
     b["MedInc"] += 1
-    found = silva.compare(a, b, model=forest)
+    found = glasswood.compare(a, b, model=forest)
     assert found.strongest()[0] == "MedInc"
     assert found.rows()[0]["feature"] == "MedInc"
     assert found.rows()[0]["change"] > 10 * found.rows()[0]["standard_error"]
@@ -119,7 +119,7 @@ def test_shifts_are_distances_of_distributions():
     a, b = rng.normal(size=(80, 3)).astype(np.float32), rng.normal(0.5, size=(60, 3)).astype(np.float32)
     a[:, 1], b[:, 1] = rng.integers(0, 4, 80), rng.integers(1, 5, 60)
     b[:45, 2] = np.nan
-    found = silva.compare(a, b, model=forest)
+    found = glasswood.compare(a, b, model=forest)
     assert abs(found.shift[0] - stats.ks_2samp(a[:, 0], b[:, 0]).statistic) < 0.03
     assert abs(found.shift[1] - stats.ks_2samp(a[:, 1].astype(float), b[:, 1].astype(float)).statistic) < 1e-12
     assert found.shift[2] >= 0.75
@@ -133,7 +133,7 @@ def test_shifts_of_categories():
     model = lightgbm.LGBMRegressor(n_estimators=5, verbose=-1).fit(X, X["x"] + (X["c"] == "a"))
     a, b = X[:150], X[150:].copy()
     b["c"] = pandas.Categorical(["a"] * 75 + ["d"] * 75, categories=["a", "b", "c", "d"])
-    found = silva.compare(a, b, model=model)
+    found = glasswood.compare(a, b, model=model)
     share = a["c"].value_counts(normalize=True)
     expected = (abs(share["a"] - 0.5) + share["b"] + share["c"] + 0.5) / 2
     assert abs(found.shift[0] - expected) < 1e-12
@@ -158,10 +158,10 @@ def test_categories_are_read_once(library):
     else:
         model = ensemble.HistGradientBoostingRegressor(categorical_features=[0], max_iter=10).fit(X, y)
     a, b = X[:200], X[200:]
-    found = silva.compare(a, b, model=model)
+    found = glasswood.compare(a, b, model=model)
     np.testing.assert_allclose(found.before[0], model.predict(a).mean(), rtol=1e-6)
     np.testing.assert_allclose(found.after[0], model.predict(b).mean(), rtol=1e-6)
-    both = silva.compare(model, model, X=a, background=b)
+    both = glasswood.compare(model, model, X=a, background=b)
     np.testing.assert_allclose(both.before[0], model.predict(a).mean(), rtol=1e-6)
 
 
@@ -171,16 +171,16 @@ def test_models_differ_where_their_values_differ(california):
     rows = X[:300]
     model = ensemble.HistGradientBoostingRegressor(max_iter=20, random_state=0).fit(rows, rows["MedInc"])
     for background in (None, X[300:350]):
-        found = silva.compare(forest, model, X=rows, background=background)
-        values = [silva.Explainer(one, background, dtype="float64").shap_values(rows) for one in (forest, model)]
+        found = glasswood.compare(forest, model, X=rows, background=background)
+        values = [glasswood.Explainer(one, background, dtype="float64").shap_values(rows) for one in (forest, model)]
         np.testing.assert_allclose(found.change[:, 0], (values[1] - values[0]).mean(axis=0), atol=1e-10)
         np.testing.assert_allclose(found.magnitude[:, 0], np.abs(values[1] - values[0]).mean(axis=0), atol=1e-10)
         np.testing.assert_allclose(found.before, means(forest, rows), rtol=1e-6)
-        np.testing.assert_allclose(found.after, means(silva.load(model), rows), rtol=1e-9)
+        np.testing.assert_allclose(found.after, means(glasswood.load(model), rows), rtol=1e-9)
         total = found.before + found.offset + found.change.sum(axis=0)
         np.testing.assert_allclose(total, found.after, atol=1e-9)
     assert found.shift is None
-    same = silva.compare(forest, forest, X=rows)
+    same = glasswood.compare(forest, forest, X=rows)
     assert (same.change == 0).all()
     assert (same.offset == 0).all()
 
@@ -191,7 +191,7 @@ def test_groups_and_probabilities():
     X = rng.normal(size=(400, 4))
     model = ensemble.HistGradientBoostingClassifier(max_iter=10).fit(X, X[:, 0] + X[:, 1] > 0)
     a, b = X[:60], X[60:100] + np.array([1, 0, 0, 0])
-    found = silva.compare(a, b, model=model, output="probability", groups={"first": [0, 1]})
+    found = glasswood.compare(a, b, model=model, output="probability", groups={"first": [0, 1]})
     expected = [model.predict_proba(rows)[:, 1].mean() for rows in (a, b)]
     np.testing.assert_allclose([found.before[0], found.after[0]], expected, rtol=1e-9)
     np.testing.assert_allclose(found.change.sum(), expected[1] - expected[0], atol=1e-9)
@@ -201,7 +201,7 @@ def test_groups_and_probabilities():
 
 def test_one_row_has_no_standard_errors(california):
     X, forest = california
-    found = silva.compare(X[:1], X[1:2], model=forest)
+    found = glasswood.compare(X[:1], X[1:2], model=forest)
     assert np.isnan(found.standard_error).all()
     assert len(found.strongest()) == 8
     assert json.loads(json.dumps(found.to_dict()))["standard_error"][0] == [None]
@@ -210,14 +210,14 @@ def test_one_row_has_no_standard_errors(california):
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda X, _: silva.compare(X, X), TypeError, "pass model"),
-        (lambda X, f: silva.compare(X, X, model=f, X=X), TypeError, "pass model"),
-        (lambda X, f: silva.compare(X, X, model=f, background=X), TypeError, "background is for two models"),
-        (lambda X, f: silva.compare(X, X, model=f, n_batches=1), ValueError, "n_batches is 1"),
-        (lambda X, f: silva.compare(X[:0], X, model=f), ValueError, "a has no rows"),
-        (lambda X, f: silva.compare(X, X.drop(columns="MedInc"), model=f), ValueError, "b: "),
-        (lambda X, f: silva.compare(X, X, model=f, weights=(None, np.ones(2))), ValueError, "weights of b"),
-        (lambda X, f: silva.compare(f, random_forest(0, Options(n_trees=2)), X=X), ValueError, "a has 8 features"),
+        (lambda X, _: glasswood.compare(X, X), TypeError, "pass model"),
+        (lambda X, f: glasswood.compare(X, X, model=f, X=X), TypeError, "pass model"),
+        (lambda X, f: glasswood.compare(X, X, model=f, background=X), TypeError, "background is for two models"),
+        (lambda X, f: glasswood.compare(X, X, model=f, n_batches=1), ValueError, "n_batches is 1"),
+        (lambda X, f: glasswood.compare(X[:0], X, model=f), ValueError, "a has no rows"),
+        (lambda X, f: glasswood.compare(X, X.drop(columns="MedInc"), model=f), ValueError, "b: "),
+        (lambda X, f: glasswood.compare(X, X, model=f, weights=(None, np.ones(2))), ValueError, "weights of b"),
+        (lambda X, f: glasswood.compare(f, random_forest(0, Options(n_trees=2)), X=X), ValueError, "a has 8 features"),
     ],
 )
 def test_what_is_refused(california, call, error, message):
@@ -228,24 +228,24 @@ def test_what_is_refused(california, call, error, message):
 
 def test_text_names_what_is_explained_and_the_order(california):
     X, forest = california
-    told = str(silva.compare(X[:100], X[100:200], model=forest)).splitlines()
+    told = str(glasswood.compare(X[:100], X[100:200], model=forest)).splitlines()
     assert told[0].startswith("mean prediction")
     assert told[-1] == "Features stand in the order of how far their changes exceed two standard errors."
     xgboost = pytest.importorskip("xgboost")
     model = xgboost.XGBClassifier(n_estimators=3, max_depth=3).fit(X[:500], X["MedInc"][:500] > 4)
-    assert str(silva.compare(X[:100], X[100:200], model=model)).startswith("mean margin (log-odds) ")
-    chances = silva.compare(X[:100], X[100:200], model=model, output="probability")
+    assert str(glasswood.compare(X[:100], X[100:200], model=model)).startswith("mean margin (log-odds) ")
+    chances = glasswood.compare(X[:100], X[100:200], model=model, output="probability")
     assert str(chances).startswith("mean probability ")
-    summaries = [silva.Explainer(model).summary(rows) for rows in (X[:100], X[100:200])]
-    assert str(silva.compare(*summaries)).startswith("mean output ")
+    summaries = [glasswood.Explainer(model).summary(rows) for rows in (X[:100], X[100:200])]
+    assert str(glasswood.compare(*summaries)).startswith("mean output ")
 
 
 def test_changes_that_rounding_makes_are_written_as_0(california):
     X, forest = california
-    found = silva.compare(X[:333], X[:333], model=forest)
+    found = glasswood.compare(X[:333], X[:333], model=forest)
     assert np.abs(found.change).max() < 1e-12
     assert {line.split()[1] for line in str(found).splitlines()[1:-1]} == {"0"}
-    moved = silva.compare(X[:333], X[:333].assign(MedInc=X["MedInc"][:333] + 1e-9), model=forest)
+    moved = glasswood.compare(X[:333], X[:333].assign(MedInc=X["MedInc"][:333] + 1e-9), model=forest)
     apart = dataclasses.replace(moved, change=np.full(moved.change.shape, 1e-9))
     assert "+1e-09 ±" in str(apart)
 
@@ -253,15 +253,15 @@ def test_changes_that_rounding_makes_are_written_as_0(california):
 def test_pictures(california):
     pytest.importorskip("matplotlib").use("agg")
     X, forest = california
-    found = silva.compare(X[:100], X[100:200], model=forest)
+    found = glasswood.compare(X[:100], X[100:200], model=forest)
     assert len(found.plot()) == 2
-    assert len(silva.compare(forest, forest, X=X[:50]).plot()) == 1
+    assert len(glasswood.compare(forest, forest, X=X[:50]).plot()) == 1
 
 
 def test_command_line(california, tmp_path, capsys):
     pytest.importorskip("pyarrow")
     X, _ = california
-    model = silva.datasets.DATA / "california_housing.json"
+    model = glasswood.datasets.DATA / "california_housing.json"
     X[:200].to_csv(tmp_path / "a.csv", index=False)
     X[200:400].assign(MedInc=X[200:400]["MedInc"] + 1).to_csv(tmp_path / "b.csv", index=False)
     given = ["compare", str(model), str(tmp_path / "a.csv")]

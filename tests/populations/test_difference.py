@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import silva
+import glasswood
 from tests.strategies import Options, random_forest, random_rows
 
 FORESTS = {
@@ -15,7 +15,7 @@ FORESTS = {
 
 
 def margins(model, rows):
-    return np.asarray(silva.load(model).predict(rows, "margin"), np.float64)
+    return np.asarray(glasswood.load(model).predict(rows, "margin"), np.float64)
 
 
 @pytest.mark.parametrize("name", FORESTS)
@@ -24,41 +24,41 @@ def test_margins_and_values_are_differences(name):
     for seed in range(3):
         a, b = (random_forest(seed + n, options) for n in (0, 100))
         rows = random_rows(seed, a, 60, dtype=options.row_type)
-        change = silva.difference(a, b)
+        change = glasswood.difference(a, b)
         assert change.n_trees == a.n_trees + b.n_trees
         size = np.abs(margins(a, rows)).max() + np.abs(margins(b, rows)).max()
         expected = margins(b, rows) - margins(a, rows)
         np.testing.assert_allclose(change.predict(rows), expected, rtol=0, atol=1e-5 * size)
-        values = [silva.Explainer(one, rows[:20], dtype="float64").shap_values(rows) for one in (change, b, a)]
+        values = [glasswood.Explainer(one, rows[:20], dtype="float64").shap_values(rows) for one in (change, b, a)]
         np.testing.assert_allclose(values[0], values[1] - values[2], rtol=0, atol=1e-9 * size)
 
 
 def test_a_new_model_is_explained_against_the_old_one(tmp_path):
     ensemble = pytest.importorskip("sklearn.ensemble")
-    X, y = silva.datasets.california()
+    X, y = glasswood.datasets.california()
     models = [
         ensemble.HistGradientBoostingRegressor(max_iter=n, random_state=n).fit(X[:2000], y[:2000]) for n in (8, 12)
     ]
-    change = silva.difference(*models)
+    change = glasswood.difference(*models)
     np.testing.assert_allclose(
         change.predict(X[:300]), models[1].predict(X[:300]) - models[0].predict(X[:300]), atol=1e-12
     )
-    compared = silva.compare(*models, X=X[:300])
+    compared = glasswood.compare(*models, X=X[:300])
     np.testing.assert_allclose(
-        silva.Explainer(change, dtype="float64").shap_values(X[:300]).mean(axis=0), compared.change[:, 0], atol=1e-9
+        glasswood.Explainer(change, dtype="float64").shap_values(X[:300]).mean(axis=0), compared.change[:, 0], atol=1e-9
     )
-    change.save(tmp_path / "change.silva")
-    np.testing.assert_array_equal(silva.load(tmp_path / "change.silva").predict(X[:9]), change.predict(X[:9]))
+    change.save(tmp_path / "change.glasswood")
+    np.testing.assert_array_equal(glasswood.load(tmp_path / "change.glasswood").predict(X[:9]), change.predict(X[:9]))
 
 
 def test_models_that_read_rows_differently():
     ensemble = pytest.importorskip("sklearn.ensemble")
     X, y = np.random.default_rng(0).normal(size=(100, 3)), np.arange(100.0)
     forest = ensemble.RandomForestRegressor(3, random_state=0).fit(X, y)
-    boosted = silva.datasets.DATA / "california_housing.json"
+    boosted = glasswood.datasets.DATA / "california_housing.json"
     with pytest.raises(ValueError, match="and b of xgboost, which compare numbers differently"):
-        silva.difference(forest, boosted)
+        glasswood.difference(forest, boosted)
     with pytest.raises(ValueError, match="n_features of a is 3, of b 2"):
-        silva.difference(forest, ensemble.RandomForestRegressor(3).fit(X[:, :2], y))
+        glasswood.difference(forest, ensemble.RandomForestRegressor(3).fit(X[:, :2], y))
     with pytest.raises(ValueError, match="n_outputs of a is 1, of b 2"):
-        silva.difference(forest, ensemble.RandomForestRegressor(3).fit(X, np.stack([y, y], axis=1)))
+        glasswood.difference(forest, ensemble.RandomForestRegressor(3).fit(X, np.stack([y, y], axis=1)))

@@ -10,7 +10,7 @@ from tests.oracles.evaluate import visits
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from silva import Forest
+    from glasswood import Forest
 
 DENORMALS = (
     5e-324,

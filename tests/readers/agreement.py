@@ -8,7 +8,7 @@ import numpy as np
 from tests.oracles import evaluate
 
 if TYPE_CHECKING:
-    from silva import Forest
+    from glasswood import Forest
 
 UNITS = {"float32": 2.0**-24, "float64": 2.0**-53}
 

@@ -10,7 +10,7 @@ from tests.oracles.cityhash import category_hash
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from silva import Forest
+    from glasswood import Forest
 
 N_ROWS = 300
 COMMON = {"iterations": 12, "depth": 4, "verbose": 0, "allow_writing_files": False, "thread_count": 1}

@@ -10,7 +10,7 @@ from tests.oracles import coalitions, players, shapley
 from tests.readers.adversarial import adversarial_rows
 from tests.readers.agreement import assert_agrees
 
-import silva
+import glasswood
 
 MODELS = range(10)
 """Seeds of random models of each kind."""
@@ -46,14 +46,14 @@ def check_rows(forest, source, X, **expected):
 def check_values(forest, source, X, output="margin", atol=1e-9):
     """Compare SHAP values with sums over all coalitions: of what `source` predicts, and of the covers' shares."""
     rows, background, player_of = X[EXPLAINED], X[BACKGROUND], np.arange(X.shape[1])
-    explainer = silva.Explainer(forest, background, dtype="float64", output=output)
+    explainer = glasswood.Explainer(forest, background, dtype="float64", output=output)
     expected = coalitions.values(coalitions.game(lambda hybrids, _: source(hybrids), rows, background, player_of))
     scale = max(1.0, np.abs(expected).max())
     found = explainer.shap_values(rows).reshape(expected.shape)
     np.testing.assert_allclose(found, expected, rtol=0, atol=atol * scale)
     if output == "margin":
         by_covers = coalitions.values(players.path_dependent(forest, rows, player_of))
-        found = silva.Explainer(forest, dtype="float64").shap_values(rows).reshape(expected.shape)
+        found = glasswood.Explainer(forest, dtype="float64").shap_values(rows).reshape(expected.shape)
         np.testing.assert_allclose(found, by_covers, rtol=0, atol=atol * scale)
 
 

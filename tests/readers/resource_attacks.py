@@ -9,7 +9,7 @@ import struct
 from functools import partial
 
 import numpy as np
-from tests.fuzz.formats import FOLDERS, join_silva, repair_sizes, saved, split_silva
+from tests.fuzz.formats import FOLDERS, join_glasswood, repair_sizes, saved, split_glasswood
 from tests.fuzz.protobuf import encode
 from tests.fuzz.ubjson import encode as encode_ubj
 from tests.strategies import full_forest
@@ -162,15 +162,15 @@ def onnx_attacks():
 
 
 def with_note(note):
-    """An ONNX model with what silva's own files say beside the graph."""
-    return model("TreeEnsemble", [], more=[[14, 2, encode([[1, 2, b"silva"], [2, 2, note]])]])
+    """An ONNX model with what glasswood's own files say beside the graph."""
+    return model("TreeEnsemble", [], more=[[14, 2, encode([[1, 2, b"glasswood"], [2, 2, note]])]])
 
 
-def silva_attacks():
-    """Attacks on the reader of `.silva` files."""
-    _, header, arrays = split_silva(saved(full_forest(0, 3, 3, 4)))
+def glasswood_attacks():
+    """Attacks on the reader of `.glasswood` files."""
+    _, header, arrays = split_glasswood(saved(full_forest(0, 3, 3, 4)))
     for name, changed in headers(header):
-        yield name, partial(join_silva, 1, changed, arrays)
+        yield name, partial(join_glasswood, 1, changed, arrays)
 
 
 def headers(header):
@@ -229,6 +229,6 @@ def repaired(data, suffix):
 def attacks():
     """All of them; their files are built by who asks for them."""
     found = {f"onnx: {name}": (".onnx", build) for name, build in onnx_attacks()}
-    found |= {f"silva: {name}": (".silva", build) for name, build in silva_attacks()}
+    found |= {f"glasswood: {name}": (".glasswood", build) for name, build in glasswood_attacks()}
     others = (*other_attacks(), *parameter_attacks())
     return found | {f"{suffix[1:]}: {name}": (suffix, build) for name, suffix, build in others}

@@ -9,7 +9,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-import silva
+import glasswood
 
 N_ROWS = 250
 
@@ -43,7 +43,7 @@ def sources_of(forest):
 
 
 def check(model, X, **options):
-    forest = silva.load(model, check=X)
+    forest = glasswood.load(model, check=X)
     expected = model.predict(X)
     if expected.dtype.kind == "f":
         np.testing.assert_allclose(forest.predict(X, **options), expected, rtol=1e-5, atol=1e-6)

@@ -6,7 +6,7 @@ import numpy as np
 from tests.readers.adversarial import adversarial_rows
 from tests.readers.agreement import assert_agrees
 
-import silva
+import glasswood
 
 N_ROWS, N_TREES = 300, 7
 MAX_ROWS = 4000
@@ -44,7 +44,7 @@ def three(y):
 
 def check(model, X, *, margins=None, leaves=None, allow_inf=False, max_rows=MAX_ROWS):
     """Compare with a fitted estimator on adversarial rows; `margins` and `leaves` are functions of rows."""
-    forest = silva.load(model)
+    forest = glasswood.load(model)
     rows = adversarial_rows(forest, X, allow_nan=forest.ensemble.nan_allowed, allow_inf=allow_inf, max_rows=max_rows)
     with np.errstate(invalid="ignore"):  # the library adds all entries up to look for NaN, also -3.4e38 and 3.4e38
         expected = {

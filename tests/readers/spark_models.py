@@ -21,7 +21,7 @@ def session():
     """A session of Spark on one core, its logs silent."""
     from pyspark.sql import SparkSession
 
-    builder = SparkSession.builder.master("local[1]").appName("silva")
+    builder = SparkSession.builder.master("local[1]").appName("glasswood")
     for name, value in {
         "spark.ui.enabled": "false",
         "spark.driver.bindAddress": "127.0.0.1",

@@ -14,8 +14,8 @@ from tests.readers.adversarial import adversarial_rows
 from tests.readers.agreement import assert_agrees
 from tests.readers.catboost_models import COMMON, MODELS, N_ROWS, make_rows, make_target, train
 
-import silva
-from silva.readers import catboost as reader
+import glasswood
+from glasswood.readers import catboost as reader
 
 catboost = pytest.importorskip("catboost", reason="CatBoost is not installed: pip install catboost")
 
@@ -42,7 +42,7 @@ def assert_model_agrees(model, forest, X):
 @pytest.mark.parametrize("name", MODELS)
 def test_model(name):
     model, rows = MODELS[name]()
-    forest = silva.load(model, check=rows)
+    forest = glasswood.load(model, check=rows)
     assert_model_agrees(model, forest, adversarial_rows(forest, rows))
     if forest.classes and "several labels" not in name:
         np.testing.assert_array_equal(forest.classes[0], model.classes_)
@@ -56,7 +56,7 @@ def test_file_predicts_as_catboost_does_after_loading_it(name, suffix, tmp_path)
     model, rows = MODELS[name]()
     path = tmp_path / f"model.{suffix}"
     model.save_model(str(path), format=suffix)
-    forest = silva.load(path)
+    forest = glasswood.load(path)
     assert_model_agrees(catboost.CatBoost().load_model(str(path), suffix), forest, adversarial_rows(forest, rows))
 
 
@@ -66,7 +66,7 @@ def test_both_documents_give_the_same_forest(name, tmp_path):
     forests = []
     for suffix in ("cbm", "json"):
         model.save_model(str(tmp_path / f"model.{suffix}"), format=suffix)
-        forests.append(silva.load(tmp_path / f"model.{suffix}"))
+        forests.append(glasswood.load(tmp_path / f"model.{suffix}"))
     for field in dataclasses.fields(forests[0].ensemble):
         first, second = (getattr(forest.ensemble, field.name) for forest in forests)
         np.testing.assert_array_equal(first, second)
@@ -75,7 +75,7 @@ def test_both_documents_give_the_same_forest(name, tmp_path):
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
 def test_documents(path):
     known = np.load(f"{path}.npz")
-    assert_agrees(silva.load(path), **known, sums="float64")
+    assert_agrees(glasswood.load(path), **known, sums="float64")
 
 
 def test_there_are_documents():
@@ -84,9 +84,9 @@ def test_there_are_documents():
 
 def test_row_types():
     """The largest float32 is a border where missing values come last; infinity lies beyond it."""
-    assert silva.load(MODELS["rmse"]().model).ensemble.threshold.dtype == np.float32
+    assert glasswood.load(MODELS["rmse"]().model).ensemble.threshold.dtype == np.float32
     model, rows = MODELS["missing last"]()
-    forest = silva.load(model)
+    forest = glasswood.load(model)
     assert forest.ensemble.threshold.dtype == np.float64
     largest, beyond = float(np.finfo(np.float32).max), 2.0**128 - 2.0**103
     feature = forest.ensemble.feature[forest.ensemble.threshold == beyond][0]
@@ -102,7 +102,7 @@ def test_row_types():
 def test_infinity_is_no_missing_value_where_it_comes_last():
     """In a column that had no gaps, NaN stays left of every border, and infinity right."""
     model, rows = train(nan_mode="Max")()
-    forest = silva.load(model)
+    forest = glasswood.load(model)
     X = np.repeat(rows[:1], 2, axis=0)
     X[:, 4] = np.nan, np.inf
     assert_model_agrees(model, forest, X)
@@ -129,7 +129,7 @@ def test_borders_at_infinity(has_gaps, nan_mode, policy, tmp_path):
     probes = np.array([*edges, *np.negative(edges), np.nan])
     rows = np.stack([np.repeat(probes, 2), np.tile([-1.0, 1.0], len(probes))], axis=1)
     for source in (model, tmp_path / "model.cbm"):
-        assert_model_agrees(model, silva.load(source), rows)
+        assert_model_agrees(model, glasswood.load(source), rows)
 
 
 @pytest.mark.parametrize("loss", ["MultiClass", "MultiClassOneVsAll"])
@@ -140,7 +140,7 @@ def test_labels_are_those_of_the_largest_margin(loss):
     model.set_scale_and_bias(1e-17, model.get_scale_and_bias()[1])
     assert (model.predict_proba(rows.copy()).argmax(axis=1) == 0).all()
     np.testing.assert_array_equal(model.predict(rows.copy()), expected)
-    np.testing.assert_array_equal(silva.load(model).predict(rows), expected)
+    np.testing.assert_array_equal(glasswood.load(model).predict(rows), expected)
 
 
 def test_covers_are_the_weights_of_the_leaves():
@@ -148,7 +148,7 @@ def test_covers_are_the_weights_of_the_leaves():
     for policy in ("SymmetricTree", "Depthwise", "Lossguide"):
         model = catboost.CatBoost({**COMMON, "grow_policy": policy})
         model.fit(catboost.Pool(make_rows(), make_target(), weight=weights))
-        forest = silva.load(model)
+        forest = glasswood.load(model)
         covers = np.zeros(forest.n_nodes)
         for _, node, rows in evaluate.visits(forest, make_rows()):
             covers[node] = weights[rows].sum()
@@ -165,7 +165,7 @@ def shap_values(model, rows):
 )
 def test_shap_values_of_oblivious_trees_are_those_of_catboost(name):
     model, rows = MODELS[name]()
-    explainer, expected = silva.Explainer(model, dtype="float64"), shap_values(model, rows)
+    explainer, expected = glasswood.Explainer(model, dtype="float64"), shap_values(model, rows)
     np.testing.assert_allclose(explainer.shap_values(rows), expected[:, :-1], rtol=0, atol=1e-12)
     np.testing.assert_allclose(explainer.expected_value, expected[0, -1], rtol=0, atol=1e-12)
 
@@ -181,7 +181,7 @@ def test_shap_values_of_other_trees_are_those_of_catboost_for_each_tree(name, tm
     for tree in document["trees"]:
         path.write_text(json.dumps({**document, "trees": [tree]}))
         expected += shap_values(catboost.CatBoost().load_model(str(path), "json"), rows)[:, :-1]
-    explainer = silva.Explainer(model, dtype="float64")
+    explainer = glasswood.Explainer(model, dtype="float64")
     found = explainer.shap_values(rows)
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
     margin = model.predict(rows.copy(), prediction_type="RawFormulaVal")
@@ -190,10 +190,10 @@ def test_shap_values_of_other_trees_are_those_of_catboost_for_each_tree(name, tm
 
 def test_probability_threshold():
     model, rows = MODELS["classifier of texts"]()
-    half = silva.load(model).predict(rows)
+    half = glasswood.load(model).predict(rows)
     for threshold in (0.2, 0.5, 0.9):
         model.set_probability_threshold(threshold)
-        found = silva.load(model, check=rows).predict(rows)
+        found = glasswood.load(model, check=rows).predict(rows)
         np.testing.assert_array_equal(found, model.predict(rows.copy()))
         assert (found != half).any() == (threshold != 0.5)
 
@@ -203,21 +203,21 @@ def test_several_labels(columns):
     """One label is a classifier of two classes; a threshold of the user's own counts for all labels."""
     X, y = make_rows(), make_target("labels")[:, :columns]
     model = catboost.CatBoostClassifier(**COMMON, loss_function="MultiLogloss").fit(X.copy(), y)
-    assert_model_agrees(model, silva.load(model, check=X), X)
+    assert_model_agrees(model, glasswood.load(model, check=X), X)
     model.set_probability_threshold(0.8)
-    np.testing.assert_array_equal(silva.load(model).predict(X), model.predict(X.copy()))
+    np.testing.assert_array_equal(glasswood.load(model).predict(X), model.predict(X.copy()))
 
 
 def test_scale_and_bias():
     model, rows = MODELS["rmse"]()
     model.set_scale_and_bias(-2.5, 0.25)
-    assert_model_agrees(model, silva.load(model), rows)
+    assert_model_agrees(model, glasswood.load(model), rows)
 
 
 def test_sums_of_models():
     models = [MODELS[name]().model for name in ("rmse", "coarse borders")]
     total = catboost.sum_models(models, weights=[0.5, 2.0])
-    assert_model_agrees(total, silva.load(total), make_rows())
+    assert_model_agrees(total, glasswood.load(total), make_rows())
 
 
 def test_sums_of_models_as_estimators():
@@ -227,7 +227,7 @@ def test_sums_of_models_as_estimators():
         catboost.to_regressor(catboost.sum_models([poisson, poisson])),
         catboost.to_classifier(catboost.sum_models([texts, texts])),
     ):
-        assert_model_agrees(total, silva.load(total, check=make_rows()), make_rows())
+        assert_model_agrees(total, glasswood.load(total, check=make_rows()), make_rows())
 
 
 def test_best_iteration():
@@ -235,7 +235,7 @@ def test_best_iteration():
     X, y = make_rows(), make_target() + np.random.default_rng(0).normal(scale=3, size=N_ROWS)
     model = catboost.CatBoostRegressor(**{**COMMON, "iterations": 200, "learning_rate": 0.5})
     model.fit(X[:200].copy(), y[:200], eval_set=(X[200:].copy(), y[200:]))
-    forest = silva.load(model, check=X)
+    forest = glasswood.load(model, check=X)
     assert forest.n_trees == model.get_best_iteration() + 1 < 200
 
 
@@ -243,7 +243,7 @@ def test_models_of_one_leaf():
     X = make_rows()
     model = catboost.CatBoostRegressor(**{**COMMON, "grow_policy": "Lossguide", "min_data_in_leaf": N_ROWS})
     model.fit(X.copy(), make_target())
-    forest = silva.load(model)
+    forest = glasswood.load(model)
     assert forest.n_leaves == forest.n_trees
     assert_model_agrees(model, forest, X)
 
@@ -251,7 +251,7 @@ def test_models_of_one_leaf():
 def test_all_trees_shrunk_away():
     model, rows = MODELS["rmse"]()
     model.shrink(ntree_end=3, ntree_start=3)
-    forest = silva.load(model)
+    forest = glasswood.load(model)
     assert forest.n_trees == 0
     assert (forest.predict(rows) == model.get_scale_and_bias()[1]).all()
 
@@ -260,7 +260,7 @@ def test_sixteen_levels():
     X = np.random.default_rng(0).normal(size=(2000, 20))
     settings = {**COMMON, "depth": 16, "iterations": 2, "border_count": 8}  # few borders: seconds less to train
     model = catboost.CatBoostRegressor(**settings).fit(X.copy(), X[:, :8].prod(axis=1))
-    forest = silva.load(model, check=X)
+    forest = glasswood.load(model, check=X)
     assert forest.n_leaves == 2 * 2**16
     np.testing.assert_array_equal(forest.predict(X, output="leaf"), model.calc_leaf_indexes(X.copy()))
 
@@ -269,26 +269,26 @@ def test_feature_names():
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(make_rows(), columns=list("abcde"))
     model = catboost.CatBoostRegressor(**COMMON).fit(frame, make_target())
-    forest = silva.load(model, check=frame)
+    forest = glasswood.load(model, check=frame)
     assert forest.feature_names == tuple("abcde")
     np.testing.assert_array_equal(forest.predict(frame[list("edcba")]), forest.predict(frame))
-    assert silva.load(MODELS["rmse"]().model).feature_names is None
+    assert glasswood.load(MODELS["rmse"]().model).feature_names is None
 
 
 def test_ignored_features_keep_their_columns():
     model, rows = train(ignored_features=[1, 4])()
-    assert silva.load(model, check=rows).n_features == 5
+    assert glasswood.load(model, check=rows).n_features == 5
 
 
 def test_check_leaves_the_rows_writable():
     rows = make_rows()
-    silva.load(MODELS["rmse"]().model, check=rows)
+    glasswood.load(MODELS["rmse"]().model, check=rows)
     rows[0, 0] = 1
 
 
 def test_other_objects_of_catboost():
     with pytest.raises(TypeError, match="cannot read a Pool of CatBoost, expected a CatBoost model"):
-        silva.load(catboost.Pool(np.eye(2)))
+        glasswood.load(catboost.Pool(np.eye(2)))
 
 
 @pytest.mark.parametrize("kind", [catboost.CatBoost, catboost.CatBoostClassifier, catboost.CatBoostRegressor])
@@ -297,11 +297,11 @@ def test_unfitted_models(kind):
         reader.read(kind())
 
 
-def test_a_forest_of_catboost_in_silvas_own_file(tmp_path):
+def test_a_forest_of_catboost_in_glasswoods_own_file(tmp_path):
     for name in ("uncertainty", "classes, texts", "classifier of flags"):
         model, rows = MODELS[name]()
-        silva.load(model).save(tmp_path / "model.silva")
-        assert_model_agrees(model, silva.load(tmp_path / "model.silva"), rows)
+        glasswood.load(model).save(tmp_path / "model.glasswood")
+        assert_model_agrees(model, glasswood.load(tmp_path / "model.glasswood"), rows)
 
 
 @pytest.mark.parametrize("loss", ["SurvivalAft:dist=Normal;scale=1.0", "SurvivalAft:dist=Logistic;scale=0.5", "Cox"])
@@ -318,6 +318,6 @@ def test_survival_objectives_predict_as_catboost_does(loss):
             if kind is catboost.CatBoost
             else kind(loss_function=loss, **settings)
         )
-        forest = silva.load(model.fit(X, y), check=X)
+        forest = glasswood.load(model.fit(X, y), check=X)
         log = np.log(model.predict(X, prediction_type="Exponent"))
         np.testing.assert_allclose(forest.predict(X), log, atol=1e-12)

@@ -22,8 +22,8 @@ from tests.readers.catboost_models import (
     train_on_frame,
 )
 
-import silva
-from silva.cuda.rows import check_gpu_rows
+import glasswood
+from glasswood.cuda.rows import check_gpu_rows
 
 catboost = pytest.importorskip("catboost", reason="CatBoost is not installed: pip install catboost")
 pandas = pytest.importorskip("pandas")
@@ -50,7 +50,7 @@ def test_hashes_are_those_of_catboost(tmp_path):
 
 
 def test_rows(model):
-    forest = silva.load(model)
+    forest = glasswood.load(model)
     codes = adversarial_rows(forest, to_codes(forest, make_frame()), max_rows=4000)
     values, codes = to_values(forest, codes)
     given = pandas.DataFrame(values, columns=forest.feature_names).astype({"size": float})
@@ -71,7 +71,7 @@ def test_frames(model):
     polars = pytest.importorskip("polars")
     frame = make_frame()
     expected = model.predict(frame)
-    forest = silva.load(model, check=frame)
+    forest = glasswood.load(model, check=frame)
     others = [
         frame.astype({"color": "category", "code": "int8", "kind": str}),
         frame.astype({"code": "Int64", "kind": object}),
@@ -89,7 +89,7 @@ def test_arrays_of_whole_numbers():
     X = np.random.default_rng(1).integers(-3, 5, (N_ROWS, 2))
     model = catboost.CatBoostRegressor(**COMMON, one_hot_max_size=20, cat_features=[1])
     model.fit(X.copy(), X[:, 0] + 3 * (X[:, 1] == -3) + 2 * (X[:, 1] == 4))
-    forest = silva.load(model, check=X)
+    forest = glasswood.load(model, check=X)
     np.testing.assert_allclose(forest.predict(X.astype(np.int8)), model.predict(X.copy()), rtol=0, atol=1e-13)
     np.testing.assert_allclose(forest.predict(X.tolist()), model.predict(X.copy()), rtol=0, atol=1e-13)
     with pytest.raises(TypeError, match=r"column 1 of X holds .* \(float\); CatBoost's categories are text or whole"):
@@ -100,7 +100,7 @@ def test_flags(model):
     """CatBoost takes True for the number 1."""
     frame = make_frame()
     frame["code"] = frame["code"] < 0
-    forest = silva.load(model)
+    forest = glasswood.load(model)
     for flags in (frame, frame.astype({"code": object}), frame.astype({"code": "boolean"})):
         expected = model.predict(flags.astype({"code": bool}))
         np.testing.assert_allclose(forest.predict(flags), expected, rtol=0, atol=1e-13)
@@ -128,11 +128,11 @@ def test_values_that_catboost_refuses(name, model):
     with pytest.raises((catboost.CatBoostError, TypeError)):
         model.predict(frame)
     with pytest.raises(error, match=message):
-        silva.load(model).predict(frame)
+        glasswood.load(model).predict(frame)
 
 
 def test_missing_values_of_frames(model):
-    forest = silva.load(model)
+    forest = glasswood.load(model)
     for column, dtype in (("color", "str"), ("kind", "category"), ("code", "Int64")):
         frame = make_frame()
         frame[column] = pandas.Series([None if i == 4 else x for i, x in enumerate(frame[column])], dtype=dtype)
@@ -141,7 +141,7 @@ def test_missing_values_of_frames(model):
 
 
 def test_columns_that_no_split_tests(model):
-    forest = silva.load(model)
+    forest = glasswood.load(model)
     spare = forest.feature_names.index("spare")
     assert len(forest.ensemble.categories[spare]) == 0
     assert (forest.ensemble.feature != spare).all()
@@ -151,24 +151,26 @@ def test_columns_that_no_split_tests(model):
 def test_files(suffix, model, tmp_path):
     path = tmp_path / f"model.{suffix}"
     model.save_model(str(path), format=suffix)
-    np.testing.assert_allclose(silva.load(path).predict(make_frame()), model.predict(make_frame()), rtol=0, atol=1e-13)
-    silva.load(path).save(tmp_path / "model.silva")
-    loaded = silva.load(tmp_path / "model.silva")
+    np.testing.assert_allclose(
+        glasswood.load(path).predict(make_frame()), model.predict(make_frame()), rtol=0, atol=1e-13
+    )
+    glasswood.load(path).save(tmp_path / "model.glasswood")
+    loaded = glasswood.load(tmp_path / "model.glasswood")
     assert loaded.ensemble.category_hash == "city64"
-    np.testing.assert_array_equal(loaded.predict(make_frame()), silva.load(path).predict(make_frame()))
+    np.testing.assert_array_equal(loaded.predict(make_frame()), glasswood.load(path).predict(make_frame()))
 
 
 def test_shap_values():
     model, frame = train_on_frame(), make_frame()
     pool = catboost.Pool(frame, cat_features=list(frame.columns[1:]))
     expected = model.get_feature_importance(pool, type="ShapValues")
-    explainer = silva.Explainer(model, dtype="float64")
+    explainer = glasswood.Explainer(model, dtype="float64")
     np.testing.assert_allclose(explainer.shap_values(frame), expected[:, :-1], rtol=0, atol=1e-12)
 
 
 def test_command_line(tmp_path):
     """CSV files hold whole numbers that are categories."""
-    from silva.cli import main
+    from glasswood.cli import main
 
     pyarrow = pytest.importorskip("pyarrow")
     model, frame = train_on_frame(), make_frame()
@@ -189,12 +191,12 @@ def test_texts_and_embeddings_are_refused():
         kind = "text_features" if name == "words" else "embedding_features"
         model = catboost.CatBoostRegressor(**COMMON).fit(frame[["a", name]], make_target(), **{kind: [name]})
         with pytest.raises(NotImplementedError, match=r"computes features from (text|embeddings)"):
-            silva.load(model)
+            glasswood.load(model)
 
 
 def test_text_names_hashes():
     """A test for one category sends it right, and whatever else there is left."""
-    text = silva.export_text(train_on_frame(depth=2, iterations=1))
+    text = glasswood.export_text(train_on_frame(depth=2, iterations=1))
     hashes = {f"#{category_hash(str(value)):08x}" for value in make_frame().to_numpy()[:, 1:].ravel()}
     lines = [line.strip("| ") for line in text.splitlines() if "#" in line]
     assert len(lines) >= 2
@@ -207,8 +209,8 @@ def test_text_names_hashes():
 
 def test_rows_on_a_gpu_cannot_be_translated(model):
     with pytest.raises(NotImplementedError, match="CatBoost translates categories by value"):
-        check_gpu_rows(None, silva.load(model).ensemble, 0)
+        check_gpu_rows(None, glasswood.load(model).ensemble, 0)
 
 
 def test_numbers_need_no_hashes():
-    assert silva.load(MODELS["rmse"]().model).ensemble.category_hash == ""
+    assert glasswood.load(MODELS["rmse"]().model).ensemble.category_hash == ""

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import silva
-from silva.readers.catboost.cbm import Core, Trees, check_shared
-from silva.readers.flatbuffer import FlatTable
+import glasswood
+from glasswood.readers.catboost.cbm import Core, Trees, check_shared
+from glasswood.readers.flatbuffer import FlatTable
 
 DATA = Path(__file__).parent / "data"
 STEPS = DATA / "catboost-1.2.10-depthwise.json"
@@ -120,10 +120,10 @@ def test_corrupt_document(name, tmp_path):
     edit(document)
     path.write_text(json.dumps(document))
     if message is None:  # matters to labels only, which no file predicts
-        assert silva.load(path).n_trees == 2
+        assert glasswood.load(path).n_trees == 2
         return
     with pytest.raises(ValueError, match=message) as caught:
-        silva.load(path)
+        glasswood.load(path)
     assert str(path) in str(caught.value)
 
 
@@ -131,7 +131,7 @@ def test_the_document_itself_is_sound(tmp_path):
     """The category is the higher bit of a leaf's number."""
     path = tmp_path / "model.json"
     path.write_text(json.dumps(oblivious()))
-    forest = silva.load(path)
+    forest = glasswood.load(path)
     np.testing.assert_array_equal(forest.predict([[1.5, "x"], [1.6, "x"]]), [2.5, 4.5])
     assert forest.feature_names == ("a", "b")
 
@@ -143,7 +143,7 @@ def test_splits_on_computed_features(kind, tmp_path):
     path = tmp_path / "model.json"
     path.write_text(json.dumps(document))
     with pytest.raises(NotImplementedError, match="computes features from others"):
-        silva.load(path)
+        glasswood.load(path)
 
 
 STEP_CORRUPTIONS = {
@@ -166,20 +166,20 @@ def test_corrupt_document_of_other_trees(name, tmp_path):
     path = tmp_path / "model.json"
     path.write_text(json.dumps(document))
     with pytest.raises(ValueError, match=message):
-        silva.load(path)
+        glasswood.load(path)
 
 
 def test_deep_document(tmp_path):
     path = tmp_path / "model.json"
     path.write_text('{"features_info": ' + "[" * 10**5)
     with pytest.raises(ValueError, match="truncated or corrupt: it is nested too deep"):
-        silva.load(path)
+        glasswood.load(path)
 
 
 def load_bytes(tmp_path, data):
     path = tmp_path / "model.cbm"
     path.write_bytes(data)
-    return silva.load(path)
+    return glasswood.load(path)
 
 
 @pytest.mark.parametrize("source", [OBLIVIOUS_CBM, STEPS_CBM], ids=lambda path: path.name)

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from tests.test_storage import rewrite
 
-import silva
-from silva import _core
-from silva.evaluate.evaluator import evaluator_of
-from silva.inputs import statistics
-from silva.typing import Choice
+import glasswood
+from glasswood import _core
+from glasswood.evaluate.evaluator import evaluator_of
+from glasswood.inputs import statistics
+from glasswood.typing import Choice
 
 catboost = pytest.importorskip("catboost", reason="CatBoost is not installed: pip install catboost")
 pandas = pytest.importorskip("pandas")
@@ -105,7 +105,7 @@ MODELS = {
 
 def test_many_rows_have_the_statistics_of_few(frame):
     """Few are looked up one by one, of many what their categories combine to; codes are places in lists of values."""
-    forest = silva.load(train("combinations of 3", frame))
+    forest = glasswood.load(train("combinations of 3", frame))
     rows = adversarial(forest, frame)[:90]
     few = np.concatenate([forest.predict(rows[at : at + 3], output="margin") for at in range(0, 90, 3)])
     many = forest.predict(pandas.concat([rows] * 300), output="margin")
@@ -131,7 +131,7 @@ def test_many_rows_have_the_statistics_of_few(frame):
 )
 def test_ranks_of_statistics_give_the_bits_of_their_values(name, frame):
     """`by_node` and `windowed` are given ranks by the tables, row by row and in lanes; missing numbers among them."""
-    forest = silva.load(train(name, frame))
+    forest = glasswood.load(train(name, frame))
     rows = adversarial(forest, frame)
     assert rows.isna().any(axis=None)
     cpu = evaluator_of(forest.ensemble).cpu
@@ -144,7 +144,7 @@ def test_ranks_of_statistics_give_the_bits_of_their_values(name, frame):
 
 
 def test_statistics_that_are_not_numbers_have_no_ranks(frame):
-    forest = silva.load(train("combinations of 3", frame))
+    forest = glasswood.load(train("combinations of 3", frame))
     plan = evaluator_of(forest.ensemble).cpu.node_plan(Choice(1, "cpu", "by_node"))
     feature = int(forest.ensemble.feature.max())
     values = np.array([-np.inf, np.inf], np.float32)
@@ -176,7 +176,7 @@ def frame():
 @pytest.mark.parametrize("name", MODELS)
 def test_predictions_are_those_of_catboost(name, frame, tmp_path):
     model = train(name, frame)
-    forest = silva.load(model, check=frame)
+    forest = glasswood.load(model, check=frame)
     if forest.ensemble.transform is None:
         pytest.skip("the trees test no statistic")
     rows = adversarial(forest, frame)
@@ -188,14 +188,14 @@ def test_predictions_are_those_of_catboost(name, frame, tmp_path):
         path = str(tmp_path / f"model.{suffix}")
         model.save_model(path, format=suffix)
         np.testing.assert_array_equal(
-            silva.load(path).predict(rows, output="margin"), forest.predict(rows, output="margin")
+            glasswood.load(path).predict(rows, output="margin"), forest.predict(rows, output="margin")
         )
     if hasattr(model, "predict_proba"):
         np.testing.assert_allclose(forest.predict(rows, output="probability"), model.predict_proba(rows), atol=1e-9)
 
 
 def test_there_are_forty_models_of_all_kinds(frame):
-    made = [silva.load(train(name, frame)).ensemble.transform for name in MODELS]
+    made = [glasswood.load(train(name, frame)).ensemble.transform for name in MODELS]
     made = [one for one in made if one is not None]
     assert len(made) >= 40
     assert {one.kind for each in made for one in each.statistics} == set(ALL_KINDS)
@@ -207,7 +207,7 @@ def test_there_are_forty_models_of_all_kinds(frame):
 
 def test_rows_of_other_forms(frame):
     model = train("squared, 4 one-hot", frame)
-    forest, expected = silva.load(model), model.predict(frame)
+    forest, expected = glasswood.load(model), model.predict(frame)
     forms = [
         frame[frame.columns[::-1]],
         frame.to_numpy(),
@@ -223,7 +223,7 @@ def test_rows_of_other_forms(frame):
 
 
 def test_rows_that_catboost_refuses(frame):
-    forest = silva.load(train("squared, 1 one-hot", frame))
+    forest = glasswood.load(train("squared, 1 one-hot", frame))
     lacking = frame.astype({"city": object}).copy()
     lacking.loc[3, "city"] = None
     with pytest.raises(ValueError, match=r"column 'city' of X has no value in row 3, and CatBoost does not accept"):
@@ -232,7 +232,7 @@ def test_rows_that_catboost_refuses(frame):
         forest.predict(frame.assign(code=frame["code"] + 0.5))
     with pytest.raises(ValueError, match="lacks 'flag'"):
         forest.predict(frame.drop(columns="flag"))
-    explainer = silva.Explainer(forest)
+    explainer = glasswood.Explainer(forest)
     for make in (forest.predictor, explainer.row):
         with pytest.raises(
             NotImplementedError, match=rf"^{make.__name__} expects .* by target statistics of categories"
@@ -245,7 +245,7 @@ def test_rows_that_catboost_refuses(frame):
 def test_many_rows_are_those_of_catboost(name, frame):
     """Half a million rows over all models."""
     model = train(name, frame)
-    forest = silva.load(model)
+    forest = glasswood.load(model)
     rows = make_frame(7, 12_000, unseen=True)
     if forest.ensemble.transform is not None:
         rows = pandas.concat([rows, adversarial(forest, frame)], ignore_index=True)
@@ -257,19 +257,19 @@ def test_many_rows_are_those_of_catboost(name, frame):
 
 @pytest.mark.parametrize(("name", "mmap"), [(name, place % 2 == 1) for place, name in enumerate(MODELS)])
 def test_files_keep_the_tables(name, mmap, frame, tmp_path):
-    path = tmp_path / "model.silva"
-    forest = silva.load(train(name, frame))
+    path = tmp_path / "model.glasswood"
+    forest = glasswood.load(train(name, frame))
     forest.save(path)
-    again, rows = silva.load(path, mmap=mmap), adversarial(forest, frame) if forest.ensemble.transform else frame
+    again, rows = glasswood.load(path, mmap=mmap), adversarial(forest, frame) if forest.ensemble.transform else frame
     for output in ("prediction", "margin"):
         np.testing.assert_array_equal(again.predict(rows, output=output), forest.predict(rows, output=output))
     assert again.feature_names == forest.feature_names
-    silva.Explainer(forest).save(path)
-    explainer = silva.Explainer.load(path)
-    np.testing.assert_array_equal(explainer.shap_values(frame), silva.Explainer(forest).shap_values(frame))
-    again.save(tmp_path / "again.silva")
+    glasswood.Explainer(forest).save(path)
+    explainer = glasswood.Explainer.load(path)
+    np.testing.assert_array_equal(explainer.shap_values(frame), glasswood.Explainer(forest).shap_values(frame))
+    again.save(tmp_path / "again.glasswood")
     forest.save(path)
-    assert path.read_bytes() == (tmp_path / "again.silva").read_bytes()
+    assert path.read_bytes() == (tmp_path / "again.glasswood").read_bytes()
 
 
 def table(about, **changes):
@@ -297,11 +297,11 @@ DAMAGED = {
 @pytest.mark.parametrize("name", DAMAGED)
 def test_damaged_tables_of_files_are_refused(name, frame, tmp_path):
     change, message = DAMAGED[name]
-    path = tmp_path / "model.silva"
-    silva.load(train("squared, 1 one-hot", frame)).save(path)
+    path = tmp_path / "model.glasswood"
+    glasswood.load(train("squared, 1 one-hot", frame)).save(path)
     rewrite(path, lambda header: header | {"statistics": change(header["statistics"])})
-    with pytest.raises(ValueError, match=f"model.silva is truncated or corrupt.*{message}|{message}"):
-        silva.load(path)
+    with pytest.raises(ValueError, match=f"model.glasswood is truncated or corrupt.*{message}|{message}"):
+        glasswood.load(path)
 
 
 @pytest.mark.parametrize("name", EXPLAINED)
@@ -310,7 +310,7 @@ def test_explanations_are_catboosts(name, frame):
     model = train(name, frame)
     rows = frame[:40]
     expected = model.get_feature_importance(catboost.Pool(rows, cat_features=CATEGORICAL), type="ShapValues")
-    explainer = silva.Explainer(model, groups="source", dtype="float64")
+    explainer = glasswood.Explainer(model, groups="source", dtype="float64")
     values = explainer.shap_values(rows, check_additivity=True)
     found, columns = explainer.by_column(values)
     assert set(columns) == set(frame.columns)
@@ -321,7 +321,7 @@ def test_explanations_are_catboosts(name, frame):
 
 def test_features_are_explained_by_name(frame):
     model = train("squared, 1 one-hot", frame)
-    explainer = silva.Explainer(model, dtype="float64")
+    explainer = glasswood.Explainer(model, dtype="float64")
     assert explainer.players[:6] == tuple(frame.columns)
     assert any(name.startswith("Borders(city") for name in explainer.players)
     total = explainer.shap_values(frame).sum(axis=1) + explainer.expected_value
@@ -331,20 +331,20 @@ def test_features_are_explained_by_name(frame):
 
 
 def test_mappers_travel_with_the_tables(frame):
-    forest = silva.load(train("squared, 1 one-hot", frame))
+    forest = glasswood.load(train("squared, 1 one-hot", frame))
     mapper = pickle.loads(pickle.dumps(forest.mapper(columns=["code"])))
     found = mapper(frame[frame.columns[::-1]].assign(more=1))
     np.testing.assert_array_equal(found["prediction"], forest.predict(frame))
     np.testing.assert_array_equal(found["code"], frame["code"])
-    explained = pickle.loads(pickle.dumps(silva.Explainer(forest).mapper()))(frame[:20])
-    values = silva.Explainer(forest).shap_values(frame[:20])
+    explained = pickle.loads(pickle.dumps(glasswood.Explainer(forest).mapper()))(frame[:20])
+    values = glasswood.Explainer(forest).shap_values(frame[:20])
     np.testing.assert_array_equal(explained.filter(like="phi_"), values)
 
 
 @pytest.mark.parametrize("groups", [None, "source"])
 def test_explanations_show_categories_by_value(groups, frame):
     pytest.importorskip("shap")
-    explainer = silva.Explainer(train("squared, 1 one-hot", frame), groups=groups)
+    explainer = glasswood.Explainer(train("squared, 1 one-hot", frame), groups=groups)
     for rows in (frame[:5], frame[frame.columns[::-1]][:5], frame[:5].to_numpy()):
         data = dict(zip(explainer.players, explainer(rows).data.T, strict=True))
         for column in frame:
@@ -385,7 +385,7 @@ def test_documents_that_do_not_fit_are_refused(name, frame, tmp_path):
         parent[key] = value
     path.write_text(json.dumps(document))
     with pytest.raises((ValueError, NotImplementedError), match=message):
-        silva.load(path)
+        glasswood.load(path)
 
 
 def test_truncated_files_are_refused(frame, tmp_path):
@@ -396,11 +396,11 @@ def test_truncated_files_are_refused(frame, tmp_path):
     for end in itertools.chain(range(core, len(data), max(1, (len(data) - core) // 60)), [len(data) - 1]):
         path.write_bytes(data[:end])
         with pytest.raises(ValueError, match=r"model\.cbm"):
-            silva.load(path)
+            glasswood.load(path)
     for place in range(core, len(data), 37):
         path.write_bytes(data[:place] + bytes([data[place] ^ 0x81]) + data[place + 1 :])
         with contextlib.suppress(ValueError, NotImplementedError):
-            silva.load(path).predict(frame[:20])
+            glasswood.load(path).predict(frame[:20])
 
 
 def test_numbers_beyond_float32_raise_no_warning(frame, tmp_path):
@@ -411,4 +411,4 @@ def test_numbers_beyond_float32_raise_no_warning(frame, tmp_path):
     for one in document["features_info"]["ctrs"]:
         one["prior_numerator"] = 1e300
     path.write_text(json.dumps(document))
-    assert np.isfinite(silva.load(path).predict(frame)).all()
+    assert np.isfinite(glasswood.load(path).predict(frame)).all()

@@ -8,7 +8,7 @@ from sklearn.exceptions import NotFittedError
 from tests.readers.forests import MODELS, check_rows, check_values, make_rows, signal
 from tests.readers.sklearn_models import with_holes
 
-import silva
+import glasswood
 
 causal = pytest.importorskip("causalml.inference.tree", reason="needs xgboost, not xgboost-cpu: make test-others")
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -34,12 +34,12 @@ def test_effects(seed):
     else:
         model = causal.CausalTreeRegressor(control_name=0, **random_options(seed))
     model.fit(X, treatment, y)
-    forest = silva.load(model, check=X)
+    forest = glasswood.load(model, check=X)
     assert forest.ensemble.outputs == (("1", "2") if seed % 2 else ())
     check_rows(forest, model.predict, X)
     check_values(forest, model.predict, X)
     model.predict(X, with_outcomes=True)  # which shows them from now on
-    assert silva.load(model, check=X).n_outputs == forest.n_outputs
+    assert glasswood.load(model, check=X).n_outputs == forest.n_outputs
 
 
 @pytest.mark.parametrize("seed", MODELS)
@@ -53,7 +53,7 @@ def test_uplift(seed):
     else:
         model = causal.UpliftTreeClassifier(**options)
     model.fit(X, named, (y > 0).astype(int))
-    forest = silva.load(model, check=X)
+    forest = glasswood.load(model, check=X)
     assert forest.output_names == (("a", "b") if seed % 2 else ("none", "a", "b"))
     check_rows(forest, model.predict, X)
     check_values(forest, model.predict, X)
@@ -63,7 +63,7 @@ def test_missing_values():
     X = with_holes(make_rows(0))
     treatment, y = trial(make_rows(0), 0)
     model = causal.CausalRandomForestRegressor(control_name=0, n_estimators=5, **random_options(0))
-    forest = silva.load(model.fit(X, treatment, y), check=X)
+    forest = glasswood.load(model.fit(X, treatment, y), check=X)
     assert forest.ensemble.nan_allowed
     check_rows(forest, model.predict, X)
 
@@ -74,22 +74,24 @@ def test_values_are_those_of_shap():
     treatment, y = trial(X, 0, 1)
     model = causal.CausalTreeRegressor(control_name=0, **random_options(0)).fit(X, treatment, y)
     theirs = np.asarray(shap.TreeExplainer(model).shap_values(X[:20]))  # of the outcomes by group
-    np.testing.assert_allclose(silva.Explainer(model).shap_values(X[:20]), theirs[..., 1] - theirs[..., 0], atol=1e-5)
+    np.testing.assert_allclose(
+        glasswood.Explainer(model).shap_values(X[:20]), theirs[..., 1] - theirs[..., 0], atol=1e-5
+    )
 
 
 def test_bad_input():
     for kind in (causal.CausalTreeRegressor, causal.CausalRandomForestRegressor):
         with pytest.raises(NotFittedError):
-            silva.load(kind())
+            glasswood.load(kind())
     for kind in (causal.UpliftTreeClassifier, causal.UpliftRandomForestClassifier):
         with pytest.raises(NotFittedError):
-            silva.load(kind(control_name="c"))
+            glasswood.load(kind(control_name="c"))
     meta = pytest.importorskip("causalml.inference.meta")
     with pytest.raises(TypeError, match="got BaseSRegressor of causalml, expected one of CausalTreeRegressor, "):
-        silva.load(meta.BaseSRegressor())
+        glasswood.load(meta.BaseSRegressor())
     X = make_rows(0)
     treatment, y = trial(X, 0)
     model = causal.CausalTreeRegressor(control_name=0, **random_options(0)).fit(X, treatment, y)
     model.unique_treatments = [1, 2, 3]
-    with pytest.raises(NotImplementedError, match=r"this layout of causalml .* is not read; upgrade silva"):
-        silva.load(model)
+    with pytest.raises(NotImplementedError, match=r"this layout of causalml .* is not read; upgrade glasswood"):
+        glasswood.load(model)

@@ -12,8 +12,8 @@ import xgboost
 from sklearn.inspection import permutation_importance
 from sklearn.tree import DecisionTreeClassifier
 
-import silva
-from silva.cli import main
+import glasswood
+from glasswood.cli import main
 
 NAMES = {2: ["poor", "decent"], 3: ["low", "middle", "high"]}  # not in the alphabet's order
 
@@ -32,13 +32,13 @@ def boosted(request):
 
 def test_predictions_are_names(boosted, tmp_path):
     X, _, model, names = boosted
-    forest = silva.load(model, class_names=names, check=X)
+    forest = glasswood.load(model, class_names=names, check=X)
     expected = np.array(names)[model.predict(X)]
     np.testing.assert_array_equal(forest.predict(X), expected)
     np.testing.assert_allclose(forest.predict(X, output="probability"), model.predict_proba(X), atol=1e-6)
-    forest.save(tmp_path / "forest.silva")
-    np.testing.assert_array_equal(silva.load(tmp_path / "forest.silva").predict(X), expected)
-    np.testing.assert_array_equal(silva.load(model).predict(X), model.predict(X))
+    forest.save(tmp_path / "forest.glasswood")
+    np.testing.assert_array_equal(glasswood.load(tmp_path / "forest.glasswood").predict(X), expected)
+    np.testing.assert_array_equal(glasswood.load(model).predict(X), model.predict(X))
 
 
 def test_files_of_probabilities_become_classifiers(boosted, tmp_path):
@@ -50,23 +50,25 @@ def test_files_of_probabilities_become_classifiers(boosted, tmp_path):
     third = catboost.CatBoostClassifier(iterations=5, depth=3, verbose=False, allow_writing_files=False).fit(X, y)
     third.save_model(str(tmp_path / "model.cbm"))
     for ending, source in (("json", model), ("txt", other), ("cbm", third)):
-        forest = silva.load(tmp_path / f"model.{ending}", class_names=names)
+        forest = glasswood.load(tmp_path / f"model.{ending}", class_names=names)
         np.testing.assert_array_equal(forest.predict(X), np.array(names)[source.predict(X).ravel()])
         np.testing.assert_allclose(forest.predict(X, output="probability"), source.predict_proba(X), atol=1e-6)
 
 
 def test_reports_and_texts_say_names(boosted, tmp_path):
     X, y, model, names = boosted
-    forest = silva.load(model, class_names=names)
-    page = silva.report(forest, X, pandas.Series(y, name="wealth"), tmp_path / "page.html").read_text(encoding="utf-8")
+    forest = glasswood.load(model, class_names=names)
+    page = glasswood.report(forest, X, pandas.Series(y, name="wealth"), tmp_path / "page.html").read_text(
+        encoding="utf-8"
+    )
     content = json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.S)[1])
     what = "whether wealth is decent" if len(names) == 2 else "which of 3 classes wealth is"
     assert what in content["sentences"][0]
     assert content["classes"] == names
-    by_name = silva.report(forest, X, np.array(names)[y], tmp_path / "names.html").read_text(encoding="utf-8")
+    by_name = glasswood.report(forest, X, np.array(names)[y], tmp_path / "names.html").read_text(encoding="utf-8")
     assert content["figures"][""]["accuracy"] in by_name
     tree = DecisionTreeClassifier(max_depth=2).fit(X, y)
-    assert f"% {names[-1]}" in silva.export_text(silva.load(tree, class_names=names))
+    assert f"% {names[-1]}" in glasswood.export_text(glasswood.load(tree, class_names=names))
 
 
 def test_reports_on_the_command_line(boosted, tmp_path):
@@ -83,17 +85,17 @@ def test_reports_on_the_command_line(boosted, tmp_path):
 @pytest.mark.parametrize("scoring", [None, "neg_log_loss"])
 def test_scores_know_targets_by_name_and_by_place(boosted, scoring):
     X, y, model, names = boosted
-    forest = silva.load(model, class_names=names)
+    forest = glasswood.load(model, class_names=names)
     expected = permutation_importance(model, X, y, scoring=scoring, n_repeats=2, random_state=0)
     for target in (y, np.array(names)[y]):
-        found = silva.permutation_importance(forest, X, target, scoring=scoring, n_repeats=2, random_state=0)
+        found = glasswood.permutation_importance(forest, X, target, scoring=scoring, n_repeats=2, random_state=0)
         np.testing.assert_allclose(found.importances, expected.importances, atol=1e-6)
 
 
 def test_losses_know_targets_by_name_and_by_place(boosted):
     X, y, model, names = boosted
-    expected = silva.Explainer(model, X[:5], output="log_loss").shap_values(X, y=y)
-    explainer = silva.Explainer(silva.load(model, class_names=names), X[:5], output="log_loss")
+    expected = glasswood.Explainer(model, X[:5], output="log_loss").shap_values(X, y=y)
+    explainer = glasswood.Explainer(glasswood.load(model, class_names=names), X[:5], output="log_loss")
     for target in (y, np.array(names)[y]):
         np.testing.assert_array_equal(explainer.shap_values(X, y=target), expected)
 
@@ -112,7 +114,7 @@ def test_refusals(names, message):
     X, y = rows(2)
     model = xgboost.XGBClassifier(n_estimators=2).fit(X, y)
     with pytest.raises(ValueError, match=message):
-        silva.load(model, class_names=names)
+        glasswood.load(model, class_names=names)
 
 
 def test_models_of_numbers_have_no_classes():
@@ -120,27 +122,27 @@ def test_models_of_numbers_have_no_classes():
     model = xgboost.XGBRegressor(n_estimators=2).fit(X, y)
     message = "class_names are for classifiers of one target, this forest was trained for reg:squarederror; leave"
     with pytest.raises(ValueError, match=message):
-        silva.load(model, class_names=["a", "b"])
+        glasswood.load(model, class_names=["a", "b"])
     both = DecisionTreeClassifier(max_depth=2).fit(X, np.column_stack([y, 1 - y]))
     with pytest.raises(ValueError, match="class_names are for classifiers of one target"):
-        silva.load(both, class_names=["a", "b"])
+        glasswood.load(both, class_names=["a", "b"])
 
 
 def test_labels_that_are_neither_names_nor_places(boosted, tmp_path):
     X, y, model, names = boosted
-    forest = silva.load(model, class_names=names)
+    forest = glasswood.load(model, class_names=names)
     with pytest.raises(ValueError, match=r"y holds 7, expected one of the model's classes, .* or their places from 0"):
-        silva.report(forest, X, 0 * y + 7, tmp_path / "page.html")
+        glasswood.report(forest, X, 0 * y + 7, tmp_path / "page.html")
     with pytest.raises(ValueError, match="y holds 'rich', expected one of the model's classes, such as"):
-        silva.report(forest, X, np.full(len(X), "rich"), tmp_path / "page.html")
+        glasswood.report(forest, X, np.full(len(X), "rich"), tmp_path / "page.html")
 
 
 def test_numbers_that_are_names_are_not_places():
     X, y = rows(3)
     model = xgboost.XGBClassifier(n_estimators=5, max_depth=3).fit(X, y)
-    forest = silva.load(model, class_names=["1", "2", "3"])
+    forest = glasswood.load(model, class_names=["1", "2", "3"])
     importances = [
-        silva.permutation_importance(forest, X[y > 0], labels, n_repeats=1, random_state=0).importances
+        glasswood.permutation_importance(forest, X[y > 0], labels, n_repeats=1, random_state=0).importances
         for labels in (np.array(["1", "2", "3"])[y[y > 0]], y[y > 0] + 1, y[y > 0] + 1.0)
     ]
     np.testing.assert_array_equal(importances[1:], importances[:1] * 2)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import silva
+import glasswood
 
 
 @pytest.fixture(scope="module")
@@ -15,7 +15,7 @@ def data():
 
 
 def values(model, X):
-    explainer = silva.Explainer(model, dtype="float64")
+    explainer = glasswood.Explainer(model, dtype="float64")
     return explainer.shap_values(X), explainer.expected_value
 
 
@@ -24,7 +24,7 @@ def test_raw_scores_of_random_forests_are_sums_in_lightgbm(data):
     settings = {"boosting": "rf", "bagging_freq": 1, "bagging_fraction": 0.6, "verbose": -1, "num_threads": 1}
     model = lightgbm.train(settings, lightgbm.Dataset(*data), 10)
     X = data[0]
-    margin = silva.load(model).predict(X, output="margin")
+    margin = glasswood.load(model).predict(X, output="margin")
     np.testing.assert_allclose(margin, model.predict(X), atol=1e-13)
     np.testing.assert_allclose(10 * margin, model.predict(X, raw_score=True), atol=1e-13)
     phi, expected = values(model, X)
@@ -38,7 +38,7 @@ def test_isolation_forests_count_in_mean_path_lengths(data):
     shap = pytest.importorskip("shap")
     X = data[0]
     model = ensemble.IsolationForest(n_estimators=10, random_state=0).fit(X)
-    margin = silva.load(model).predict(X, output="margin")
+    margin = glasswood.load(model).predict(X, output="margin")
     np.testing.assert_allclose(-(2.0**-margin), model.score_samples(X), rtol=1e-12)
     unit = 2 * (np.log(255) + np.euler_gamma) - 2 * 255 / 256
     assert f"{unit:.2f}" == "10.24"
@@ -51,7 +51,7 @@ def test_the_margin_of_ada_boost_is_its_decision(data, bounds):
     ensemble = pytest.importorskip("sklearn.ensemble")
     X, y = data
     model = ensemble.AdaBoostClassifier(n_estimators=10, random_state=0).fit(X, np.digitize(y, bounds))
-    margin = silva.load(model).predict(X, output="margin")
+    margin = glasswood.load(model).predict(X, output="margin")
     np.testing.assert_allclose(margin, model.decision_function(X), atol=1e-13)
     assert np.abs(margin).max() <= 2
 

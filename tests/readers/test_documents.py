@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from silva.readers.documents import to_float32
+from glasswood.readers.documents import to_float32
 
 
 def nearest_float32(text):

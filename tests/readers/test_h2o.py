@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 from tests.oracles import coalitions
 
-import silva
+import glasswood
 
 STORED = sorted((Path(__file__).parent / "data").glob("h2o-*.zip"))
 SQUARED, LOGISTIC, ISOLATION = (
     next(path for path in STORED if path.stem.endswith(name)) for name in ("-squared", "-logistic", "-isolation")
 )
 ROUNDING = 1e-14
-"""H2O adds float64 up, silva too, in another order."""
+"""H2O adds float64 up, glasswood too, in another order."""
 
 SINGLE = 4e-6
 """H2O's contributions are sums in float32."""
@@ -26,7 +26,7 @@ SINGLE = 4e-6
 
 def stored(path):
     """A forest, the rows that H2O was given (categories as codes), and what it made of them."""
-    forest = silva.load(path)
+    forest = glasswood.load(path)
     with np.load(f"{path}.npz") as file:
         results = dict(file)
     return forest, as_values(forest, results["rows"]), results
@@ -46,7 +46,7 @@ def as_values(forest, rows):
 
 def test_all_kinds_are_there():
     assert len(STORED) == 9
-    trees = [silva.load(path).ensemble for path in STORED]
+    trees = [glasswood.load(path).ensemble for path in STORED]
     assert sum(np.isinf(one.threshold).sum() for one in trees) > 5  # splits that ask only whether a value is missing
     assert any(np.diff(one.set_offsets).max() > 1 for one in trees)  # sets of more than 32 categories
 
@@ -67,7 +67,7 @@ def test_predictions_are_those_of_h2o(path):
 @pytest.mark.parametrize("name", ["squared", "laplace", "poisson", "logistic"])
 def test_values_are_those_of_h2o(name):
     forest, X, results = stored(next(path for path in STORED if path.stem.endswith(f"-{name}")))
-    explanation = silva.Explainer(forest, dtype="float64")(X)
+    explanation = glasswood.Explainer(forest, dtype="float64")(X)
     np.testing.assert_allclose(explanation.values, results["contributions"][:, :-1], atol=SINGLE)
     np.testing.assert_allclose(explanation.base_values, results["contributions"][:, -1], atol=SINGLE)
 
@@ -83,12 +83,12 @@ def test_values_are_sums_over_coalitions(path):
         return found.reshape(len(hybrids), -1)[:, -forest.n_outputs :]
 
     expected = coalitions.values(coalitions.game(respond, X, background, np.arange(5)))
-    found = silva.Explainer(forest, background, dtype="float64", output=output).shap_values(X)
+    found = glasswood.Explainer(forest, background, dtype="float64", output=output).shap_values(X)
     np.testing.assert_allclose(found.reshape(expected.shape), expected, atol=1e-9)
 
 
 def test_covers_add_up():
-    trees = silva.load(SQUARED).ensemble
+    trees = glasswood.load(SQUARED).ensemble
     splits = np.flatnonzero(trees.feature >= 0)
     first = np.repeat(trees.tree_offsets[:-1], np.diff(trees.tree_offsets))[splits]
     children = first + trees.left[splits]
@@ -98,8 +98,8 @@ def test_covers_add_up():
 
 def test_files_are_known_by_their_start(tmp_path):
     (tmp_path / "model").write_bytes(SQUARED.read_bytes())
-    assert silva.load(tmp_path / "model").n_trees == 5
-    assert silva.load(tmp_path / "model", format="h2o").n_trees == 5
+    assert glasswood.load(tmp_path / "model").n_trees == 5
+    assert glasswood.load(tmp_path / "model", format="h2o").n_trees == 5
 
 
 def changed(path, change, name="model.ini"):
@@ -147,7 +147,7 @@ def test_what_is_not_supported_is_refused_by_name(name, tmp_path):
     path = tmp_path / "model.zip"
     path.write_bytes(changed(LOGISTIC, change))
     with pytest.raises(NotImplementedError, match=message) as caught:
-        silva.load(path)
+        glasswood.load(path)
     assert str(path) in str(caught.value)
 
 
@@ -179,7 +179,7 @@ def test_corrupt_files_are_refused(name, tmp_path):
     path = tmp_path / "model.zip"
     path.write_bytes(changed(LOGISTIC, change, member))
     with pytest.raises(ValueError, match=f"holds no valid MOJO of H2O: .*{re.escape(message)}.*; download it again"):
-        silva.load(path)
+        glasswood.load(path)
 
 
 def test_other_archives_and_bombs_are_refused(tmp_path):
@@ -187,10 +187,10 @@ def test_other_archives_and_bombs_are_refused(tmp_path):
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("model.ini", bytes(10**7))
     with pytest.raises(ValueError, match="unpacks to more than 16 times its size"):
-        silva.load(path)
+        glasswood.load(path)
     path.write_bytes(SQUARED.read_bytes()[:-100])
     with pytest.raises(ValueError, match="not a zip file"):
-        silva.load(path)
+        glasswood.load(path)
 
 
 def test_live_models_are_refused():
@@ -198,10 +198,10 @@ def test_live_models_are_refused():
         __module__ = "h2o.estimators.gbm"
 
     with pytest.raises(TypeError, match=r"are in H2O's JVM; save it by model\.download_mojo\(path\) and pass path"):
-        silva.load(H2OGradientBoostingEstimator())
+        glasswood.load(H2OGradientBoostingEstimator())
 
 
 def test_isolation_forests_of_equal_paths(tmp_path):
     path = tmp_path / "model.zip"
     path.write_bytes(changed(ISOLATION, setting(max_path_length=4, min_path_length=4)))
-    assert silva.load(path).predict(np.array([[0.0, 0.0, "s0", "l00", "p q"]], object)).tolist() == [1.0]
+    assert glasswood.load(path).predict(np.array([[0.0, 0.0, "s0", "l00", "p q"]], object)).tolist() == [1.0]

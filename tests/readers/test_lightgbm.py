@@ -15,8 +15,8 @@ from tests.readers.adversarial import adversarial_rows
 from tests.readers.agreement import assert_agrees
 from tests.readers.lightgbm_models import BOOSTERS, COMMON, N_ROWS, adversarial, make_data, train
 
-import silva
-from silva.readers import lightgbm as reader
+import glasswood
+from glasswood.readers import lightgbm as reader
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +31,7 @@ def test_booster_agrees(name, data):
 
 
 def check_booster(booster, data):
-    forest = silva.load(booster)
+    forest = glasswood.load(booster)
     rows = adversarial(forest, data)
     assert_agrees(
         forest,
@@ -46,7 +46,8 @@ def check_booster(booster, data):
 
 
 def averaged_trees(booster):
-    """LightGBM's raw scores of random forests are sums, though it averages before the link; silva's margins are not."""
+    """LightGBM's raw scores of random forests are sums, though it averages before the link; glasswood's margins are
+    not."""
     kind = booster.params.get("boosting", booster.params.get("boosting_type"))
     return booster.current_iteration() if kind == "rf" else 1
 
@@ -58,7 +59,7 @@ def test_trees_of_one_leaf(data):
 
 
 def test_covers_are_the_rows_of_the_nodes(data):
-    forest = silva.load(train(data, {"num_leaves": 31}))
+    forest = glasswood.load(train(data, {"num_leaves": 31}))
     counts = np.zeros(forest.n_nodes)
     for _, node, rows in evaluate.visits(forest, data[0]):
         counts[node] = len(rows)
@@ -88,7 +89,7 @@ def test_continued_training(data):
 
 
 def test_zeros_are_missing_where_it_matters(data):
-    forest = silva.load(train(data, {"zero_as_missing": True}))
+    forest = glasswood.load(train(data, {"zero_as_missing": True}))
     assert forest.ensemble.zero_missing.tolist() == [True, True, False, False, False]
     assert len(reader.read(train(data, {})).zero_missing) == 0
 
@@ -171,7 +172,7 @@ def test_estimator_agrees(name, data):
         "single": np.full(N_ROWS, "same"),
     }
     model = kind(n_estimators=8, **COMMON | params).fit(X, labels[target])
-    forest = silva.load(model)
+    forest = glasswood.load(model)
     rows = adversarial(forest, data)
     is_classifier = hasattr(model, "predict_proba")
     assert_agrees(
@@ -190,7 +191,7 @@ def test_estimator_agrees(name, data):
 def test_ranker_agrees(data):
     X, y = data
     model = lgb.LGBMRanker(n_estimators=5, **COMMON).fit(X, np.digitize(y, [0, 1, 2]), group=[N_ROWS // 2] * 2)
-    rows = adversarial(forest := silva.load(model), data)
+    rows = adversarial(forest := glasswood.load(model), data)
     assert_agrees(
         forest, rows, model.predict(rows, pred_leaf=True), model.predict(rows, raw_score=True), model.predict(rows)
     )
@@ -204,7 +205,7 @@ def test_classifier_with_an_objective_of_its_own_predicts_margins(data):
         return p - labels, p * (1 - p)
 
     model = lgb.LGBMClassifier(n_estimators=5, objective=logistic, **COMMON).fit(X, y > 0.5)
-    forest = silva.load(model)
+    forest = glasswood.load(model)
     assert (forest.classes, forest.ensemble.prediction, forest.ensemble.link) == ((), "response", "identity")
     rows = adversarial(forest, data)
     assert_agrees(
@@ -219,7 +220,7 @@ def test_early_stopped_estimator_predicts_to_its_best_iteration(data):
     model = lgb.LGBMRegressor(n_estimators=90, learning_rate=0.5, **COMMON)
     model.fit(X, y, eval_set=[(X, noisy(y))], callbacks=[stop])
     assert 0 < model.best_iteration_ < 90
-    rows = adversarial(forest := silva.load(model), data)
+    rows = adversarial(forest := glasswood.load(model), data)
     assert_agrees(forest, rows, model.predict(rows, pred_leaf=True), predictions=model.predict(rows), sums="float64")
 
 
@@ -227,7 +228,7 @@ def test_labels_of_undecided_rows(data):
     """A margin of 0 is a probability of one half: the first label."""
     X, _ = data
     model = lgb.LGBMClassifier(n_estimators=2, **COMMON).fit(np.ones((N_ROWS, 2)), np.resize(["no", "yes"], N_ROWS))
-    forest, rows = silva.load(model), X[:5, :2]
+    forest, rows = glasswood.load(model), X[:5, :2]
     assert (evaluate.margins(forest, rows) == 0).all()
     assert model.predict(rows).tolist() == ["no"] * 5
     if hasattr(forest, "predict"):
@@ -258,7 +259,7 @@ def frame_model(frame, data):
 
 
 def test_category_tables_of_frames(frame, frame_model):
-    forest = silva.load(frame_model)
+    forest = glasswood.load(frame_model)
     tables = [None if table is None else table.tolist() for table in forest.ensemble.categories]
     assert tables == [None, ["z", "y", "x", "w"], None, [10, 20, 30], [False, True], ["only"]]
     assert forest.feature_names == ("a", "letter", "two_words", "rank", "flag", "constant")
@@ -275,7 +276,7 @@ def test_category_tables_of_frames(frame, frame_model):
 
 def test_frames_with_other_categories(frame, frame_model):
     """Reordered, unused, unseen and missing categories go where LightGBM sends them."""
-    forest = silva.load(frame_model)
+    forest = glasswood.load(frame_model)
     other = frame.copy()
     other["letter"] = pd.Categorical(np.resize(["x", "new", "z", None], N_ROWS), categories=["new", "x", "z"])
     other["rank"] = pd.Categorical(np.resize([30, 40, 10], N_ROWS), categories=[40, 30, 10], ordered=True)
@@ -292,7 +293,7 @@ def test_odd_column_names(data):
 def test_file_predicts_as_its_booster(frame_model, tmp_path):
     path = tmp_path / "model.txt"
     frame_model.save_model(path)
-    forest, live = silva.load(path), silva.load(frame_model)
+    forest, live = glasswood.load(path), glasswood.load(frame_model)
     for name in ("feature", "threshold", "left", "leaf_value", "cover", "set_words"):
         np.testing.assert_array_equal(getattr(forest.ensemble, name), getattr(live.ensemble, name))
     assert forest.ensemble.categories[1].tolist() == ["z", "y", "x", "w"]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from tests.readers.lightgbm_models import COMMON, make_data, train
 
-from silva.readers import lightgbm as reader
+from glasswood.readers import lightgbm as reader
 
 CORRUPTIONS = {
     "no model": (r"^tree", "forest", "a LightGBM model starts with 'tree'"),

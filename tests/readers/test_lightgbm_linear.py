@@ -10,7 +10,7 @@ import pytest
 from tests.readers.agreement import assert_agrees
 from tests.readers.lightgbm_models import COMMON, N_ROWS, adversarial, make_data, train
 
-import silva
+import glasswood
 
 LINEAR = {"linear_tree": True}
 MODELS = {
@@ -56,7 +56,7 @@ def categorical(data, params, n_trees=12):
 
 
 def check(booster, data):
-    forest = silva.load(booster)
+    forest = glasswood.load(booster)
     assert forest.ensemble.has_linear_leaves
     # Where an equation meets infinity both give infinity or no number, which no bound compares.
     rows = adversarial(forest, data)
@@ -93,7 +93,7 @@ def test_continued_training_from_constant_leaves(data):
 def test_infinite_numbers(data):
     booster = train(data, LINEAR)
     rows = np.array([[np.inf, 0, 0, 0, 1], [-np.inf, 1, 0, 0, 2], [np.inf, -np.inf, np.nan, 3, 4]])
-    np.testing.assert_array_equal(silva.load(booster).predict(rows), booster.predict(rows))
+    np.testing.assert_array_equal(glasswood.load(booster).predict(rows), booster.predict(rows))
 
 
 def test_files_and_estimators_agree(data, tmp_path):
@@ -101,29 +101,29 @@ def test_files_and_estimators_agree(data, tmp_path):
     model = lgb.LGBMRegressor(n_estimators=8, **COMMON, **LINEAR).fit(X, y)
     model.booster_.save_model(tmp_path / "model.txt")
     for given in (model, tmp_path / "model.txt"):
-        forest = silva.load(given)
+        forest = glasswood.load(given)
         np.testing.assert_allclose(forest.predict(X), model.predict(X), rtol=0, atol=1e-13)
-        forest.save(tmp_path / "forest.silva")
-        np.testing.assert_array_equal(silva.load(tmp_path / "forest.silva").predict(X), forest.predict(X))
+        forest.save(tmp_path / "forest.glasswood")
+        np.testing.assert_array_equal(glasswood.load(tmp_path / "forest.glasswood").predict(X), forest.predict(X))
         predict = forest.predictor()
         assert [predict(row) for row in X[:20]] == forest.predict(X[:20]).tolist()
 
 
 def test_explanations_need_the_means_of_training_rows(data):
     X, _ = data
-    forest = silva.load(train(data, LINEAR))
+    forest = glasswood.load(train(data, LINEAR))
     with pytest.raises(ValueError, match=r"has no means of the features in its linear leaves.*\.with_means\(X\)"):
-        silva.Explainer(forest)
+        glasswood.Explainer(forest)
     known = forest.with_means(X)
     np.testing.assert_allclose(known.predict(X), forest.predict(X), rtol=0, atol=1e-12)
-    explainer = silva.Explainer(known, dtype="float64")
+    explainer = glasswood.Explainer(known, dtype="float64")
     total = explainer.shap_values(X, check_additivity=True).sum(axis=1) + explainer.expected_value
     np.testing.assert_allclose(total, forest.predict(X), rtol=0, atol=1e-10)
 
 
 def test_means_are_those_of_the_rows_in_the_leaf(data):
     X, _ = data
-    forest = silva.load(train(data, LINEAR)).with_means(X)
+    forest = glasswood.load(train(data, LINEAR)).with_means(X)
     ids = forest.predict(X, output="leaf")
     tree = int(np.searchsorted(forest.ensemble.linear_offsets[forest.ensemble.leaf_offsets], 1))
     for leaf in range(forest.ensemble.leaf_offsets[tree - 1], forest.ensemble.leaf_offsets[tree]):
@@ -132,15 +132,15 @@ def test_means_are_those_of_the_rows_in_the_leaf(data):
         np.testing.assert_allclose(
             forest.ensemble.linear_mean[terms], np.nanmean(inside[:, forest.ensemble.linear_feature[terms]], axis=0)
         )
-    few = silva.load(train(data, LINEAR)).with_means(X[:1])
+    few = glasswood.load(train(data, LINEAR)).with_means(X[:1])
     assert np.isfinite(few.ensemble.linear_mean).all()
 
 
 def test_means_of_constant_leaves_are_refused(data):
     with pytest.raises(ValueError, match="leaves of this forest are constants"):
-        silva.load(train(data, {})).with_means(data[0])
+        glasswood.load(train(data, {})).with_means(data[0])
     with pytest.raises(ValueError, match="X has no rows"):
-        silva.load(train(data, LINEAR)).with_means(data[0][:0])
+        glasswood.load(train(data, LINEAR)).with_means(data[0][:0])
 
 
 EDITS = {
@@ -162,10 +162,10 @@ def test_equations_that_do_not_fit_are_refused(name, data, tmp_path):
     text = f"{head}\nTree=1\n{re.sub(pattern, replacement, second, count=1)}"
     (tmp_path / "model.txt").write_text(text)
     with pytest.raises(ValueError, match=message):
-        silva.load(tmp_path / "model.txt")
+        glasswood.load(tmp_path / "model.txt")
 
 
 def test_rows_of_training_reach_every_kind_of_leaf(data):
-    forest = silva.load(train(data, LINEAR | {"num_leaves": 60, "min_data_in_leaf": 2}))
+    forest = glasswood.load(train(data, LINEAR | {"num_leaves": 60, "min_data_in_leaf": 2}))
     assert len(data[0]) == N_ROWS
     assert {0, 1, 2} <= set(np.diff(forest.ensemble.linear_offsets).tolist())

@@ -10,7 +10,7 @@ from tests.oracles import coalitions, linear_shapley
 from tests.readers.adversarial import adversarial_rows
 from tests.readers.forests import BACKGROUND, EXPLAINED, MODELS, make_rows, signal
 
-import silva
+import glasswood
 
 lineartree = pytest.importorskip("lineartree", reason="needs scikit-learn before 1.7: make test-others")
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -20,12 +20,12 @@ SINGLE = 1e-5
 
 def check(model, respond, X, output="margin"):
     """Compare predictions and values with those of the library, which reads rows in float32."""
-    forest = silva.load(model, check=X)
+    forest = glasswood.load(model, check=X)
     rows = adversarial_rows(forest, X, allow_nan=False, allow_inf=False, max_rows=1000)
     rows = rows[np.abs(rows).max(axis=1) < 1e3]
     np.testing.assert_allclose(forest.predict(rows, output=output), respond(rows), rtol=SINGLE, atol=SINGLE)
     played = coalitions.game(lambda hybrids, _: respond(hybrids), X[EXPLAINED], X[BACKGROUND], np.arange(X.shape[1]))
-    values = silva.Explainer(forest, X[BACKGROUND], dtype="float64", output=output).shap_values(X[EXPLAINED])
+    values = glasswood.Explainer(forest, X[BACKGROUND], dtype="float64", output=output).shap_values(X[EXPLAINED])
     scale = 10 * SINGLE * max(1, np.abs(X).max())
     np.testing.assert_allclose(values.reshape(-1), coalitions.values(played).reshape(-1), atol=scale)
     return forest
@@ -40,7 +40,7 @@ def test_linear_trees(seed):
     forest = check(model, model.predict, X)
     np.testing.assert_array_equal(forest.predict(X, output="leaf")[:, 0], model.apply(X))
     with_means = forest.with_means(X)
-    found = silva.Explainer(with_means, dtype="float64").shap_values(X[EXPLAINED])
+    found = glasswood.Explainer(with_means, dtype="float64").shap_values(X[EXPLAINED])
     np.testing.assert_allclose(found, linear_shapley.values(with_means, X[EXPLAINED])[:, :, 0], atol=1e-9)
 
 
@@ -67,20 +67,24 @@ def test_bad_input():
     line = linear_model.LinearRegression()
     for kind in (lineartree.LinearTreeRegressor, lineartree.LinearForestRegressor):
         with pytest.raises(NotFittedError):
-            silva.load(kind(line))
+            glasswood.load(kind(line))
     for kind in (lineartree.LinearBoostRegressor, lineartree.LinearTreeClassifier):
-        with pytest.raises(NotImplementedError, match=f"{kind.__name__} of linear-tree is not supported; silva reads"):
-            silva.load(kind(line))
+        with pytest.raises(
+            NotImplementedError, match=f"{kind.__name__} of linear-tree is not supported; glasswood reads"
+        ):
+            glasswood.load(kind(line))
     several = lineartree.LinearTreeRegressor(line, max_depth=2).fit(X, np.column_stack([y, -y]))
     with pytest.raises(NotImplementedError, match="LinearTreeRegressor of 2 targets is not supported; fit one each"):
-        silva.load(several)
+        glasswood.load(several)
     forest = lineartree.LinearForestRegressor(line, n_estimators=2, max_features=None).fit(X, np.column_stack([y, -y]))
     with pytest.raises(NotImplementedError, match="LinearForestRegressor of 2 targets is not supported; fit one each"):
-        silva.load(forest)
+        glasswood.load(forest)
     linked = lineartree.LinearTreeRegressor(linear_model.PoissonRegressor(), max_depth=2).fit(X, np.exp(y / 9))
-    with pytest.raises(NotImplementedError, match="leaves of PoissonRegressor are not supported; silva reads linear"):
-        silva.load(linked)
+    with pytest.raises(
+        NotImplementedError, match="leaves of PoissonRegressor are not supported; glasswood reads linear"
+    ):
+        glasswood.load(linked)
     model = lineartree.LinearTreeRegressor(line, max_depth=2).fit(X, y)
     del model._nodes[""]
-    with pytest.raises(NotImplementedError, match=r"this layout of linear-tree .* is not read; upgrade silva"):
-        silva.load(model)
+    with pytest.raises(NotImplementedError, match=r"this layout of linear-tree .* is not read; upgrade glasswood"):
+        glasswood.load(model)

@@ -7,7 +7,7 @@ import pytest
 from tests.oracles import evaluate
 from tests.readers.adversarial import adversarial_rows
 
-import silva
+import glasswood
 
 onnx = pytest.importorskip("onnx", reason="onnx is not installed: pip install onnx")
 pytest.importorskip("onnxruntime", reason="onnxruntime is not installed: pip install onnxruntime")
@@ -26,7 +26,7 @@ def data():
 
 def check(model, data, rows=None, whole_numbers=False):
     """Margins' rounding is the only tolerance; the values of leaves differ, so that a wrong side is seen."""
-    forest = silva.load(model)
+    forest = glasswood.load(model)
     dtype = forest.ensemble.threshold.dtype
     X = adversarial_rows(forest, data[0] if rows is None else rows, max_rows=6000)
     with np.errstate(over="ignore"):
@@ -141,7 +141,7 @@ def test_post_transforms(transform, data):
     fifth = models.by_position(trees, [0, 1, 2, 3], n_outputs=3, post_transform=number)
     if transform in {"SOFTMAX", "LOGISTIC"}:
         with pytest.raises(NotImplementedError, match=f"post_transform {transform} of a TreeEnsemble is not supported"):
-            silva.load(fifth)
+            glasswood.load(fifth)
     elif transform != "PROBIT":
         check(fifth, data)
 
@@ -163,7 +163,7 @@ def test_two_classes(ids, weights, transform, data):
     check(model, data)
     if len(ids) == 2:
         with pytest.raises(NotImplementedError, match=r"labels 0 and 1, not \[7, 2\]"):
-            silva.load(edited(model, classlabels_int64s=[7, 2]))
+            glasswood.load(edited(model, classlabels_int64s=[7, 2]))
 
 
 def test_base_values_and_averages(data):
@@ -207,7 +207,7 @@ def test_chains_of_equalities(data):
 
 def test_packed_lists_of_numbers():
     """Some writers pack them."""
-    from silva.readers.protobuf import Message
+    from glasswood.readers.protobuf import Message
 
     values = np.array([0, 1, 127, 128, 300, 2**31, 2**62, -1, -(2**40)])
     text = bytes(byte for value in values.tolist() for byte in varint(value))
@@ -230,16 +230,16 @@ def test_files_need_no_library(data, tmp_path):
     model = models.from_sklearn("gradient boosting", data)
     onnx.save(model, tmp_path / "model.onnx")
     X = data[0]
-    np.testing.assert_array_equal(silva.load(tmp_path / "model.onnx").predict(X), silva.load(model).predict(X))
-    silva.load(model, check=X)
+    np.testing.assert_array_equal(glasswood.load(tmp_path / "model.onnx").predict(X), glasswood.load(model).predict(X))
+    glasswood.load(model, check=X)
 
 
 def test_explanations_need_a_background(data):
-    forest = silva.load(models.from_sklearn("gradient boosting", data))
+    forest = glasswood.load(models.from_sklearn("gradient boosting", data))
     with pytest.raises(ValueError, match="ONNX has no weights of training rows"):
-        silva.Explainer(forest)
+        glasswood.Explainer(forest)
     X = data[0]
-    explainer = silva.Explainer(forest, background=X[:50], dtype="float64")
+    explainer = glasswood.Explainer(forest, background=X[:50], dtype="float64")
     total = explainer.shap_values(X).sum(axis=1) + explainer.expected_value
     np.testing.assert_allclose(total, forest.predict(X, output="margin"), rtol=1e-5)
 
@@ -294,7 +294,7 @@ REFUSED = {
 def test_what_does_not_fit_is_refused(name):
     model, change, kind, message = REFUSED[name]
     with pytest.raises(kind, match=message):
-        silva.load(edited(model, **change))
+        glasswood.load(edited(model, **change))
 
 
 def test_operators_beside_the_trees_are_refused(data):
@@ -307,16 +307,16 @@ def test_operators_beside_the_trees_are_refused(data):
     X, y = data
     pipeline = make_pipeline(StandardScaler(), DecisionTreeRegressor(max_depth=2)).fit(X, y)
     with pytest.raises(NotImplementedError, match="rows come from"):
-        silva.load(to_onnx(pipeline, X[:1]))
+        glasswood.load(to_onnx(pipeline, X[:1]))
     with pytest.raises(NotImplementedError, match=r"0 operators of trees .*MatMul"):
-        silva.load(to_onnx(LinearRegression().fit(X, y), X[:1]))
+        glasswood.load(to_onnx(LinearRegression().fit(X, y), X[:1]))
 
 
 def test_files_that_are_no_models(tmp_path):
     path = tmp_path / "model.onnx"
-    for content in (b"", b"\x93SILVA\r\n", b"{}", bytes(range(256)), REGRESSOR.SerializeToString()[:-40]):
+    for content in (b"", b"\x93GLASS\r\n", b"{}", bytes(range(256)), REGRESSOR.SerializeToString()[:-40]):
         path.write_bytes(content)
         with pytest.raises((ValueError, NotImplementedError), match=r"model\.onnx"):
-            silva.load(path)
+            glasswood.load(path)
     with pytest.raises(TypeError, match=r"expected an onnx\.ModelProto"):
-        silva.load(REGRESSOR.graph)
+        glasswood.load(REGRESSOR.graph)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.readers.resource_attacks import MEGABYTE, attacks
 
-import silva
+import glasswood
 
 resource = pytest.importorskip("resource", reason="limits of POSIX")
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="how much is used is read as Linux tells it")
@@ -48,7 +48,7 @@ def memory_of(n_bytes):
 def read(path):
     """What is said of a file that is refused."""
     try:
-        silva.load(path)
+        glasswood.load(path)
     except (ValueError, NotImplementedError) as error:
         return str(error)
     return None

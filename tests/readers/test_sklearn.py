@@ -24,8 +24,8 @@ from tests.readers.sklearn_models import (
     with_holes,
 )
 
-import silva
-from silva.readers import sklearn as reader
+import glasswood
+from glasswood.readers import sklearn as reader
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*SAMME:FutureWarning")
 
@@ -119,7 +119,7 @@ def test_several_outputs(kind, X, y):
 @pytest.mark.parametrize("kind", [tree.DecisionTreeClassifier, ensemble.RandomForestClassifier])
 def test_several_classifications(kind, X, y):
     model = kind(max_depth=4, random_state=0).fit(X, np.column_stack([y > 1, three(y), X[:, 2] > 0.3]).astype(int))
-    forest = silva.load(model)
+    forest = glasswood.load(model)
     assert [len(classes) for classes in forest.classes] == [2, 3, 2]
     rows = adversarial_rows(forest, X, allow_inf=False, max_rows=1000)
     assert_agrees(forest, rows, leaves=model.apply(rows), margins=joined_probabilities(model)(rows), sums="float64")
@@ -156,7 +156,7 @@ def test_sparse_training(X, y):
 
 def test_covers_are_the_weights_of_the_nodes(X, y):
     weights = np.random.default_rng(0).random(N_ROWS)
-    forest = silva.load(tree.DecisionTreeRegressor(max_depth=4).fit(X, y, sample_weight=weights))
+    forest = glasswood.load(tree.DecisionTreeRegressor(max_depth=4).fit(X, y, sample_weight=weights))
     for _, node, rows in evaluate.visits(forest, X):
         assert forest.ensemble.cover[node] == pytest.approx(weights[rows].sum(), rel=1e-12)
 
@@ -244,7 +244,7 @@ def test_leaf_ids_of_bagging_are_those_of_its_trees(X, y):
     expected = [
         e.apply(X[:, columns]) for e, columns in zip(model.estimators_, model.estimators_features_, strict=True)
     ]
-    np.testing.assert_array_equal(evaluate.leaf_ids(silva.Forest(reader.read(model)), X), np.column_stack(expected))
+    np.testing.assert_array_equal(evaluate.leaf_ids(glasswood.Forest(reader.read(model)), X), np.column_stack(expected))
 
 
 REFUSED = {

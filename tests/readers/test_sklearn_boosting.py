@@ -23,8 +23,8 @@ from tests.readers.sklearn_models import (
     with_holes,
 )
 
-import silva
-from silva.readers import sklearn as reader
+import glasswood
+from glasswood.readers import sklearn as reader
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*SAMME:FutureWarning")
 
@@ -117,7 +117,7 @@ def test_labels_where_probabilities_tie(kind, settings, X, y):
     assert (probabilities == probabilities[:, :1]).all()
     expected = model.predict(X)
     assert len(np.unique(expected)) == 3
-    np.testing.assert_array_equal(silva.load(model).predict(X), expected)
+    np.testing.assert_array_equal(glasswood.load(model).predict(X), expected)
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_labels_of_two_classes_where_probabilities_tie(kind, settings, X, y):
     assert (model.predict_proba(X) == 0.5).all()
     expected = model.predict(X)
     assert len(np.unique(expected)) == 2
-    np.testing.assert_array_equal(silva.load(model).predict(X), expected)
+    np.testing.assert_array_equal(glasswood.load(model).predict(X), expected)
 
 
 HIST = {
@@ -162,7 +162,7 @@ def test_hist_gradient_boosting_agrees(name, with_holes, X, y, holes):
 
 
 def check_hist(model, X):
-    forest = silva.load(model)
+    forest = glasswood.load(model)
     assert forest.ensemble.threshold.dtype == np.float64
     return check(model, X, margins=model._raw_predict, leaves=lambda rows: hist_leaves(model, rows), allow_inf=True)
 
@@ -228,7 +228,7 @@ def test_hist_categories(category_rows, early_stopping):
         validation_fraction=0.5,
         random_state=0,
     ).fit(X, y)
-    forest = silva.load(model)
+    forest = glasswood.load(model)
     assert forest.ensemble.is_categorical
     rows = with_odd_categories(adversarial_rows(forest, encoded(model, X), max_rows=MAX_ROWS), forest)
     assert_agrees(
@@ -246,7 +246,7 @@ def test_hist_codes_that_its_encoder_never_makes(category_rows):
     """Codes without a category and negative ones go where missing values go, by the library's own walk."""
     X, y = category_rows
     model = ensemble.HistGradientBoostingRegressor(categorical_features=[1, 3], max_iter=15, min_samples_leaf=2)
-    forest = silva.load(model.fit(X, y))
+    forest = glasswood.load(model.fit(X, y))
     rows = np.repeat(encoded(model, X), 3, axis=0)
     rng = np.random.default_rng(9)
     for feature in (1, 3):
@@ -282,7 +282,7 @@ def test_hist_categories_of_frames():
     )
     target = frame["number"] + 2.0 * (frame["letter"] == "y") + frame["size"].astype(float)
     model = ensemble.HistGradientBoostingRegressor(categorical_features="from_dtype", max_iter=15).fit(frame, target)
-    forest = silva.load(model)
+    forest = glasswood.load(model)
     tables = [None if table is None else table.tolist() for table in forest.ensemble.categories]
     assert tables == [None, ["x", "y", "z"], None, [10, 20, 30]]
     assert forest.feature_names == ("number", "letter", "other", "size")
@@ -335,7 +335,7 @@ def test_labels_of_undecided_rows(name):
     """Half of the rows of each class and nothing to tell them apart: libraries differ on which label that is."""
     model, label = UNDECIDED[name]
     rows = np.ones((N_ROWS, 2))
-    forest = silva.load(model.fit(rows, np.resize(["no", "yes"], N_ROWS)))
+    forest = glasswood.load(model.fit(rows, np.resize(["no", "yes"], N_ROWS)))
     assert np.ptp(evaluate.margins(forest, rows)) == 0
     assert set(model.predict(rows)) == {label}
     assert set(forest.predict(rows)) == {label}

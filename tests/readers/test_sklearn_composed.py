@@ -25,7 +25,7 @@ from sklearn.preprocessing import (
 )
 from tests.readers.sklearn_cases import N_ROWS, check, columns, make_data, sources_of
 
-import silva
+import glasswood
 
 
 @pytest.fixture(scope="module")
@@ -62,19 +62,19 @@ def test_pipelines_of_columns(name, sparse, data):
 def test_columns_are_joined_to_their_source(data):
     X, y = data
     model = make_pipeline(columns(sparse_output=False), ensemble.RandomForestRegressor(3, random_state=0)).fit(X, y)
-    forest = silva.load(model)
-    single = silva.Explainer(model, dtype="float64")
+    forest = glasswood.load(model)
+    single = glasswood.Explainer(model, dtype="float64")
     assert single.shap_values(X).shape == (N_ROWS, 8)
-    joined = silva.Explainer(model, groups="source", dtype="float64")
+    joined = glasswood.Explainer(model, groups="source", dtype="float64")
     assert joined.players == ("age", "income", "city", "city_kind")
     values = joined.shap_values(X)
     total = values.sum(axis=1) + joined.expected_value
     np.testing.assert_allclose(total, forest.predict(X), atol=1e-10)
-    against = silva.Explainer(model, background=X[:30], dtype="float64")
+    against = glasswood.Explainer(model, background=X[:30], dtype="float64")
     total = against.shap_values(X[:20]).sum(axis=1) + against.expected_value
     np.testing.assert_allclose(total, forest.predict(X[:20]), atol=1e-10)
     rows = model[:-1].transform(X[:20])
-    alone = silva.Explainer(model[-1], groups="source", dtype="float64")  # whose features are the columns
+    alone = glasswood.Explainer(model[-1], groups="source", dtype="float64")  # whose features are the columns
     assert alone.groups is None
     values, names = alone.by_column(alone.shap_values(rows))
     assert names == tuple(f"x{i}" for i in range(8))
@@ -87,15 +87,15 @@ def test_explanations_show_the_rows_as_they_were_given(data):
     model = make_pipeline(columns(), ensemble.RandomForestRegressor(3, random_state=0)).fit(X, y)
     first = X.iloc[1]
     for rows in (X[:5], X[X.columns[::-1]][:5]):
-        shown = silva.Explainer(model)(rows).data[1].tolist()
+        shown = glasswood.Explainer(model)(rows).data[1].tolist()
         assert shown[:2] == [first["age"], first["income"]]
         assert shown[2:] == [city == first["city"] for city in ("Bonn", "Lima", "Oslo", "Rome")] + [
             kind == first["city_kind"] for kind in "ab"
         ]
-        assert silva.Explainer(model, groups="source")(rows).data[1].tolist() == first.tolist()
+        assert glasswood.Explainer(model, groups="source")(rows).data[1].tolist() == first.tolist()
     numbers = X[["age"]].to_numpy()
     scaled = make_pipeline(StandardScaler(), ensemble.RandomForestRegressor(3, random_state=0)).fit(numbers, y)
-    np.testing.assert_array_equal(silva.Explainer(scaled)(numbers[:5]).data, numbers[:5])
+    np.testing.assert_array_equal(glasswood.Explainer(scaled)(numbers[:5]).data, numbers[:5])
 
 
 def test_what_steps_leave_sparse_is_explained_as_dense_rows(data, tmp_path):
@@ -107,27 +107,27 @@ def test_what_steps_leave_sparse_is_explained_as_dense_rows(data, tmp_path):
     assert scipy.sparse.issparse(sparse[:-1].transform(X))
     few = X[:20]
     for groups in (None, "source"):
-        found, expected = (silva.Explainer(model, background=few, groups=groups) for model in (sparse, dense))
+        found, expected = (glasswood.Explainer(model, background=few, groups=groups) for model in (sparse, dense))
         np.testing.assert_array_equal(found(few).values, expected(few).values)
         np.testing.assert_array_equal(found.shap_interaction_values(few), expected.shap_interaction_values(few))
-    assert silva.report(sparse, few, y[:20], tmp_path / "report.html").exists()
+    assert glasswood.report(sparse, few, y[:20], tmp_path / "report.html").exists()
 
 
 def test_what_sparse_rows_lack_stays_missing_for_xgboost(data):
     pytest.importorskip("shap")
     X, y = data
     model = make_pipeline(columns().set_params(sparse_threshold=1.0), xgboost.XGBRegressor(n_estimators=5)).fit(X, y)
-    total = silva.Explainer(model)(X).values.sum(axis=1) + silva.Explainer(model).expected_value
+    total = glasswood.Explainer(model)(X).values.sum(axis=1) + glasswood.Explainer(model).expected_value
     np.testing.assert_allclose(total, model.predict(X), rtol=1e-4)
-    interactions = silva.Explainer(model).shap_interaction_values(X).sum(axis=(1, 2))
-    np.testing.assert_allclose(interactions + silva.Explainer(model).expected_value, model.predict(X), rtol=1e-4)
+    interactions = glasswood.Explainer(model).shap_interaction_values(X).sum(axis=(1, 2))
+    np.testing.assert_allclose(interactions + glasswood.Explainer(model).expected_value, model.predict(X), rtol=1e-4)
 
 
 def test_what_takes_the_rows_of_trees_refuses_pipelines(data):
     X, y = data
     model = make_pipeline(StandardScaler(), ensemble.RandomForestRegressor(3, random_state=0))
     model.fit(X[["age", "income"]].fillna(0), y)
-    forest, explainer = silva.load(model), silva.Explainer(model)
+    forest, explainer = glasswood.load(model), glasswood.Explainer(model)
     for make in (forest.mapper, forest.predictor, explainer.mapper, explainer.row):
         with pytest.raises(
             NotImplementedError, match=rf"^{make.__name__} expects .* a pipeline's steps; .*pipeline\[-1\]"
@@ -139,18 +139,18 @@ def test_columns_that_are_called_like_several(data):
     X, y = data
     numbers = X[["age", "income"]].fillna(0).set_axis(["a + b", "c"], axis=1)
     model = make_pipeline(StandardScaler(), ensemble.RandomForestRegressor(3, random_state=0)).fit(numbers, y)
-    explainer = silva.Explainer(model, groups="source")
+    explainer = glasswood.Explainer(model, groups="source")
     values = explainer.shap_values(numbers)
     found, columns = explainer.by_column(values)
     assert columns == ("a + b", "c")
     np.testing.assert_array_equal(found, values)
     mixed = make_pipeline(PCA(2), ensemble.RandomForestRegressor(3, random_state=0)).fit(numbers, y)
-    explainer = silva.Explainer(mixed, groups="source")
+    explainer = glasswood.Explainer(mixed, groups="source")
     values = explainer.shap_values(numbers)
     found, columns = explainer.by_column(values)
     assert columns == ("a + b", "c")
     np.testing.assert_array_equal(found, np.repeat(values / 2, 2, axis=1))
-    own = silva.Explainer(mixed, groups={"both": [0, 1]})
+    own = glasswood.Explainer(mixed, groups={"both": [0, 1]})
     with pytest.raises(ValueError, match='groups="source"'):
         own.by_column(values)
 
@@ -239,22 +239,22 @@ def test_texts_stay_sparse(data):
     y = np.tile([1.0, 2, 3, 4], 20)
     model = make_pipeline(TfidfVectorizer(), ensemble.RandomForestRegressor(3, random_state=0)).fit(texts, y)
     forest = check(model, texts)
-    assert silva.Explainer(model).shap_values(texts).shape == (80, forest.n_features)
+    assert glasswood.Explainer(model).shap_values(texts).shape == (80, forest.n_features)
     del data
 
 
 def test_rows_on_their_way(data, tmp_path):
     X, y = data
     model = make_pipeline(columns(), ensemble.RandomForestRegressor(3, random_state=0)).fit(X, y)
-    forest = silva.load(model)
+    forest = glasswood.load(model)
     row = model[:-1].transform(X[:1])
     row = np.ascontiguousarray(row.toarray() if hasattr(row, "toarray") else row, np.float32)[0]
-    assert silva.load(model[-1]).predictor()(row) == pytest.approx(forest.predict(X[:1])[0])
+    assert glasswood.load(model[-1]).predictor()(row) == pytest.approx(forest.predict(X[:1])[0])
     tuned = forest.tune(X, seconds=0.02, device="cpu")
     np.testing.assert_array_equal(tuned.predict(X), forest.predict(X))
-    with pytest.raises(TypeError, match=r"is the last step of a pipeline.*silva\.load\(pipeline\[-1\]\)"):
-        forest.save(tmp_path / "model.silva")
-    silva.load(model[-1]).save(tmp_path / "model.silva")
+    with pytest.raises(TypeError, match=r"is the last step of a pipeline.*glasswood\.load\(pipeline\[-1\]\)"):
+        forest.save(tmp_path / "model.glasswood")
+    glasswood.load(model[-1]).save(tmp_path / "model.glasswood")
 
 
 def test_what_changes_the_number_of_rows_is_refused(data):
@@ -268,4 +268,4 @@ def test_what_changes_the_number_of_rows_is_refused(data):
     model = make_pipeline(Halving(), tree.DecisionTreeRegressor(max_depth=2))
     model.steps[1][1].fit(numbers, y)
     with pytest.raises(ValueError, match="make 125 rows of 250"):
-        silva.load(model).predict(numbers)
+        glasswood.load(model).predict(numbers)

@@ -17,7 +17,7 @@ from sklearn.preprocessing import (
 )
 from tests.readers.sklearn_cases import check, columns, make_data
 
-import silva
+import glasswood
 
 
 @pytest.fixture(scope="module")
@@ -33,11 +33,11 @@ def test_searches_predict_as_what_they_have_chosen(search, data):
     pipeline = Pipeline([("columns", columns()), ("trees", tree.DecisionTreeRegressor())])
     model = search(pipeline, grid, cv=2, **options)
     with pytest.raises(ValueError, match="it is not fitted"):
-        silva.load(model)
+        glasswood.load(model)
     check(model.fit(X, y), X)
     alone = search(xgboost.XGBRegressor(n_estimators=3), {"max_depth": [1, 2]}, cv=2, refit=False, **options)
     with pytest.raises(ValueError, match="refit=False it keeps no model"):
-        silva.load(alone.fit(X[["age"]], y))
+        glasswood.load(alone.fit(X[["age"]], y))
     alone.refit = True
     check(alone.fit(X[["age"]], y), X[["age"]])
 
@@ -58,7 +58,9 @@ def test_voting_regressors(data):
     for weights in (None, [1, 2.5, 0.5, 7]):
         check(ensemble.VotingRegressor(members[:2] + members[3:], weights=weights and [1, 2.5, 7]).fit(X, y), X)
     with pytest.raises(NotImplementedError, match="estimators that compare differently"):
-        silva.load(ensemble.VotingRegressor([members[0], ("hist", ensemble.HistGradientBoostingRegressor())]).fit(X, y))
+        glasswood.load(
+            ensemble.VotingRegressor([members[0], ("hist", ensemble.HistGradientBoostingRegressor())]).fit(X, y)
+        )
     alike = [("one", lightgbm.LGBMRegressor(n_estimators=3, verbose=-1)), ("two", lightgbm.LGBMRegressor(verbose=-1))]
     check(ensemble.VotingRegressor(alike, weights=[3, 1]).fit(X, y), X)
 
@@ -73,14 +75,14 @@ def test_voting_classifiers(data):
     model = ensemble.VotingClassifier(members, voting="soft", weights=[2, 1]).fit(X, labels)
     forest = check(model, X)
     np.testing.assert_allclose(forest.predict(X, output="probability"), model.predict_proba(X), atol=1e-12)
-    explainer = silva.Explainer(model, dtype="float64")
+    explainer = glasswood.Explainer(model, dtype="float64")
     total = explainer.shap_values(X).sum(axis=1) + explainer.expected_value
     np.testing.assert_allclose(total, model.predict_proba(X), atol=1e-10)
     with pytest.raises(NotImplementedError, match="counts labels"):
-        silva.load(ensemble.VotingClassifier(members).fit(X, labels))
+        glasswood.load(ensemble.VotingClassifier(members).fit(X, labels))
     boosted = [*members, ("boosting", ensemble.GradientBoostingClassifier(n_estimators=2))]
     with pytest.raises(NotImplementedError, match="averages responses, which are not sums of trees"):
-        silva.load(ensemble.VotingClassifier(boosted, voting="soft").fit(X, labels))
+        glasswood.load(ensemble.VotingClassifier(boosted, voting="soft").fit(X, labels))
 
 
 @pytest.mark.parametrize(
@@ -125,4 +127,4 @@ def test_what_is_no_sum_of_trees_is_refused_by_name(name, data):
     X, y = numbers_of(data)
     model.fit(X, y > 6 if name == "calibration" else y)
     with pytest.raises(kind, match=message):
-        silva.load(model)
+        glasswood.load(model)

@@ -11,7 +11,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from tests.readers.forests import MODELS, check_rows, check_values, make_rows, signal
 from tests.readers.sklearn_models import takes, with_holes
 
-import silva
+import glasswood
 
 ensemble = pytest.importorskip("sksurv.ensemble")
 tree = pytest.importorskip("sksurv.tree")
@@ -49,7 +49,7 @@ def random_forest(seed):
 def test_risk_scores_of_forests(seed):
     X = make_rows(seed)
     model = random_forest(seed).fit(X, target(X, seed))
-    forest = silva.load(model, check=X)
+    forest = glasswood.load(model, check=X)
     assert forest.source.startswith("scikit-survival")
     assert forest.objective == "risk score"
     check_rows(forest, model.predict, X)
@@ -61,7 +61,7 @@ def test_risk_scores_of_forests(seed):
 def test_curves_of_forests(seed, kind):
     X = make_rows(seed)
     model = random_forest(seed).fit(X, target(X, seed))
-    forest = silva.load(model, check=X, **{kind: TIMES})
+    forest = glasswood.load(model, check=X, **{kind: TIMES})
     assert forest.output_names == ("0", "0.5", "2", "5")
     source = curves(model, kind, TIMES)
     check_rows(forest, source, X)
@@ -72,15 +72,15 @@ def test_curves_of_forests(seed, kind):
 def test_single_trees(kind):
     X = make_rows(0)
     model = kind(max_depth=4, random_state=0).fit(X, target(X))
-    forest = silva.load(model, check=X)
+    forest = glasswood.load(model, check=X)
     check_rows(forest, model.predict, X, leaves=lambda rows: model.tree_.apply(rows.astype(np.float32)))
-    check_rows(silva.load(model, survival_at=TIMES), curves(model, "survival_at", TIMES), X)
+    check_rows(glasswood.load(model, survival_at=TIMES), curves(model, "survival_at", TIMES), X)
 
 
 def test_missing_values_go_where_training_sent_them():
     X = with_holes(make_rows(0))
     model = ensemble.RandomSurvivalForest(5, max_depth=4, random_state=0).fit(X, target(make_rows(0)))
-    forest = silva.load(model, check=X)
+    forest = glasswood.load(model, check=X)
     assert forest.ensemble.nan_allowed
     assert takes(model, np.nan)
     assert forest.ensemble.default_left[forest.ensemble.feature >= 0].any()
@@ -90,9 +90,9 @@ def test_missing_values_go_where_training_sent_them():
 def test_forests_without_curves():
     X = make_rows(0)
     model = ensemble.RandomSurvivalForest(4, low_memory=True, random_state=0).fit(X, target(X))
-    check_rows(silva.load(model, check=X), model.predict, X)
+    check_rows(glasswood.load(model, check=X), model.predict, X)
     with pytest.raises(NotImplementedError, match=r"low_memory=True\) keeps risk scores but no curves"):
-        silva.load(model, survival_at=TIMES)
+        glasswood.load(model, survival_at=TIMES)
 
 
 @pytest.mark.parametrize("seed", MODELS)
@@ -106,11 +106,11 @@ def test_boosted_hazards(seed):
         dropout_rate=0.3 * (seed % 2),
         random_state=seed,
     ).fit(X, target(X, seed))
-    forest = silva.load(model, check=X)
+    forest = glasswood.load(model, check=X)
     check_rows(forest, model.predict, X)
     check_values(forest, model.predict, X)
     for kind in CURVES:
-        forest, source = silva.load(model, check=X, **{kind: TIMES}), curves(model, kind, TIMES)
+        forest, source = glasswood.load(model, check=X, **{kind: TIMES}), curves(model, kind, TIMES)
         check_rows(forest, None, X, predictions=source)
         check_values(forest, source, X, output="response")
 
@@ -119,11 +119,11 @@ def test_boosted_hazards(seed):
 def test_boosted_times(loss):
     X = make_rows(0)
     model = ensemble.GradientBoostingSurvivalAnalysis(loss=loss, n_estimators=5, random_state=0).fit(X, target(X))
-    forest = silva.load(model, check=X)
+    forest = glasswood.load(model, check=X)
     check_rows(forest, None, X, predictions=model.predict)
     check_values(forest, model.predict, X, output="response")
     with pytest.raises(NotImplementedError, match=f"loss='{loss}'\\) predicts times but no curves"):
-        silva.load(model, hazard_at=TIMES)
+        glasswood.load(model, hazard_at=TIMES)
 
 
 def test_a_curve_is_a_step_function():
@@ -131,7 +131,7 @@ def test_a_curve_is_a_step_function():
     model = ensemble.RandomSurvivalForest(3, random_state=0).fit(X, target(X))
     steps = model.unique_times_
     times = np.sort(np.concatenate([steps[5:9], np.nextafter(steps[5:9], 0), np.nextafter(steps[5:9], np.inf), [0]]))
-    forest = silva.load(model, survival_at=times)
+    forest = glasswood.load(model, survival_at=times)
     np.testing.assert_allclose(forest.predict(X), curves(model, "survival_at", times)(X), atol=1e-14)
 
 
@@ -142,14 +142,14 @@ def test_pipelines_and_searches_of_forests():
     encoder = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
     model = make_pipeline(encoder, ensemble.RandomSurvivalForest(3, max_depth=3, random_state=0)).fit(X[["b", "c"]], y)
     expected = np.array([step(TIMES) for step in model.predict_survival_function(X[["b", "c"]])])
-    np.testing.assert_allclose(silva.load(model, survival_at=TIMES).predict(X[["b", "c"]]), expected, atol=1e-14)
+    np.testing.assert_allclose(glasswood.load(model, survival_at=TIMES).predict(X[["b", "c"]]), expected, atol=1e-14)
     numbers = make_rows(0)
     search = GridSearchCV(
         make_pipeline(StandardScaler(), ensemble.ExtraSurvivalTrees(3, max_depth=3, random_state=0)),
         {"extrasurvivaltrees__max_depth": [2, 3]},
         cv=2,
     ).fit(numbers, y)
-    forest = silva.load(search, hazard_at=TIMES)
+    forest = glasswood.load(search, hazard_at=TIMES)
     expected = np.array([step(TIMES) for step in search.best_estimator_.predict_cumulative_hazard_function(numbers)])
     np.testing.assert_allclose(forest.predict(numbers), expected, atol=1e-12)
 
@@ -157,9 +157,9 @@ def test_pipelines_and_searches_of_forests():
 def test_files_keep_the_times(tmp_path):
     X = make_rows(0)
     model = ensemble.GradientBoostingSurvivalAnalysis(n_estimators=3, random_state=0).fit(X, target(X))
-    forest = silva.load(model, survival_at=TIMES)
-    forest.save(tmp_path / "forest.silva")
-    again = silva.load(tmp_path / "forest.silva")
+    forest = glasswood.load(model, survival_at=TIMES)
+    forest.save(tmp_path / "forest.glasswood")
+    again = glasswood.load(tmp_path / "forest.glasswood")
     assert again.output_names == forest.output_names
     np.testing.assert_array_equal(again.predict(X), forest.predict(X))
 
@@ -170,7 +170,7 @@ WRONG_TIMES = {"twice": [1, 1], "backwards": [2, 1], "negative": [-1, 1], "nan":
 @pytest.mark.parametrize("name", WRONG_TIMES)
 def test_times_that_make_no_curve(name):
     with pytest.raises(ValueError, match=r"survival_at is .*, expected times from 0 in increasing order"):
-        silva.load(ensemble.RandomSurvivalForest(), survival_at=WRONG_TIMES[name])
+        glasswood.load(ensemble.RandomSurvivalForest(), survival_at=WRONG_TIMES[name])
 
 
 def test_bad_input(tmp_path):
@@ -178,23 +178,23 @@ def test_bad_input(tmp_path):
     y = target(X)
     for kind in (ensemble.RandomSurvivalForest, ensemble.GradientBoostingSurvivalAnalysis, tree.SurvivalTree):
         with pytest.raises(ValueError, match="not fitted"):
-            silva.load(kind())
+            glasswood.load(kind())
     linear = ensemble.ComponentwiseGradientBoostingSurvivalAnalysis(n_estimators=2).fit(X, y)
     with pytest.raises(TypeError, match=r"which is not a tree ensemble of scikit-survival; expected one of "):
-        silva.load(linear)
+        glasswood.load(linear)
     model = ensemble.RandomSurvivalForest(2, max_depth=2, random_state=0).fit(X, y)
     with pytest.raises(ValueError, match=r"time 1e\+09 is beyond .*, the last that the model was trained on"):
-        silva.load(model, survival_at=[1, 1e9])
+        glasswood.load(model, survival_at=[1, 1e9])
     with pytest.raises(ValueError, match="survival_at and hazard_at ask for two forests"):
-        silva.load(model, survival_at=[1], hazard_at=[1])
-    path = tmp_path / "forest.silva"
-    silva.load(model).save(path)
-    for other in (path, silva.load(path)):
+        glasswood.load(model, survival_at=[1], hazard_at=[1])
+    path = tmp_path / "forest.glasswood"
+    glasswood.load(model).save(path)
+    for other in (path, glasswood.load(path)):
         with pytest.raises(TypeError, match=r"hazard_at is for live survival forests, got .*; pass the fitted model"):
-            silva.load(other, hazard_at=[1])
+            glasswood.load(other, hazard_at=[1])
     plain = pytest.importorskip("sklearn.ensemble").RandomForestRegressor(2).fit(X, X[:, 0])
     with pytest.raises(TypeError, match="RandomForestRegressor does not predict curves over time"):
-        silva.load(plain, survival_at=[1])
+        glasswood.load(plain, survival_at=[1])
 
 
 def test_a_layout_of_another_version():
@@ -203,4 +203,4 @@ def test_a_layout_of_another_version():
     model = tree.SurvivalTree(max_depth=2, random_state=0).fit(X, target(X))
     model.is_event_time_ = model.is_event_time_[:-1]
     with pytest.raises(NotImplementedError, match=r"a leaf's value is .* layout of scikit-survival .* is not read"):
-        silva.load(model)
+        glasswood.load(model)

@@ -16,7 +16,7 @@ from tests.readers.adversarial import adversarial_rows
 from tests.readers.agreement import assert_agrees
 from tests.readers.forests import BACKGROUND, EXPLAINED
 
-import silva
+import glasswood
 
 arrow = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
@@ -43,23 +43,23 @@ def agree(forest, rows, expected):
 def test_stored_folders(path, tmp_path):
     expected = dict(np.load(f"{path}.npz"))
     rows = expected.pop("rows")
-    forest = silva.load(unpacked(path, tmp_path))
+    forest = glasswood.load(unpacked(path, tmp_path))
     assert forest.source == "Spark 4.3.0"
     assert forest.feature_names == (tuple("abcd") if "pipeline" in path.stem else None)
     agree(forest, rows, expected)
     X = spark_models.make_rows(0)
-    values = silva.Explainer(forest, dtype="float64").shap_values(X, check_additivity=True)
+    values = glasswood.Explainer(forest, dtype="float64").shap_values(X, check_additivity=True)
     assert values.shape[:2] == X.shape
 
 
 def test_no_spark_is_needed(tmp_path):
     folder = unpacked(TREE, tmp_path)
-    code = f"import sys, silva; sys.modules['pyspark'] = None; print(silva.load({str(folder)!r}).n_trees)"
+    code = f"import sys, glasswood; sys.modules['pyspark'] = None; print(glasswood.load({str(folder)!r}).n_trees)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "1\n"
 
 
 def test_covers_are_weights_of_training_rows(tmp_path):
-    trees = silva.load(unpacked(FOREST, tmp_path)).ensemble
+    trees = glasswood.load(unpacked(FOREST, tmp_path)).ensemble
     splits = np.flatnonzero(trees.feature >= 0)
     first = np.repeat(trees.tree_offsets[:-1], np.diff(trees.tree_offsets))[splits]
     children = first + trees.left[splits]
@@ -145,7 +145,7 @@ def test_corrupt_folders_are_refused(name, tmp_path):
     damage, message = CORRUPT[name]
     damage(folder)
     with pytest.raises(ValueError, match=f"holds no valid model of Spark: .*({message})") as caught:
-        silva.load(folder)
+        glasswood.load(folder)
     assert str(folder) in str(caught.value)
 
 
@@ -153,10 +153,10 @@ def test_ensembles_that_miss_trees(tmp_path):
     folder = unpacked(BOOSTED, tmp_path)
     rows(folder, lambda weights: weights[:-1], "treesMetadata")
     with pytest.raises(ValueError, match=r"it has \d+ weights for \d+ trees"):
-        silva.load(folder)
+        glasswood.load(folder)
     document(folder, lambda about: about.update(numTrees=10**9))
     with pytest.raises(ValueError, match="it declares 1000000000 trees and holds others"):
-        silva.load(folder)
+        glasswood.load(folder)
 
 
 @pytest.mark.parametrize("n_rows", [3_000_000, 10**8])
@@ -170,18 +170,18 @@ def test_small_files_of_many_rows(n_rows, tmp_path):
             writer.write_table(arrow.table({"id": ids}), row_group_size=10**7)
     assert path.stat().st_size < 10**6
     with pytest.raises(ValueError, match=r"rows, more than its size allows|is missing"):
-        silva.load(folder)
+        glasswood.load(folder)
 
 
 REFUSED = {
-    "a later version": ({"sparkVersion": "5.0.0"}, "models of Spark 5.0.0 are not read yet; upgrade silva"),
+    "a later version": ({"sparkVersion": "5.0.0"}, "models of Spark 5.0.0 are not read yet; upgrade glasswood"),
     "another model": (
         {"class": "org.apache.spark.ml.regression.LinearRegressionModel"},
-        "'regression.LinearRegressionModel' is not supported; silva reads DecisionTree",
+        "'regression.LinearRegressionModel' is not supported; glasswood reads DecisionTree",
     ),
     "an estimator that is not fitted": (
         {"class": "org.apache.spark.ml.regression.GBTRegressor"},
-        "'regression.GBTRegressor' is not supported; silva reads DecisionTree",
+        "'regression.GBTRegressor' is not supported; glasswood reads DecisionTree",
     ),
     "thresholds": ({"paramMap": {"thresholds": [1, 2]}}, "with thresholds is not supported; save it without them"),
 }
@@ -193,7 +193,7 @@ def test_refused(name, tmp_path):
     changes, message = REFUSED[name]
     document(folder, lambda about: about.update(changes))
     with pytest.raises(NotImplementedError, match=message) as caught:
-        silva.load(folder)
+        glasswood.load(folder)
     assert str(folder) in str(caught.value)
 
 
@@ -203,16 +203,16 @@ def test_pipelines_with_other_stages(tmp_path):
     document(stage, lambda about: about.update({"class": "org.apache.spark.ml.feature.PCAModel"}))
     last = next(folder.glob("stages/1_*"))
     with pytest.raises(NotImplementedError, match=r"stages feature.PCAModel is not supported; load .*1_"):
-        silva.load(folder)
-    assert silva.load(last).feature_names is None
+        glasswood.load(folder)
+    assert glasswood.load(last).feature_names is None
     document(folder, lambda about: about["paramMap"].update(stageUids=["../../data"]))
     with pytest.raises(ValueError, match="'stageUids' names stages that it does not hold"):
-        silva.load(folder)
+        glasswood.load(folder)
 
 
 def test_other_folders(tmp_path):
     with pytest.raises(IsADirectoryError, match="is a folder, expected a model file"):
-        silva.load(tmp_path)
+        glasswood.load(tmp_path)
 
 
 @pytest.fixture(scope="module")
@@ -235,13 +235,13 @@ def test_spark_itself(name, spark, tmp_path):
         model = spark_models.fit(spark, name, X, seed)
         folder = tmp_path / str(seed)
         model.save(str(folder))
-        forest = silva.load(folder)
+        forest = glasswood.load(folder)
         rows = adversarial_rows(forest, X, allow_inf=False, max_rows=300)
         agree(forest, rows, spark_models.responses(spark, model, rows))
         if not seed:
             check_values(spark, model, forest, X)
             with pytest.raises(TypeError, match=r"are in Spark's JVM; save it with model.save\(folder\)"):
-                silva.load(model.stages[-1] if name == "pipeline" else model)
+                glasswood.load(model.stages[-1] if name == "pipeline" else model)
 
 
 def check_values(spark, model, forest, X):
@@ -252,7 +252,7 @@ def check_values(spark, model, forest, X):
         return found.get("probabilities", found["predictions"][:, None])[:, -forest.n_outputs :]
 
     played = coalitions.game(respond, X[EXPLAINED], X[BACKGROUND], np.arange(X.shape[1]))
-    found = silva.Explainer(forest, X[BACKGROUND], dtype="float64", output=output).shap_values(X[EXPLAINED])
+    found = glasswood.Explainer(forest, X[BACKGROUND], dtype="float64", output=output).shap_values(X[EXPLAINED])
     np.testing.assert_allclose(found.reshape(len(played), X.shape[1], -1), coalitions.values(played), atol=1e-9)
 
 
@@ -265,6 +265,6 @@ def test_values_are_those_of_shap(spark, tmp_path):
     frame = spark_models.frame_of(spark, X, label=X[:, 0] * X[:, 1]).withColumnRenamed("vector", "features")
     model = spark_models.estimator("forest", 3).fit(frame)
     model.save(str(tmp_path / "model"))
-    found = silva.Explainer(silva.load(tmp_path / "model")).shap_values(X[:20])
+    found = glasswood.Explainer(glasswood.load(tmp_path / "model")).shap_values(X[:20])
     expected = shap.TreeExplainer(model).shap_values(X[:20], check_additivity=False)
     np.testing.assert_allclose(found, np.asarray(expected).reshape(found.shape), atol=1e-5)

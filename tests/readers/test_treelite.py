@@ -12,8 +12,8 @@ from tests.readers.lightgbm_models import make_data
 from tests.readers.lightgbm_models import train as train_lightgbm
 from tests.readers.xgboost_models import BOOSTERS as XGBOOST
 
-import silva
-from silva.readers import treelite as reader
+import glasswood
+from glasswood.readers import treelite as reader
 
 treelite = pytest.importorskip("treelite", reason="treelite is not installed: pip install treelite")
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*booster=(dart|gblinear).*depre
 
 def assert_model_agrees(model, rows, max_rows=3000):
     """treelite's softmax is float32 throughout, so probabilities of float64 models agree to float32."""
-    forest = silva.load(model, check=rows)
+    forest = glasswood.load(model, check=rows)
     X = adversarial_rows(forest, rows, max_rows=max_rows)
     margins = treelite.gtil.predict(model, X, pred_margin=True)
     kept = [margins[:, target, :n] for target, n in enumerate(n_classes(model))]
@@ -65,7 +65,7 @@ def test_lightgbm(name):
     booster = train_lightgbm(data, LIGHTGBM[name])
     forest = assert_model_agrees(treelite.frontend.from_lightgbm(booster), rows)
     assert forest.ensemble.threshold.dtype == np.float64
-    np.testing.assert_array_equal(forest.ensemble.cover, silva.load(booster).ensemble.cover)
+    np.testing.assert_array_equal(forest.ensemble.cover, glasswood.load(booster).ensemble.cover)
 
 
 def targets(kind):
@@ -192,7 +192,7 @@ def test_tests_for_infinity_are_refused(op, threshold, row_type):
     given = float(np.finfo(row_type).max) if threshold == "largest" else threshold
     model = build(stump(op, given), threshold_type=row_type, leaf_type=row_type)
     with pytest.raises(NotImplementedError, match="splits that tell infinity from the largest number"):
-        silva.load(model)
+        glasswood.load(model)
 
 
 @pytest.mark.parametrize("op", ["<=", ">"])
@@ -202,7 +202,7 @@ def test_tests_for_missing_values(op):
 
 def test_equality_is_refused():
     with pytest.raises(NotImplementedError, match="test equality; only <, <=, > and >= are supported"):
-        silva.load(build(stump("==", 1.0)))
+        glasswood.load(build(stump("==", 1.0)))
 
 
 @pytest.mark.parametrize("right_lists", [True, False])
@@ -299,8 +299,8 @@ def test_covers():
         name, dtype = ("data_count", np.uint64) if counts else ("sum_hess", np.float64)
         tree.set_field(name, np.array([5, 2, 3], dtype))
         tree.set_field(f"{name}_present", np.ones(3, np.uint8))
-        np.testing.assert_array_equal(silva.load(model).ensemble.cover, [5, 2, 3])
-    np.testing.assert_array_equal(silva.load(build(nodes)).ensemble.cover, [0, 0, 0])
+        np.testing.assert_array_equal(glasswood.load(model).ensemble.cover, [5, 2, 3])
+    np.testing.assert_array_equal(glasswood.load(build(nodes)).ensemble.cover, [0, 0, 0])
 
 
 OF_MODEL = {"target_id", "class_id", "postprocessor", "num_class", "ratio_c"}
@@ -345,7 +345,7 @@ CORRUPTIONS = {
 def test_corrupt_models(name):
     fields, error, message = CORRUPTIONS[name]
     with pytest.raises(error, match=message):
-        silva.load(edited(**fields))
+        glasswood.load(edited(**fields))
 
 
 def test_corrupt_category_lists():
@@ -353,14 +353,14 @@ def test_corrupt_category_lists():
     tree = model.get_tree_accessor(0)
     tree.set_field("category_list", np.array([2, 2**25], np.uint32))
     with pytest.raises(ValueError, match="a split lists category 33554432, expected less than 2\\^24"):
-        silva.load(model)
+        glasswood.load(model)
     tree.set_field("category_list_end", np.array([7, 7, 7], np.uint64))
     with pytest.raises(ValueError, match="a node has entries of 'category_list' that do not exist"):
-        silva.load(model)
+        glasswood.load(model)
     for short in ([7, 7], []):
         tree.set_field("category_list_end", np.array(short, np.uint64))
         with pytest.raises(ValueError, match="'category_list_begin' does not have one entry per node"):
-            silva.load(model)
+            glasswood.load(model)
 
 
 def test_corrupt_leaf_vectors():
@@ -370,7 +370,7 @@ def test_corrupt_leaf_vectors():
     for changed, message in ((end + np.uint64(1), "entries of 'leaf_vector' that do not"), (end[:2], "one entry per")):
         tree.set_field("leaf_vector_end", changed)
         with pytest.raises(ValueError, match=message):
-            silva.load(model)
+            glasswood.load(model)
 
 
 def test_softmax_of_several_targets_is_refused():
@@ -382,19 +382,19 @@ def test_softmax_of_several_targets_is_refused():
         postprocessor=("softmax", {}),
     )
     with pytest.raises(NotImplementedError, match="softmax of several targets"):
-        silva.load(model)
+        glasswood.load(model)
 
 
 def test_other_objects_of_treelite():
     from treelite.model_builder import TreeAnnotation
 
     with pytest.raises(TypeError, match=r"cannot read a TreeAnnotation of treelite, expected a treelite\.Model"):
-        silva.load(TreeAnnotation(num_tree=1, target_id=[0], class_id=[0]))
+        glasswood.load(TreeAnnotation(num_tree=1, target_id=[0], class_id=[0]))
 
 
 def test_shap_values_are_those_of_the_same_xgboost_model():
     case = XGBOOST["softprob"]()
-    values = silva.Explainer(case.model, dtype="float64").shap_values(case.rows)
+    values = glasswood.Explainer(case.model, dtype="float64").shap_values(case.rows)
     model = treelite.frontend.from_xgboost(case.model)
-    found = silva.Explainer(model, dtype="float64").shap_values(case.rows)
+    found = glasswood.Explainer(model, dtype="float64").shap_values(case.rows)
     np.testing.assert_allclose(found, values, rtol=0, atol=1e-12)

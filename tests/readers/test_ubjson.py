@@ -8,7 +8,7 @@ import struct
 import numpy as np
 import pytest
 
-from silva.readers.ubjson import MAX_DEPTH, decode
+from glasswood.readers.ubjson import MAX_DEPTH, decode
 
 
 def length(n: int) -> bytes:

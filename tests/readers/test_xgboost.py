@@ -11,7 +11,7 @@ from tests.readers.adversarial import adversarial_rows
 from tests.readers.agreement import assert_agrees
 from tests.readers.xgboost_models import BOOSTERS, ESTIMATORS, make_rows, make_target, train
 
-import silva
+import glasswood
 
 xgboost = pytest.importorskip("xgboost")
 pandas = pytest.importorskip("pandas")
@@ -41,14 +41,14 @@ def assert_booster_agrees(case, forest):
 @pytest.mark.parametrize("name", BOOSTERS)
 def test_booster(name):
     case = BOOSTERS[name]()
-    assert_booster_agrees(case, silva.load(case.model))
+    assert_booster_agrees(case, glasswood.load(case.model))
 
 
 @pytest.mark.skipif(VERSION < (3, 3), reason="XGBoost has expectiles since 3.3")
 @pytest.mark.parametrize("alpha", [0.3, [0.1, 0.5, 0.9]])
 def test_expectiles(alpha):
     case = train("reg:expectileerror", expectile_alpha=alpha)()
-    assert_booster_agrees(case, silva.load(case.model))
+    assert_booster_agrees(case, glasswood.load(case.model))
 
 
 def test_negative_sums_of_hessians_in_single_leaves():
@@ -56,11 +56,11 @@ def test_negative_sums_of_hessians_in_single_leaves():
     X, times = rng.normal(size=(100, 4)), rng.exponential(size=100) * rng.choice([-1, 1], 100)
     matrix = xgboost.DMatrix(X, times)
     model = xgboost.train({"objective": "survival:cox", "nthread": 1}, matrix, 100)
-    forest = silva.load(model)
+    forest = glasswood.load(model)
     assert (forest.ensemble.cover < 0).any()
     np.testing.assert_allclose(forest.predict(X), model.predict(matrix), rtol=1e-5)
     expected = model.predict(matrix, pred_contribs=True)[:, :-1]
-    np.testing.assert_allclose(silva.Explainer(forest).shap_values(X), expected, atol=1e-5)
+    np.testing.assert_allclose(glasswood.Explainer(forest).shap_values(X), expected, atol=1e-5)
 
 
 def test_labels_of_softmax_are_those_of_the_largest_margin():
@@ -70,7 +70,7 @@ def test_labels_of_softmax_are_those_of_the_largest_margin():
     matrix = xgboost.DMatrix(X, np.digitize(X[:, 0] + rng.normal(size=5000), [-0.5, 0.5]))
     given = {"objective": "multi:softmax", "num_class": 3, "eta": 1e-7, "max_depth": 3, "base_score": 0.5, "nthread": 1}
     model = xgboost.train(given, matrix, 1)  # more trees are added up in float32 there
-    forest, margins = silva.load(model), model.predict(matrix, output_margin=True)
+    forest, margins = glasswood.load(model), model.predict(matrix, output_margin=True)
     np.testing.assert_array_equal(forest.predict(X, output="margin"), margins)
     assert (forest.predict(X, output="probability").argmax(axis=1) != margins.argmax(axis=1)).any()
     np.testing.assert_array_equal(forest.predict(X), model.predict(matrix))
@@ -80,19 +80,19 @@ def test_texts_and_binaries_hold_the_same_forest(tmp_path):
     booster = BOOSTERS["softprob"]().model
     for suffix in ("json", "ubj"):
         booster.save_model(tmp_path / f"model.{suffix}")
-    text, binary = (silva.load(tmp_path / f"model.{suffix}") for suffix in ("json", "ubj"))
+    text, binary = (glasswood.load(tmp_path / f"model.{suffix}") for suffix in ("json", "ubj"))
     for field in dataclasses.fields(text.ensemble):
         found, expected = (getattr(forest.ensemble, field.name) for forest in (text, binary))
         np.testing.assert_array_equal(found, expected, err_msg=field.name)
     X = make_rows()
-    values = [silva.Explainer(forest, dtype="float64").shap_values(X) for forest in (text, binary)]
+    values = [glasswood.Explainer(forest, dtype="float64").shap_values(X) for forest in (text, binary)]
     np.testing.assert_array_equal(*values)
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_estimator(name):
     case = ESTIMATORS[name]()
-    forest = silva.load(case.model)
+    forest = glasswood.load(case.model)
     assert forest.ensemble.is_estimator
     if "stopped" in name:
         assert case.model.best_iteration + 1 < case.model.get_booster().num_boosted_rounds()
@@ -115,7 +115,7 @@ def test_estimator(name):
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
 def test_documents_of_each_version(path):
     known = np.load(f"{path}.npz")
-    forest = silva.load(path)
+    forest = glasswood.load(path)
     assert forest.source == "xgboost " + path.name.split("-")[1]
     assert_agrees(forest, **known)
 
@@ -127,10 +127,10 @@ def test_documents_cover_the_versions():
 
 def test_live_model_and_both_files_give_the_same_forest(tmp_path):
     model = BOOSTERS["partition"]().model
-    forests = [silva.load(model)]
+    forests = [glasswood.load(model)]
     for suffix in ("json", "ubj"):
         model.save_model(tmp_path / f"model.{suffix}")
-        forests.append(silva.load(tmp_path / f"model.{suffix}"))
+        forests.append(glasswood.load(tmp_path / f"model.{suffix}"))
     for field in dataclasses.fields(forests[0].ensemble):
         values = [getattr(forest.ensemble, field.name) for forest in forests]
         for value in values[1:]:
@@ -141,36 +141,36 @@ def test_booster_of_a_stopped_estimator_predicts_with_all_rounds():
     case = ESTIMATORS["classes, stopped"]()
     booster = case.model.get_booster()
     per_round = 3 * 2
-    assert silva.load(case.model).n_trees == (case.model.best_iteration + 1) * per_round
-    assert silva.load(booster).n_trees == booster.num_boosted_rounds() * per_round
-    assert_booster_agrees(case._replace(model=booster), silva.load(booster))
+    assert glasswood.load(case.model).n_trees == (case.model.best_iteration + 1) * per_round
+    assert glasswood.load(booster).n_trees == booster.num_boosted_rounds() * per_round
+    assert_booster_agrees(case._replace(model=booster), glasswood.load(booster))
 
 
 def test_linear_booster_is_refused():
     matrix = xgboost.DMatrix(np.eye(4), label=np.arange(4))
     booster = xgboost.train({"booster": "gblinear", "nthread": 1}, matrix, 2)
     with pytest.raises(NotImplementedError, match="the booster 'gblinear' is not supported"):
-        silva.load(booster)
+        glasswood.load(booster)
 
 
 def test_untrained_models():
     from sklearn.exceptions import NotFittedError
 
     with pytest.raises(ValueError, match="the Booster cannot be saved"):
-        silva.load(xgboost.Booster())
+        glasswood.load(xgboost.Booster())
     with pytest.raises(NotFittedError):
-        silva.load(xgboost.XGBRegressor())
+        glasswood.load(xgboost.XGBRegressor())
 
 
 def test_other_objects_of_xgboost():
     with pytest.raises(TypeError, match="cannot read a DMatrix of XGBoost, expected a Booster or an estimator"):
-        silva.load(xgboost.DMatrix(np.eye(2)))
+        glasswood.load(xgboost.DMatrix(np.eye(2)))
 
 
 def test_booster_without_rounds_predicts_its_base_score():
     matrix = xgboost.DMatrix(np.eye(4), label=np.arange(4))
     booster = xgboost.train({"base_score": 0.25, "nthread": 1}, matrix, 0)
-    assert_agrees(silva.load(booster), np.eye(4), margins=booster.predict(matrix, output_margin=True))
+    assert_agrees(glasswood.load(booster), np.eye(4), margins=booster.predict(matrix, output_margin=True))
 
 
 def make_frame():
@@ -224,7 +224,7 @@ def assert_frame_agrees(forest, model, trained, given):
 
 @pytest.mark.skipif(VERSION < (3, 1), reason="XGBoost stores categories since 3.1")
 def test_category_tables():
-    forest = silva.load(train_on(*make_frame()))
+    forest = glasswood.load(train_on(*make_frame()))
     assert forest.feature_names == ("size", "color", "zip", "shop")
     numbers, color, area, shop = forest.ensemble.categories
     assert numbers is None
@@ -238,7 +238,7 @@ def test_category_tables():
 def test_frames_of_categories(change):
     frame, y = make_frame()
     model = train_on(frame, y)
-    assert_frame_agrees(silva.load(model), model, frame if VERSION >= (3, 1) else change(frame), change(frame))
+    assert_frame_agrees(glasswood.load(model), model, frame if VERSION >= (3, 1) else change(frame), change(frame))
 
 
 @pytest.mark.skipif(VERSION < (3, 1), reason="XGBoost recodes categories since 3.1")
@@ -249,14 +249,14 @@ def test_frame_with_a_part_of_the_categories():
     given = some.copy()
     given["color"] = given["color"].cat.remove_unused_categories()
     given["zip"] = given["zip"].cat.remove_unused_categories()
-    assert_frame_agrees(silva.load(model), model, some, given)
+    assert_frame_agrees(glasswood.load(model), model, some, given)
 
 
 def test_codes_of_categories_trained_on_a_frame():
     frame, y = make_frame()
     model = train_on(frame, y)
     types = ["float", "c", "c", "c"]
-    forest = silva.load(model)
+    forest = glasswood.load(model)
     X = adversarial_rows(forest, codes(frame), allow_inf=False, max_rows=4000)
     matrix = xgboost.DMatrix(X, feature_types=types, feature_names=list(frame), enable_categorical=True)
     assert_agrees(
@@ -273,7 +273,7 @@ def test_estimator_on_frames():
     model = xgboost.XGBClassifier(n_estimators=5, max_depth=3, n_jobs=1, enable_categorical=True)
     model.fit(frame, (y > 2).to_numpy().astype(int))
     assert_agrees(
-        silva.load(model),
+        glasswood.load(model),
         codes(frame),
         leaves=model.apply(frame),
         margins=model.predict(frame, output_margin=True),
@@ -291,7 +291,7 @@ def test_columns_in_another_order():
     with pytest.raises(ValueError, match="feature_names mismatch"):
         model.predict(xgboost.DMatrix(given, enable_categorical=True))
     expected = model.predict(xgboost.DMatrix(frame[["size", "color"]], enable_categorical=True))
-    assert_agrees(silva.load(model), codes(frame[["size", "color"]]), predictions=expected, given=given)
+    assert_agrees(glasswood.load(model), codes(frame[["size", "color"]]), predictions=expected, given=given)
 
 
 @pytest.mark.skipif(VERSION < (3, 1), reason="XGBoost stores categories since 3.1")
@@ -303,22 +303,22 @@ def test_categories_that_are_not_ascii():
         with pytest.raises(
             NotImplementedError, match=r"feature 1 are not ASCII, and XGBoost 3\..* cuts such texts off"
         ):
-            silva.load(model)
+            glasswood.load(model)
     else:
-        assert silva.load(model).ensemble.categories[1].tolist() == ["", "蓝", "green", "röt"]
-        assert_frame_agrees(silva.load(model), model, frame, frame)
+        assert glasswood.load(model).ensemble.categories[1].tolist() == ["", "蓝", "green", "röt"]
+        assert_frame_agrees(glasswood.load(model), model, frame, frame)
 
 
 @pytest.mark.parametrize("name", ["classes", "regressor, stopped"])
 def test_check_accepts_a_forest_that_agrees(name):
     case = ESTIMATORS[name]()
-    assert silva.load(case.model, check=case.rows).ensemble.is_estimator
-    assert not silva.load(case.model.get_booster(), check=case.rows).ensemble.is_estimator
+    assert glasswood.load(case.model, check=case.rows).ensemble.is_estimator
+    assert not glasswood.load(case.model.get_booster(), check=case.rows).ensemble.is_estimator
 
 
 def test_check_accepts_frames():
     frame, y = make_frame()
-    silva.load(train_on(frame, y), check=frame)
+    glasswood.load(train_on(frame, y), check=frame)
 
 
 class Shifted(xgboost.XGBRegressor):
@@ -333,10 +333,10 @@ class Shifted(xgboost.XGBRegressor):
 def test_check_refuses_a_forest_that_does_not_agree():
     X = make_rows()
     model = Shifted(n_estimators=3, n_jobs=1).fit(X, make_target(X))
-    with pytest.raises(ValueError, match="silva and the model disagree on 1 of 300 rows of check; first on row 7"):
-        silva.load(model, check=X)
+    with pytest.raises(ValueError, match="glasswood and the model disagree on 1 of 300 rows of check; first on row 7"):
+        glasswood.load(model, check=X)
 
 
 def test_check_needs_a_live_model():
     with pytest.raises(ValueError, match=r"check needs a live model that can predict, a .*Path cannot"):
-        silva.load(DOCUMENTS[0], check=make_rows())
+        glasswood.load(DOCUMENTS[0], check=make_rows())

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import silva
+import glasswood
 
 DATA = Path(__file__).parent / "data"
 
@@ -133,12 +133,12 @@ def test_hostile_documents_are_refused(fault, tmp_path):
     change, message = HOSTILE[fault]
     path = mutate(tmp_path / "model.json", change)
     with pytest.raises(ValueError, match=message) as caught:
-        silva.load(path)
+        glasswood.load(path)
     assert str(path) in str(caught.value)
 
 
 def test_unchanged_document_is_accepted(tmp_path):
-    assert silva.load(mutate(tmp_path / "model.json", dict)).n_trees == 2
+    assert glasswood.load(mutate(tmp_path / "model.json", dict)).n_trees == 2
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ def test_files_that_are_no_models(text, message, tmp_path):
     path = tmp_path / "model.json"
     path.write_bytes(text.encode(errors="surrogateescape"))
     with pytest.raises(ValueError, match=message):
-        silva.load(path)
+        glasswood.load(path)
 
 
 @pytest.mark.parametrize("suffix", ["json", "ubj"])
@@ -169,7 +169,7 @@ def test_truncated_files(suffix, tmp_path):
     for n_bytes in range(0, len(data), 7):
         path.write_bytes(data[:n_bytes])
         with pytest.raises(ValueError, match="model"):
-            silva.load(path)
+            glasswood.load(path)
 
 
 @pytest.mark.parametrize("suffix", ["json", "ubj"])
@@ -182,7 +182,7 @@ def test_flipped_bytes_give_a_valid_forest_or_a_value_error(suffix, tmp_path):
         data[rng.integers(len(data), size=2)] = rng.integers(256, size=2, dtype=np.uint8)
         data.tofile(path)
         try:
-            silva.load(path)
+            glasswood.load(path)
         except (ValueError, NotImplementedError):
             refused += 1
     assert refused > 200
@@ -194,9 +194,9 @@ def test_signalling_nans_of_covers_warn_of_nothing(tmp_path):
     first = data.index(name) + len(name) + 8
     path = tmp_path / "model.ubj"
     path.write_bytes(data[:first] + bytes.fromhex("7fa00001") + data[first + 4 :])
-    forest = silva.load(path)  # warnings are errors
+    forest = glasswood.load(path)  # warnings are errors
     with pytest.raises(ValueError, match="cover"):
-        silva.Explainer(forest).shap_values(np.zeros((1, forest.n_features)))
+        glasswood.Explainer(forest).shap_values(np.zeros((1, forest.n_features)))
 
 
 @pytest.mark.parametrize(
@@ -208,4 +208,4 @@ def test_signalling_nans_of_covers_warn_of_nothing(tmp_path):
 )
 def test_unknown_documents_are_named(change, message, tmp_path):
     with pytest.raises(NotImplementedError, match=message):
-        silva.load(mutate(tmp_path / "model.json", change))
+        glasswood.load(mutate(tmp_path / "model.json", change))

@@ -9,7 +9,7 @@ from tests.oracles import coalitions
 from tests.readers.adversarial import near
 from tests.readers.forests import BACKGROUND, EXPLAINED, MODELS, make_rows, signal
 
-import silva
+import glasswood
 
 ydf = pytest.importorskip("ydf")
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -78,7 +78,7 @@ KINDS += [("boosted", task) for task in ("regression", "two", "three", "counts")
 def test_random_models(kind, task):
     for seed in MODELS:
         model, X, frame = train(seed, kind, task)
-        forest = silva.load(model, check=frame)
+        forest = glasswood.load(model, check=frame)
         assert forest.source.startswith("ydf")
         rows = hostile(forest, frame, seed)
         np.testing.assert_allclose(forest.predict(rows[NAMES]), model.predict(rows), rtol=SINGLE, atol=SINGLE)
@@ -94,7 +94,7 @@ def check_values(forest, model, X):
 
     output = "margin" if forest.ensemble.link == "identity" else "response"
     played = coalitions.game(respond, X[EXPLAINED], X[BACKGROUND], np.arange(X.shape[1]))
-    explainer = silva.Explainer(forest, frame_of(X[BACKGROUND]), dtype="float64", output=output)
+    explainer = glasswood.Explainer(forest, frame_of(X[BACKGROUND]), dtype="float64", output=output)
     found = explainer.shap_values(frame_of(X[EXPLAINED]))
     expected = coalitions.values(played)
     np.testing.assert_allclose(
@@ -104,7 +104,7 @@ def check_values(forest, model, X):
 
 def test_values_by_covers_add_up():
     model, _, frame = train(0, "boosted", "regression")
-    explainer = silva.Explainer(model, dtype="float64")
+    explainer = glasswood.Explainer(model, dtype="float64")
     total = explainer.shap_values(frame).sum(axis=1) + explainer.expected_value
     np.testing.assert_allclose(total, model.predict(frame), rtol=SINGLE, atol=SINGLE)
 
@@ -113,10 +113,10 @@ def test_carts_and_logits():
     _, X, frame = train(0, "forest", "two")
     data = frame.assign(y=np.where(signal(X) > 1, "yes", "no"))
     model = ydf.CartLearner(label="y", features=NAMES).train(data)
-    np.testing.assert_allclose(silva.load(model).predict(frame), model.predict(frame), atol=1e-6)
+    np.testing.assert_allclose(glasswood.load(model).predict(frame), model.predict(frame), atol=1e-6)
     model = ydf.GradientBoostedTreesLearner(label="y", features=NAMES, num_trees=3).train(data)
     model.set_output_logits(True)
-    np.testing.assert_allclose(silva.load(model).predict(frame), model.predict(frame), rtol=SINGLE, atol=SINGLE)
+    np.testing.assert_allclose(glasswood.load(model).predict(frame), model.predict(frame), rtol=SINGLE, atol=SINGLE)
 
 
 def test_bad_input():
@@ -124,24 +124,26 @@ def test_bad_input():
     frame = frame_of(X).assign(y=signal(X))
     options = {"label": "y", "task": ydf.Task.REGRESSION, "num_trees": 3}
     with pytest.raises(TypeError, match=r"got GradientBoostedTreesLearner of YDF, expected a RandomForestModel"):
-        silva.load(ydf.GradientBoostedTreesLearner(**options))
+        glasswood.load(ydf.GradientBoostedTreesLearner(**options))
     oblique = ydf.GradientBoostedTreesLearner(split_axis="SPARSE_OBLIQUE", **options).train(frame)
     with pytest.raises(
-        NotImplementedError, match=r"a NumericalSparseObliqueCondition on .* is not supported; silva re"
+        NotImplementedError, match=r"a NumericalSparseObliqueCondition on .* is not supported; glasswood re"
     ):
-        silva.load(oblique)
+        glasswood.load(oblique)
     isolation = ydf.IsolationForestLearner(features=NAMES, num_trees=2).train(frame)
     with pytest.raises(TypeError, match="got IsolationForestModel of YDF"):
-        silva.load(isolation)
+        glasswood.load(isolation)
     sets = {"a": [["x", "y"] if value > 0 else ["x", "z"] for value in X[:, 0]], "y": X[:, 0]}
     of_sets = ydf.GradientBoostedTreesLearner(features=[("a", ydf.Semantic.CATEGORICAL_SET)], **options).train(sets)
     with pytest.raises(NotImplementedError, match=r"a CategoricalSetContainsCondition on 'a' is not supported"):
-        silva.load(of_sets)
+        glasswood.load(of_sets)
     trial = frame.assign(treatment=np.where(X[:, 0] > 0, "drug", "none"))
     options = {"label": "y", "features": ["a", "b"], "num_trees": 2, "uplift_treatment": "treatment"}
     uplift = ydf.RandomForestLearner(task=ydf.Task.NUMERICAL_UPLIFT, **options).train(trial)
-    with pytest.raises(NotImplementedError, match="uplift models of YDF are not supported; silva reads those of cau"):
-        silva.load(uplift)
+    with pytest.raises(
+        NotImplementedError, match="uplift models of YDF are not supported; glasswood reads those of cau"
+    ):
+        glasswood.load(uplift)
 
 
 def test_unknown_categories_that_are_not_as_missing_ones():
@@ -157,15 +159,15 @@ def test_unknown_categories_that_are_not_as_missing_ones():
     of_text = next(one for one in conditions if type(one).__name__ == "CategoricalIsInCondition")
     of_text.missing = not of_text.missing
     with pytest.raises(NotImplementedError, match="a split on 'c' sends categories that training did not keep to one"):
-        silva.load(Changed(model, trees))
+        glasswood.load(Changed(model, trees))
 
 
 def test_a_layout_of_another_version():
     model, _, _ = train(0, "boosted", "regression")
     changed = Changed(model, list(model.iter_trees()))
     changed.initial_predictions = lambda: np.zeros(2)
-    with pytest.raises(NotImplementedError, match=r"this layout of ydf .* is not read; upgrade silva"):
-        silva.load(changed)
+    with pytest.raises(NotImplementedError, match=r"this layout of ydf .* is not read; upgrade glasswood"):
+        glasswood.load(changed)
 
 
 class Changed(ydf.GradientBoostedTreesModel):

@@ -19,7 +19,7 @@ import traceback
 
 import numpy as np
 
-import silva
+import glasswood
 from tests.example_forests import with_models
 from tests.strategies import Options, full_forest, random_forest, random_rows
 
@@ -40,8 +40,8 @@ class Model:
             self.X = np.where(np.isfinite(self.X), self.X, 0).clip(-1e3, 1e3)
         self.margins = forest.predict(self.X, "margin", "serial", "cpu", 1)
         self.leaves = forest.predict(self.X, "leaf", "serial", "cpu", 1)
-        self.explainers = {dtype: silva.Explainer(forest, dtype=dtype, device="cpu") for dtype in DTYPES}
-        one = {dtype: silva.Explainer(forest, dtype=dtype, n_jobs=1, device="cpu") for dtype in DTYPES}
+        self.explainers = {dtype: glasswood.Explainer(forest, dtype=dtype, device="cpu") for dtype in DTYPES}
+        one = {dtype: glasswood.Explainer(forest, dtype=dtype, n_jobs=1, device="cpu") for dtype in DTYPES}
         self.values = {dtype: explainer.shap_values(self.X) for dtype, explainer in one.items()}
         self.pairs = one["float32"].shap_interaction_values(self.X[:40])
         self.predictor, self.row = forest.predictor("margin"), one["float32"].row()
@@ -91,7 +91,7 @@ def explain(rng, model):
 def explain_anew(rng, model):
     """First uses: layouts and tables are made while others make theirs."""
     n_jobs, dtype = int(rng.integers(1, 5)), some(rng, ("float32", "float64"))
-    explainer = silva.Explainer(model.forest, dtype=dtype, n_jobs=n_jobs, device="cpu")
+    explainer = glasswood.Explainer(model.forest, dtype=dtype, n_jobs=n_jobs, device="cpu")
     same(explainer.prepare().shap_values(model.X[:50]), model.values[dtype][:50])
 
 
@@ -127,7 +127,7 @@ def grow(rng, _):
 def grown(seed, n_jobs):
     X = np.random.default_rng(seed).normal(size=(200, 3))
     y = np.where(X[:, 0] < 0, X[:, 1], 2 - X[:, 2])
-    tree = silva.ModelTreeRegressor(generations=3, random_state=seed, n_jobs=n_jobs)
+    tree = glasswood.ModelTreeRegressor(generations=3, random_state=seed, n_jobs=n_jobs)
     return tree.fit(X, y).predict(X)
 
 
@@ -242,7 +242,7 @@ def explain_many(model):
 def grow_long(_):
     """Growing notes interrupts of Python's own handler; this one is the stress's, which raises."""
     X = np.random.default_rng(0).normal(size=(300, 3))
-    silva.ModelTreeRegressor(generations=200, n_jobs=2).fit(X, X[:, 0] * X[:, 1])
+    glasswood.ModelTreeRegressor(generations=200, n_jobs=2).fit(X, X[:, 0] * X[:, 1])
 
 
 def stop_timer():

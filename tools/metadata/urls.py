@@ -1,4 +1,4 @@
-"""Addresses of the project for its metadata: from SILVA_REPOSITORY, since the sources do not know where they lie."""
+"""Addresses of the project for its metadata: from GLASSWOOD_REPOSITORY, since sources do not know where they lie."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 
 def dynamic_metadata(field: str, settings: dict[str, object]) -> dict[str, str]:  # noqa: ARG001
     """Name the repository's pages; none without the variable."""
-    repository = os.environ.get("SILVA_REPOSITORY", "").rstrip("/")
+    repository = os.environ.get("GLASSWOOD_REPOSITORY", "").rstrip("/")
     if not repository:
         return {}
     pages = {"Source": "", "Issues": "/issues", "Changelog": "/blob/main/CHANGELOG.md", "Security": "/security"}

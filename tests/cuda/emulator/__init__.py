@@ -12,11 +12,11 @@ import ctypes
 import functools
 import sys
 
-import silva.cuda.launches
-import silva.cuda.per_gpu
-import silva.cuda.rows
-import silva.cuda.streams
-import silva.device
+import glasswood.cuda.launches
+import glasswood.cuda.per_gpu
+import glasswood.cuda.rows
+import glasswood.cuda.streams
+import glasswood.device
 from tests.cuda.emulator.cupy import Gpus, make_cupy
 from tests.cuda.emulator.nvrtc import make_cuda
 from tests.native import EMULATOR, HOST, LIBRARY, build
@@ -27,15 +27,15 @@ DRIVER = (
 )  # fmt: skip
 
 CACHES = (
-    silva.device.count_gpus,
-    silva.device.is_cuda_usable,
-    silva.device._check_capability,
-    silva.cuda.per_gpu._limits,
-    silva.cuda.launches.load,
-    silva.cuda.streams._side_streams,
-    silva.cuda.rows._idle_buffers,
+    glasswood.device.count_gpus,
+    glasswood.device.is_cuda_usable,
+    glasswood.device._check_capability,
+    glasswood.cuda.per_gpu._limits,
+    glasswood.cuda.launches.load,
+    glasswood.cuda.streams._side_streams,
+    glasswood.cuda.rows._idle_buffers,
 )
-"""What silva finds out about GPUs and keeps."""
+"""What glasswood finds out about GPUs and keeps."""
 
 
 @functools.cache
@@ -60,11 +60,11 @@ def emulated_gpus(count=1):
     saved = {name: sys.modules.get(name) for name in modules}
     forget_gpus()
     sys.modules.update(modules)
-    silva.cuda.launches.DRIVER.update(driver_functions())
+    glasswood.cuda.launches.DRIVER.update(driver_functions())
     try:
         yield gpus
     finally:
-        silva.cuda.launches.DRIVER.clear()
+        glasswood.cuda.launches.DRIVER.clear()
         for name, module in saved.items():
             sys.modules.pop(name) if module is None else sys.modules.update({name: module})
         forget_gpus()

@@ -121,8 +121,8 @@ void call(void (*kernel)(Types...), void** arguments) {
 
 }  // namespace emulator
 
-namespace silva {}
-using namespace silva;
+namespace glasswood {}
+using namespace glasswood;
 
 #define EMULATE(kernel) \
   extern "C" void emulate_##kernel(void** arguments) { emulator::call(&kernel, arguments); }

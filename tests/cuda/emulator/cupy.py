@@ -1,4 +1,4 @@
-"""CuPy's names over the memory of the host, as far as silva uses them."""
+"""CuPy's names over the memory of the host, as far as glasswood uses them."""
 
 from __future__ import annotations
 

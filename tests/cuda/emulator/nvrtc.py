@@ -1,4 +1,4 @@
-"""The names of cuda-core by which silva compiles kernels; g++ compiles them."""
+"""The names of cuda-core by which glasswood compiles kernels; g++ compiles them."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ import numpy as np
 from tests.readers.adversarial import adversarial_rows
 from tests.readers.catboost_models import DEPTHWISE, LOSSGUIDE, Case, train
 
-import silva
+import glasswood
 
 SMALL = {"iterations": 4, "depth": 3}
 MODELS = {
@@ -30,7 +30,7 @@ def write(name: str, case: Case, folder: Path) -> None:
     if target.suffix == ".json":
         target.write_text(json.dumps(json.loads(target.read_text())))
     model = catboost.CatBoost().load_model(str(target), target.suffix[1:])
-    X = adversarial_rows(silva.load(target), case.rows, max_rows=150)
+    X = adversarial_rows(glasswood.load(target), case.rows, max_rows=150)
     np.savez_compressed(
         target.with_name(target.name + ".npz"),
         X=X,

@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).parents[3]))
 
 from tests.readers.adversarial import adversarial_rows
 
-import silva
+import glasswood
 
 MODELS = {
     "squared": ("gbm", "y", {}),
@@ -108,7 +108,7 @@ def main(folder: Path, seed: int = 0) -> None:
         model.train(x=FEATURES, y=target, training_frame=rows)
         path = folder / f"h2o-{h2o.__version__}-{name}.zip"
         Path(model.download_mojo(str(folder))).rename(path)
-        forest = silva.load(path)
+        forest = glasswood.load(path)
         tables = forest.ensemble.categories
         codes = [
             frame[name] if table is None else frame[name].map({text: code for code, text in enumerate(table)})

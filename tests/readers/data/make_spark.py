@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).parents[3]))
 from tests.readers.adversarial import adversarial_rows
 from tests.readers.spark_models import MODELS, fit, make_rows, pack, responses, session
 
-import silva
+import glasswood
 
 
 def main(folder: Path) -> None:
@@ -29,7 +29,7 @@ def main(folder: Path) -> None:
             path = Path(work) / "model"
             model = fit(spark, name, X, 0)
             model.save(str(path))
-            rows = adversarial_rows(silva.load(path), X, allow_inf=False, max_rows=400)
+            rows = adversarial_rows(glasswood.load(path), X, allow_inf=False, max_rows=400)
             target = folder / f"spark-{spark.version}-{name}.spark"
             target.write_bytes(pack(path))
             np.savez_compressed(f"{target}.npz", rows=rows, **responses(spark, model, rows))

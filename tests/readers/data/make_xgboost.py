@@ -13,7 +13,7 @@ import xgboost
 from tests.readers.adversarial import adversarial_rows
 from tests.readers.xgboost_models import DART, Case, categorical, train
 
-import silva
+import glasswood
 
 MODELS = {
     "logistic.json": train("binary:logistic", "binary", rounds=3, base_score=0.3),
@@ -28,7 +28,7 @@ MODELS = {
 def write(name: str, case: Case, folder: Path) -> None:
     target = folder / f"xgboost-{xgboost.__version__}-{name}"
     case.model.save_model(target)
-    X = adversarial_rows(silva.load(case.model), case.rows, allow_inf=False, max_rows=150)
+    X = adversarial_rows(glasswood.load(case.model), case.rows, allow_inf=False, max_rows=150)
     matrix = xgboost.DMatrix(X, feature_types=case.feature_types, enable_categorical=True)
     np.savez_compressed(
         target.with_name(target.name + ".npz"),

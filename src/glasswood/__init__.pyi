@@ -1,0 +1,53 @@
+from glasswood.display.code import export_c, export_excel, export_python, export_sql
+from glasswood.display.plot import plot_history, plot_over_time
+from glasswood.display.report import report
+from glasswood.display.text import export_text
+from glasswood.display.tree_plot import plot_tree
+from glasswood.distillation import distill
+from glasswood.explain import Explainer, Summary, TreeExplainer, patch_shap
+from glasswood.forest import Forest
+from glasswood.grow import (
+    ModelTreeClassifier,
+    ModelTreeEnsembleClassifier,
+    ModelTreeEnsembleRegressor,
+    ModelTreeRegressor,
+    TreeSearch,
+)
+from glasswood.inspection import effects, partial_dependence, permutation_importance
+from glasswood.loading import load
+from glasswood.neighbors import LeafEncoder, Neighbors
+from glasswood.populations import compare, difference
+
+__all__ = [
+    "Explainer",
+    "Forest",
+    "LeafEncoder",
+    "ModelTreeClassifier",
+    "ModelTreeEnsembleClassifier",
+    "ModelTreeEnsembleRegressor",
+    "ModelTreeRegressor",
+    "Neighbors",
+    "Summary",
+    "TreeExplainer",
+    "TreeSearch",
+    "__version__",
+    "compare",
+    "difference",
+    "distill",
+    "effects",
+    "export_c",
+    "export_excel",
+    "export_python",
+    "export_sql",
+    "export_text",
+    "load",
+    "partial_dependence",
+    "patch_shap",
+    "permutation_importance",
+    "plot_history",
+    "plot_over_time",
+    "plot_tree",
+    "report",
+]
+
+__version__: str

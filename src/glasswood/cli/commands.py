@@ -1,0 +1,249 @@
+"""The commands that read and write files."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from glasswood.cli.tables.formats import STREAM, import_pyarrow
+from glasswood.cli.tables.reader import TableReader
+from glasswood.cli.tables.sources import find, inputs
+from glasswood.cli.tables.writer import check_directory, new_directory, writing
+from glasswood.cli.values import dialect_of
+from glasswood.facts import column_names, forest_facts
+from glasswood.files import check_output
+from glasswood.mapping.mapper import input_columns
+from glasswood.progress import counting_rows
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Iterable, Sequence
+    from pathlib import Path
+
+    from pyarrow import RecordBatch
+
+    from glasswood.ensemble import TreeEnsemble
+    from glasswood.mapping.mapper import Mapper
+
+    Wanted = tuple[list[str], list[str], list[str], int]
+
+BATCH_BYTES = 2**25
+"""Input and output of a batch take about this much memory."""
+MOST_ROWS, LEAST_ROWS = 2**16, 2**6
+
+
+def predict(options: argparse.Namespace) -> None:
+    """Run `glasswood predict`."""
+    import glasswood
+
+    check_table(options)
+    forest = glasswood.load(options.model, format=options.format)
+    width = forest.n_trees if options.output == "leaf" else forest.n_outputs
+
+    mapper = forest.mapper(options.output, options.columns, options.inputs, options.device, _threads(options))
+    transform(options, forest.ensemble, mapper, width)
+
+
+def explain(options: argparse.Namespace) -> None:
+    """Run `glasswood explain`."""
+    import glasswood
+    from glasswood.explain.mapper import check_features, player_names
+    from glasswood.explain.stored import holds_explainer
+
+    check_table(options, inputs(options.background) if options.background else ())
+    forest = glasswood.load(options.model, format=options.format)
+    background = options.background and read_features(options.background, options, forest.ensemble, sys.maxsize)
+    if background is None and holds_explainer(options.model):
+        explainer = glasswood.Explainer.load(options.model, device=options.device, n_jobs=options.n_jobs)
+    else:
+        explainer = glasswood.Explainer(
+            forest,
+            background,
+            output=options.output,
+            rule=options.rule,
+            device=options.device,
+            dtype=options.dtype,
+            n_jobs=options.n_jobs,
+        )
+    check_features(options.features or (), player_names(explainer), "--features")
+    output = "interactions" if options.interactions else "values"
+    _check_top(options, explainer.n_outputs)
+    mapper = explainer.mapper(output, options.columns, options.inputs, options.features, _threads(options))
+    if options.top is None:
+        transform(options, forest.ensemble, mapper, mapper.n_results, mapper.metadata)
+        return
+    players = [name for name in player_names(explainer) if options.features is None or name in options.features]
+    transform(options, forest.ensemble, _strongest_of(mapper, players, options.top), mapper.n_results)
+
+
+def _strongest_of(mapper: Callable[[Any], RecordBatch], players: Sequence[str], top: int) -> Callable[[Any], Any]:
+    """Make a mapper whose results have feature_1, phi_1, feature_2, ... instead of one column a feature.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer features.
+    """
+    if top > len(players):
+        raise ValueError(f"--top is {top}, the model has {len(players)} features")
+    labels = np.array([*players], object)
+    columns = [f"phi_{name}" for name in players]
+
+    def mapped(batch: Any) -> Any:
+        found, pyarrow = mapper(batch), import_pyarrow()
+        values = np.column_stack([found.column(name).to_numpy(zero_copy_only=False) for name in columns])
+        order = np.argsort(-np.abs(values), axis=1, kind="stable")[:, :top]
+        arrays: dict[str, Any] = {}
+        for name, column in zip(found.schema.names, found.columns, strict=True):
+            if name == columns[0]:
+                for place in range(top):
+                    arrays[f"feature_{place + 1}"] = pyarrow.array(labels[order[:, place]], pyarrow.string())
+                    arrays[f"phi_{place + 1}"] = pyarrow.array(values[np.arange(len(values)), order[:, place]])
+            if name not in columns:
+                arrays[name] = column
+        return pyarrow.RecordBatch.from_pydict(arrays)
+
+    return mapped
+
+
+def _check_top(options: argparse.Namespace, n_outputs: int) -> None:
+    """Raise ValueError where the strongest features of a row are not defined."""
+    if options.top is None:
+        return
+    if options.interactions or options.scheduler is not None:
+        raise ValueError("--top cannot be combined with --interactions or --scheduler")
+    if n_outputs > 1:
+        raise ValueError(f"--top requires a model with one output, this one has {n_outputs}")
+
+
+def info(options: argparse.Namespace) -> None:
+    """Run `glasswood info`."""
+    import glasswood
+    from glasswood.explain.stored import holds_explainer
+    from glasswood.neighbors.stored import holds_neighbors
+
+    for name, fact in forest_facts(glasswood.load(options.model, format=options.format).ensemble).items():
+        print(f"{name:<10}{fact}")
+    if holds_explainer(options.model):
+        print(f"{'explainer':<10}{glasswood.Explainer.load(options.model)!r}")
+    if holds_neighbors(options.model):
+        print(f"{'neighbors':<10}{glasswood.Neighbors.load(options.model, mmap=True)!r}")
+
+
+def _threads(options: argparse.Namespace) -> int | None:
+    """Threads of a call; 1 on a cluster, whose workers run a task a core."""
+    threads: int | None = options.n_jobs
+    return 1 if threads is None and options.scheduler is not None else threads
+
+
+def check_table(options: argparse.Namespace, more: Iterable[Path] = ()) -> None:
+    """Raise before any work unless the output can be written; it is never an input."""
+    source = find(options.data)
+    if options.scheduler is not None:
+        from glasswood.cli.cluster import check_cluster
+
+        check_cluster(options.out, source, ["--partition-rows"] if options.partition_rows else [])
+    if options.scheduler is not None or options.partition_rows is not None:
+        if str(options.out) == STREAM:
+            raise ValueError("a directory of files cannot go to standard output; give -o the name of a directory")
+        check_directory(options.out)
+    elif str(options.out) != STREAM:
+        if not options.out.suffix:
+            raise ValueError(f"{options.out} has no suffix that says its format; for a directory pass --partition-rows")
+        check_output(options.out, (options.model, *source.files, *more))
+
+
+def transform(
+    options: argparse.Namespace, forest: TreeEnsemble, mapper: Any, width: int, metadata: dict[str, Any] | None = None
+) -> None:
+    """Read the data in batches, write what the mapper makes of each."""
+    start, n_rows = time.perf_counter(), 0
+    reader = TableReader(options.data, dialect_of(options))
+    inputs = _input_columns(options.inputs, reader, forest)
+    reader.check_columns([*inputs, *options.columns])
+    batch_rows = options.batch_rows or _batch_rows(8 * (len(inputs) + len(options.columns) + width))
+    wanted = _wanted(inputs, options.columns, forest, batch_rows)
+    with counting_rows(reader.n_rows, options.out.name) as advance:
+        if options.scheduler is not None:
+            n_rows = _transform_on_cluster(options, reader, mapper, wanted, metadata, advance)
+        else:
+            with writing(options.out, metadata, options.partition_rows, options.out_format) as write:
+                for batch in reader.batches(*wanted):
+                    write(mapper(batch))
+                    n_rows += batch.num_rows
+                    advance(batch.num_rows)
+    told = sys.stderr if str(options.out) == STREAM else sys.stdout
+    print(f"{options.out}: {n_rows:,} rows in {time.perf_counter() - start:.1f} s", file=told)
+
+
+def _transform_on_cluster(
+    options: argparse.Namespace,
+    reader: TableReader,
+    mapper: Mapper,
+    wanted: Wanted,
+    metadata: dict[str, Any] | None,
+    advance: Callable[[int], object],
+) -> int:
+    from glasswood.cli.cluster import Job, connected, map_files
+
+    with connected(options.scheduler) as client, new_directory(options.out) as folder:
+        job = Job(*wanted, reader.types, folder, options.out_format or "parquet", metadata, dialect_of(options))
+        return map_files(client, mapper, reader.source, job, advance)
+
+
+def read_features(data: Path, options: argparse.Namespace, forest: TreeEnsemble, most_rows: int) -> Any:
+    """Read the first rows of a table as one of the model's features."""
+    reader = TableReader(data, dialect_of(options))
+    inputs = _input_columns(options.inputs, reader, forest)
+    reader.check_columns(inputs)
+    parts, n_rows = [], 0
+    for batch in reader.batches(*_wanted(inputs, (), forest, min(MOST_ROWS, most_rows))):
+        parts.append(_features(batch.slice(0, most_rows - n_rows), inputs, forest))
+        n_rows += parts[-1].num_rows
+        if n_rows >= most_rows:
+            break
+    return import_pyarrow().Table.from_batches(parts)
+
+
+def read_column(source: Path, name: str, options: argparse.Namespace, most_rows: int) -> list[Any]:
+    """Read the target of a table."""
+    reader = TableReader(source, dialect_of(options))
+    reader.check_columns([name])
+    parts = [batch.column(0) for batch in reader.batches([name], [], [], min(MOST_ROWS, most_rows))]
+    values = [value for part in parts for value in part.to_pylist()][:most_rows]
+    if None in values:
+        raise ValueError(f"column {name!r} of {source} has no value in row {values.index(None)}; leave such rows out")
+    return values
+
+
+def _batch_rows(row_bytes: int) -> int:
+    return max(LEAST_ROWS, min(MOST_ROWS, BATCH_BYTES // row_bytes))
+
+
+def _input_columns(wanted: Sequence[str] | None, reader: TableReader, forest: TreeEnsemble) -> list[str]:
+    """Columns of the data that are the model's features, in the model's order."""
+    hint = " (the first line of a CSV file holds its names)"
+    return input_columns(reader.names, forest, wanted, reader.name, "--inputs", hint)
+
+
+def _wanted(inputs: Sequence[str], kept: Sequence[str], forest: TreeEnsemble, batch_rows: int) -> Wanted:
+    """Arguments of `TableReader.batches`."""
+    tables = forest.categories or (None,) * forest.n_features
+    is_hashed = bool(forest.category_hash) or forest.transform is not None
+    tables = tables if forest.transform is None else forest.transform.hashes
+    text = [
+        name
+        for name, table in zip(inputs, tables, strict=True)
+        if table is not None and (is_hashed or table.dtype.kind in "OU")
+    ]
+    numbers = [name for name in inputs if name not in text]
+    return list(dict.fromkeys([*inputs, *kept])), text, numbers, batch_rows
+
+
+def _features(batch: RecordBatch, inputs: Sequence[str], forest: TreeEnsemble) -> RecordBatch:
+    """Select the model's columns under the model's names."""
+    columns = [batch.column(name) for name in inputs]
+    return import_pyarrow().RecordBatch.from_arrays(columns, names=column_names(forest))

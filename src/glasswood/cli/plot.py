@@ -1,0 +1,60 @@
+"""`glasswood plot`: a picture of a tree."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from glasswood.cli.values import DATA, REPLACED, add_command, add_model, add_reading, file_of, positive, rows_source
+
+if TYPE_CHECKING:
+    import argparse
+
+    from glasswood.cli.parser import Parser
+
+DESCRIPTION = """Draw a tree of MODEL: its splits, its leaves and their equations.
+
+With DATA, splits show the target over their feature: the column --target, or the model's predictions.
+
+Example: glasswood plot tree.glasswood houses.csv --target price -o tree.svg"""
+
+picture = file_of(".svg", ".png", ".pdf")
+
+
+def add_parser(subparsers: argparse._SubParsersAction[Parser]) -> None:
+    """Add the command to those of the command line."""
+    parser = add_command(subparsers, "plot", run, "draw a tree of a model", DESCRIPTION)
+    add_model(parser)
+    parser.add_argument("data", type=rows_source, nargs="?", metavar="DATA", help=DATA)
+    parser.add_argument(
+        "-o", dest="out", type=picture, required=True, metavar="OUT", help=f".svg, .png or .pdf file to write{REPLACED}"
+    )
+    parser.add_argument("--tree", type=int, default=0, metavar="N", help="number of the tree (default: 0)")
+    parser.add_argument("--target", metavar="COLUMN", help="column of DATA that the model predicts")
+    parser.add_argument(
+        "--max-terms", type=positive, default=5, metavar="N", help="terms to show of a leaf (default: 5)"
+    )
+    add_reading(parser)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Run `glasswood plot`."""
+    import glasswood
+    from glasswood.cli.commands import read_column, read_features
+    from glasswood.cli.tables.sources import find
+    from glasswood.extras import import_extra
+    from glasswood.files import check_output, replacing
+
+    if options.target is not None and options.data is None:
+        raise ValueError("--target names a column of DATA; pass DATA too")
+    check_output(options.out, (options.model, *(find(options.data).files if options.data else ())))
+    pyplot = import_extra("matplotlib.pyplot", "plot", "pictures need matplotlib")
+    pyplot.switch_backend("Agg")
+    forest, most = glasswood.load(options.model, format=options.format), options.rows or sys.maxsize
+    X = None if options.data is None else read_features(options.data, options, forest.ensemble, most)
+    y = None if options.target is None else read_column(options.data, options.target, options, most)
+    figure = glasswood.plot_tree(forest, X, y, tree=options.tree, max_terms=options.max_terms).get_figure(root=True)
+    assert figure is not None
+    with replacing(options.out) as temporary:
+        figure.savefig(temporary, format=options.out.suffix[1:].lower(), dpi=150)
+    print(f"{options.out}: tree {options.tree}")

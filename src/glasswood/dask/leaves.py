@@ -1,0 +1,147 @@
+"""Regressions of leaves from sums over all rows."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from glasswood.ensemble import OF_NUMBERS
+from glasswood.grow.tree.assembly import MARGIN, GrownTree
+from glasswood.grow.tree.refit import LeafModel, independent, shared_out
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from glasswood.dask.triangles import LeafSums, Terms
+    from glasswood.ensemble import TreeEnsemble
+    from glasswood.typing import Bools, Doubles, Int32s
+
+
+def solved(terms: Terms, sums: LeafSums, unit: float) -> LeafModel:
+    """Weighted least squares of a leaf, columns centred; constant and collinear ones are left out."""
+    ones, columns, present, target = _parts(sums.triangle, terms.n_columns)
+    total = float(ones @ ones)
+    shifts = (ones @ columns) / np.where(terms.is_number > 0, np.maximum(ones @ present, 1e-300), total)
+    centred = columns - np.where(terms.is_number > 0, present, ones[:, None]) * shifts
+    means = terms.means.copy()
+    of_number = np.isin(terms.categories, OF_NUMBERS)
+    means[of_number] += shifts[terms.columns[of_number]]
+    means[~of_number] += sums.totals[~of_number] / total
+    offset = float(ones @ target) / total
+    triangle = np.asarray(np.linalg.qr(np.column_stack([centred, target - offset * ones]), mode="r"))
+    triangle[:, :-1][:, _is_constant(centred, terms, means, total)] = 0
+    kept = independent(triangle[:, :-1], sums.n_rows)
+    q, r = np.linalg.qr(triangle[:, kept])
+    inverse = np.linalg.inv(r)
+    solution = inverse @ (q.T @ triangle[:, -1])
+    total_square = float(triangle[:, -1] @ triangle[:, -1])
+    sse = float(np.sum((triangle[:, -1] - triangle[:, kept] @ solution) ** 2))
+    freedom = sums.n_rows - len(kept) - 1
+    variance = sse / freedom if freedom > 0 else np.nan
+    explained = shared_out(total_square - sse, solution, np.sum(triangle[:, kept] ** 2, axis=0))
+    errors = np.sqrt(variance * np.sum(inverse**2, axis=1))
+    value = terms.centre + offset * unit
+    at, place = _terms_of(terms, kept)
+    shares = np.bincount(place, minlength=len(kept))[place]
+    coefficients = solution[place] * terms.factors[at] * unit
+    return LeafModel(
+        features=terms.features[at],
+        categories=terms.categories[at],
+        coefficients=coefficients,
+        errors=np.where(shares == 1, errors[place] * unit, np.nan),
+        means=means[at],
+        explained=explained[place] / shares,
+        value=value,
+        intercept=float(value - coefficients @ means[at]),
+        intercept_error=_intercept_error(inverse, means, at, place, shares, variance, total) * unit,
+        low=sums.low,
+        high=sums.high,
+        sse=sse,
+        rmse=float(np.sqrt(sse / total) * unit),
+        n_rows=sums.n_rows,
+        spreads=_spreads(centred, means[at], terms.columns[at], np.isin(terms.categories[at], OF_NUMBERS), total),
+    )
+
+
+def _spreads(centred: Doubles, means: Doubles, columns: Int32s, is_number: Bools, total: float) -> Doubles:
+    """Take standard deviations of terms: of numbers from their columns, of categories from their shares."""
+    shares = np.clip(means, 0, 1)
+    numbers = np.linalg.norm(centred[:, columns], axis=0) / np.sqrt(total)
+    spreads: Doubles = np.where(is_number, numbers, np.sqrt(shares * (1 - shares)))
+    return spreads
+
+
+def _parts(triangle: Doubles, n_columns: int) -> tuple[Doubles, Doubles, Doubles, Doubles]:
+    """Divide a triangle into ones, columns of the regression, where these are present, and the target."""
+    first, second = 1 + n_columns, 1 + 2 * n_columns
+    return triangle[:, 0], triangle[:, 1:first], triangle[:, first:second], triangle[:, second]
+
+
+def _is_constant(centred: Doubles, terms: Terms, means: Doubles, total: float) -> Bools:
+    """Columns whose spread is what rounding makes of a constant."""
+    sizes = np.zeros(terms.n_columns)
+    np.maximum.at(sizes, terms.columns, np.abs(means * terms.factors))
+    constant: Bools = np.linalg.norm(centred, axis=0) <= 1e-13 * sizes * np.sqrt(total)
+    return constant
+
+
+def _terms_of(terms: Terms, kept: Any) -> tuple[Any, Any]:
+    """Terms whose columns are kept, and the places of these among the kept ones."""
+    places = np.full(terms.n_columns, -1)
+    places[kept] = np.arange(len(kept))
+    at = np.flatnonzero(places[terms.columns] >= 0)
+    return at, places[terms.columns[at]]
+
+
+def _intercept_error(
+    inverse: Doubles, means: Doubles, at: Any, place: Any, shares: Any, variance: float, total: float
+) -> float:
+    if (shares > 1).any():
+        return float("nan")
+    of_columns = np.zeros(len(inverse))
+    of_columns[place] = means[at]
+    origin = inverse.T @ of_columns
+    return float(np.sqrt(variance * (1 / total + origin @ origin)))
+
+
+def refitted(forest: TreeEnsemble, models: Sequence[LeafModel], sums: Sequence[LeafSums], clip: str) -> GrownTree:
+    """Put other equations, limits and covers into a forest of one tree."""
+    low, high = min(model.low for model in models), max(model.high for model in models)
+    margin = high * MARGIN - low * MARGIN
+    limits = {"none": (-np.inf, np.inf), "target": (low - margin, high + margin)}
+    ranges = np.array([limits.get(clip, (model.low, model.high)) for model in models])
+    counts = [len(model.features) for model in models]
+    linear: dict[str, Any] = {
+        "linear_offsets": np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+        "linear_feature": np.concatenate([model.features for model in models]).astype(np.int32),
+        "linear_category": np.concatenate([model.categories for model in models]).astype(np.int32),
+        "linear_coefficient": np.concatenate([model.coefficients for model in models]),
+        "linear_mean": np.concatenate([model.means for model in models]),
+        "linear_deviation": np.concatenate([model.spreads for model in models]),
+        "leaf_range": ranges,
+    }
+    if len(forest.linear_offsets) == 0:
+        linear = {}
+    elif not any(counts):
+        linear = {name: getattr(forest, name)[:0] for name in linear}
+    cover = _covers(forest, np.array([_total(one) for one in sums]))
+    values = np.array([[model.value] for model in models])
+    made = dataclasses.replace(forest, leaf_value=values, cover=cover.astype(forest.cover.dtype), **linear)
+    return GrownTree(made, tuple(models), ranges)
+
+
+def _total(sums: LeafSums) -> float:
+    """Weight of a leaf's rows."""
+    return float(sums.triangle[:, 0] @ sums.triangle[:, 0])
+
+
+def _covers(forest: TreeEnsemble, of_leaves: Doubles) -> Doubles:
+    """Weights of the nodes from those of the leaves; children stand behind their parents."""
+    cover = np.zeros(forest.n_nodes)
+    cover[forest.feature < 0] = of_leaves
+    for node in np.flatnonzero(forest.feature >= 0)[::-1]:
+        left = int(forest.left[node])
+        cover[node] = cover[left] + cover[left + 1]
+    return cover

@@ -1,0 +1,146 @@
+"""Sums for a leaf's regression over parts of the rows: triangles, which add up for any division of the rows.
+
+The triangle R of rows A is that of the QR decomposition of A: R'R = A'A holds their sums of squares and products, and
+that of two sets of rows is the triangle of both triangles, one above the other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from glasswood.ensemble import OF_NUMBERS
+from glasswood.evaluate.linear import term_values
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from glasswood.ensemble import TreeEnsemble
+    from glasswood.typing import Doubles, Floats, Int32s
+
+BLOCK = 100_000
+"""Rows that are decomposed together."""
+
+
+@dataclass(frozen=True, eq=False)
+class Terms:
+    """Terms of a leaf's equation, and the columns of its regression.
+
+    Attributes
+    ----------
+    features, categories : int32, (n_terms,)
+        As `TreeEnsemble.linear_feature` and `linear_category`.
+    factors : float64, (n_terms,)
+        Factor of a term in its column: 1, except if all categories of a feature share a column of codes.
+    columns : int32, (n_terms,)
+    means : float64, (n_terms,)
+        Over the rows that the tree was searched on, about which products are taken.
+    centre : float
+        Mean of the target over these rows.
+    """
+
+    features: Int32s
+    categories: Int32s
+    factors: Doubles
+    columns: Int32s
+    means: Doubles
+    centre: float
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns of the regression."""
+        return int(self.columns.max(initial=-1)) + 1
+
+    @property
+    def is_number(self) -> Doubles:
+        """1 for a column of a feature's number, which rows may lack."""
+        flags = np.zeros(self.n_columns)
+        flags[self.columns[np.isin(self.categories, OF_NUMBERS)]] = 1
+        return flags
+
+    def values(self, rows: Floats) -> Doubles:
+        """Terms of rows about their means, NaN where a number is missing."""
+        deviations: Doubles = term_values(rows[:, self.features], self.categories) - self.means
+        return deviations
+
+
+def leaf_terms(forest: TreeEnsemble) -> list[Terms]:
+    """Terms of the leaves of a forest that was grown, in the order of the leaves."""
+    offsets = forest.linear_offsets if len(forest.linear_offsets) else np.zeros(forest.n_leaves + 1, np.int64)
+    return [_terms(forest, leaf, slice(*offsets[leaf : leaf + 2])) for leaf in range(forest.n_leaves)]
+
+
+def _terms(forest: TreeEnsemble, leaf: int, at: slice) -> Terms:
+    features, categories = forest.linear_feature[at], forest.linear_category[at]
+    factors, columns, n_columns = np.ones(len(features)), np.zeros(len(features), np.int32), 0
+    for feature in np.unique(features):
+        own = np.flatnonzero((features == feature) & (categories >= 0))
+        others = np.flatnonzero((features == feature) & (categories < 0))
+        if len(own) and forest.categories is not None and len(own) == len(forest.categories[feature]):
+            factors[own], columns[own], n_columns = forest.linear_coefficient[at][own], n_columns, n_columns + 1
+            own = own[:0]
+        for term in (*others, *own):
+            columns[term], n_columns = n_columns, n_columns + 1
+    return Terms(features, categories, factors, columns, forest.linear_mean[at], float(forest.leaf_value[leaf, 0]))
+
+
+@dataclass(frozen=True, eq=False)
+class LeafSums:
+    """Sums over rows of a leaf.
+
+    Attributes
+    ----------
+    triangle : float64, (at most 2 c + 2, 2 c + 2)
+        Triangular factor of the weighted columns: 1; those of the regression about the terms' means, 0 where missing; 1
+        where they are present; and the target about its centre, in units of the target.
+    totals : float64, (n_terms,)
+        Weighted sums of the terms about their means.
+    n_rows : int
+    low, high : float
+        Smallest and largest target; infinite without rows.
+    """
+
+    triangle: Doubles
+    totals: Doubles
+    n_rows: int
+    low: float
+    high: float
+
+    def merged(self, other: LeafSums) -> LeafSums:
+        """Add the sums over other rows, which stand behind these."""
+        return LeafSums(
+            np.asarray(np.linalg.qr(np.vstack([self.triangle, other.triangle]), mode="r")),
+            self.totals + other.totals,
+            self.n_rows + other.n_rows,
+            min(self.low, other.low),
+            max(self.high, other.high),
+        )
+
+
+def sums_of(terms: Terms, rows: Floats, target: Doubles, weight: Doubles, unit: float) -> LeafSums:
+    """Take the sums over rows of a leaf; `unit` is that of the target."""
+    width = 2 * terms.n_columns + 2
+    triangle, totals = np.zeros((0, width)), np.zeros(len(terms.features))
+    for start in range(0, len(rows), BLOCK):
+        at = slice(start, start + BLOCK)
+        values = terms.values(rows[at])
+        present = np.ones((len(values), terms.n_columns))
+        present[:, terms.columns] = ~np.isnan(values)
+        values = np.nan_to_num(values)
+        columns = np.zeros((len(values), terms.n_columns))
+        np.add.at(columns.T, terms.columns, (values * terms.factors).T)
+        y = (target[at] - terms.centre) / unit
+        block = np.column_stack([np.ones(len(y)), columns, present, y]) * np.sqrt(weight[at])[:, None]
+        triangle = np.asarray(np.linalg.qr(np.vstack([triangle, block]), mode="r"))
+        totals += weight[at] @ values
+    return LeafSums(triangle, totals, len(rows), target.min(initial=np.inf), target.max(initial=-np.inf))
+
+
+def merge_all(parts: Sequence[list[LeafSums]]) -> list[LeafSums]:
+    """Add the sums of all parts, leaf by leaf, in their order."""
+    total = list(parts[0])
+    for part in parts[1:]:
+        total = [one.merged(other) for one, other in zip(total, part, strict=True)]
+    return total

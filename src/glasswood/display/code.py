@@ -1,0 +1,492 @@
+"""Forests as code of other languages, in doubles: numbers are `Forest.predict`'s before they become float32."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from glasswood.display.code_comments import columns_of_c, origin, returned
+from glasswood.display.explainer_code import explainer_source
+from glasswood.display.languages import (
+    C_SOURCE,
+    C_SUFFIX,
+    C_WORDS,
+    DIALECTS,
+    PYTHON_SOURCE,
+    PYTHON_WORDS,
+    Excel,
+    Language,
+    Python,
+)
+from glasswood.ensemble import LOGARITHM, MISSING, NUMBER, OF_NUMBERS
+from glasswood.escapes import comment, python_literal
+from glasswood.explain import Explainer
+from glasswood.facts import feature_names
+from glasswood.loading import load
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from glasswood.ensemble import TreeEnsemble
+    from glasswood.typing import SqlDialect
+
+DEEPEST = 60
+"""Levels of a tree that become nested expressions; parsers stop somewhere above."""
+
+MOST_LETTERS = 8192
+"""Most characters of a formula in a spreadsheet."""
+
+SQL_LEVELS = {"duckdb": 1000, "sqlite": 1000}
+"""Most levels of an expression by a database's default settings; each tree of a sum is one."""
+
+OTHER_LEVELS = 16
+"""Levels of tests, weights, clips and links, at most."""
+
+BEYOND = 2.0**128
+"""What follows the largest float32 when numbers round to one."""
+
+LINKS = ("identity", "logistic", "exp")
+
+
+def export_sql(model: object, dialect: SqlDialect = "duckdb", output: int = 0) -> str:
+    """Write a model as one SQL expression over the columns that are its features.
+
+    Parameters
+    ----------
+    model : ModelTreeRegressor, Forest, or anything `glasswood.load` reads
+        The model must have scalar leaves, constant or linear. Categories are those of the training frame.
+    dialect : {"duckdb", "postgresql", "sqlite"}
+    output : int
+        Which of several outputs; these are then margins. A single output is a response.
+
+    Returns
+    -------
+    str
+        An expression of doubles: ``SELECT <expression> FROM table``. The margin has the bits of ``predict(X,
+        output="margin")`` in float64 (`Forest.predict` rounds float32 results). The database's EXP and LN may differ
+        in the last bit. NULL and NaN are missing. SQLite returns NULL for NaN, and reads one of some 30,000 numbers of
+        17 digits as its neighbour (version 3.40); it may need a larger parser stack for trees of more than 20 levels.
+        PostgreSQL ends a query if a number overflows, and may need a larger ``max_stack_depth`` from some thousand
+        trees on.
+
+    Raises
+    ------
+    ValueError
+        If the dialect or the output is unknown, or if the database cannot tell names or categories apart (``x`` and
+        ``X`` in DuckDB and SQLite) or cannot write them.
+    NotImplementedError
+        If the forest has leaves of vectors, very deep trees, other links, features that are computed first, or more
+        trees than the levels of the database's expressions (1,000 in DuckDB and SQLite).
+    """
+    if dialect not in DIALECTS:
+        raise ValueError(f"dialect is {dialect!r}, expected one of {', '.join(DIALECTS)}")
+    forest = load(model).ensemble
+    kind, names = DIALECTS[dialect], feature_names(forest)
+    _refuse_twins(names, kind.identity, dialect)
+    named = frozenset(i for i, table in enumerate(forest.categories or ()) if table is not None)
+    writer = _Writer(forest, kind([kind.column(name) for name in names], named), output)
+    _refuse_levels(forest, dialect, output)
+    return writer.expression()
+
+
+def export_python(model: object, name: str = "predict", output: int = 0) -> str:
+    """Write a model as the source of a Python function of a row, which needs only the standard library.
+
+    Parameters
+    ----------
+    model, output
+        As for `export_sql`.
+    name : str
+        Name of the function. Its argument is a mapping of column names to values; None and NaN are missing.
+
+    Returns
+    -------
+    str
+        The function returns a float: the response of a model with a single output, such as the probability of the
+        second of two classes, and the margin of one of several outputs. The margin has the bits of float64, as for
+        `export_sql`; `math.exp` and `math.log` may differ in the last bit.
+
+    Raises
+    ------
+    ValueError, NotImplementedError
+        As for `export_sql`, and if the function cannot have the name.
+    """
+    forest = load(model).ensemble
+    _check_name(name, name in PYTHON_WORDS)
+    names = feature_names(forest)
+    _refuse_twins(names, str, "a mapping")
+    writer = _Writer(forest, Python([f"row[{python_literal(one)}]" for one in names]), output)
+    said = {"what": origin(forest), "returned": returned(forest, output)}
+    return PYTHON_SOURCE.format(name=name, **said, statements=writer.statements("    "))
+
+
+def export_c(model: object, name: str = "predict", output: int = 0) -> str:
+    """Write a model, or an explainer, as the source of a C function of a row.
+
+    Parameters
+    ----------
+    model, output
+        As for `export_sql`, or an `Explainer` of margins without background.
+    name : str
+        Name of the function ``double name(const double *x)``; x holds the features in their order, categories as their
+        positions in ``ensemble.categories``, missing values as NAN. For an explainer it is ``double name(const double
+        *x, double *phi)``, which writes the SHAP value of each feature (of each of `Explainer.players`) to phi and
+        returns the expected value.
+
+    Returns
+    -------
+    str
+        The function returns the response of a model with a single output, such as the probability of the second of two
+        classes, and the margin of one of several outputs; a comment says which, and lists the codes of the first 30
+        categories of each feature. The margin has the bits of float64, as for `export_sql`, unless the compiler fuses
+        products with sums; exp and log may differ in the last bit. SHAP values are those of
+        ``Explainer(dtype="float64")`` up to rounding; they add up to the margin.
+
+    Raises
+    ------
+    ValueError, NotImplementedError
+        As for `export_sql`, and if the function cannot have the name: reserved words of C, names that <math.h> or
+        compilers declare, names without lower-case letters or with a leading underscore. Also for explainers with a
+        background, another output than the margin, or linear leaves.
+    """
+    forest = model.game.forest if isinstance(model, Explainer) else load(model).ensemble
+    is_macro = name.startswith("_") or name.upper() == name
+    _check_name(name, is_macro or name in C_WORDS or C_SUFFIX.sub("", name) in C_WORDS)
+    writer = _Writer(forest, Language([f"x[{i}]" for i in range(forest.n_features)]), output, has_codes=True)
+    about = {"name": name, "what": origin(forest), "columns": columns_of_c(forest)}
+    if isinstance(model, Explainer):
+        _refuse_game(model)
+        expected, players = float(np.atleast_1d(model.expected_value)[output]), model.game.players
+        named = enumerate(model.players if players.groups else ())
+        of_phi = "".join(f'   phi[{player}]: "{comment(one)}"\n' for player, one in named)
+        about |= {"order": "groups first" if of_phi else "the same order", "players": of_phi}
+        return explainer_source(forest, output, expected, writer.numbers(), writer.tests(), about, players.of_feature)
+    about["returned"] = returned(forest, output)
+    return C_SOURCE.format(**about, statements=writer.statements("  double ", ";"))
+
+
+def export_excel(model: object, cells: Sequence[str] | None = None, output: int = 0) -> str:
+    """Write a small model as a formula of a spreadsheet.
+
+    Parameters
+    ----------
+    model, output
+        As for `export_sql`.
+    cells : sequence of str, optional
+        Cell of each feature, in the order of the features; default A2, B2, ... An empty cell is missing.
+
+    Returns
+    -------
+    str
+        The formula begins with "=", with English function names and commas. Spreadsheets keep 15 digits of a number.
+
+    Raises
+    ------
+    ValueError, NotImplementedError
+        As for `export_sql`, and if there are more or fewer cells than features, or the formula is too long for a cell.
+    """
+    forest = load(model).ensemble
+    chosen = [f"{_letters(i)}2" for i in range(forest.n_features)] if cells is None else list(cells)
+    if len(chosen) != forest.n_features:
+        raise ValueError(f"cells has {len(chosen)} entries, expected {forest.n_features}: one for each feature")
+    formula = "=" + _Writer(forest, Excel(chosen), output).expression()
+    if len(formula) > MOST_LETTERS:
+        raise NotImplementedError(
+            f"the formula has {len(formula)} characters, more than the {MOST_LETTERS} of a cell; use export_sql"
+        )
+    return formula
+
+
+def _plain(category: Any) -> str | bool | int | float:
+    """Make a category one of Python's own: how something else describes itself is not code."""
+    value = category.item() if isinstance(category, np.generic) else category
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, bool | int):
+        return value if isinstance(value, bool) else int(value)
+    if isinstance(value, float) and math.isfinite(value):
+        return float(value)
+    raise NotImplementedError(
+        f"the category {value!r} is not a text, a boolean or a finite number; predict with glasswood"
+    )
+
+
+def _check_name(name: str, is_taken: bool) -> None:
+    if not name.isidentifier() or not name.isascii() or is_taken:
+        why = ", which the language or its libraries use," if name.isidentifier() and is_taken else ","
+        raise ValueError(f"name is {name!r}{why} expected the name of a function, such as 'predict'")
+
+
+def _refuse_twins(names: Sequence[str], identity: Callable[[str], object], where: str) -> None:
+    """Refuse names that are one and the same column where they are read."""
+    first: dict[object, int] = {}
+    for feature, name in enumerate(names):
+        other = first.setdefault(identity(name), feature)
+        if other != feature:
+            raise ValueError(
+                f"features {other} and {feature} are called {names[other]!r} and {name!r}, which {where} does not tell "
+                f"apart; rename one of them: dataclasses.replace(forest, feature_names=...)"
+            )
+
+
+def _letters(column: int) -> str:
+    """Name a column of a spreadsheet: A, ..., Z, AA, ..."""
+    text = ""
+    column += 1
+    while column:
+        column, rest = divmod(column - 1, 26)
+        text = chr(ord("A") + rest) + text
+    return text
+
+
+class _Writer:
+    """A forest in one language."""
+
+    def __init__(self, forest: TreeEnsemble, language: Language, output: int, has_codes: bool = False) -> None:
+        _refuse(forest, output)
+        self._forest, self._language, self._output, self._has_codes = forest, language, output, has_codes
+        self._leaves = np.cumsum(forest.feature < 0) - 1
+
+    def expression(self) -> str:
+        """Add the trees to the base score in their order; through the link if there is one output."""
+        return self._response(" + ".join(self._summands()))
+
+    def statements(self, begin: str, end: str = "") -> str:
+        """As `expression`, with a statement for each tree: parsers nest sums, and stop somewhere."""
+        base, *trees = self._summands()
+        indent = " " * (len(begin) - len(begin.lstrip()))
+        lines = [f"{begin}total = {base}", *(f"{indent}total += {tree}" for tree in trees)]
+        return "\n".join(f"{line}{end}" for line in [*lines, f"{indent}return {self._response('total')}"])
+
+    def numbers(self) -> Iterator[tuple[int, float, bool]]:
+        """List splits that compare a number, where only NaN is missing: threshold, and whether missing ones go left."""
+        forest = self._forest
+        for node in np.flatnonzero(forest.feature >= 0).tolist():
+            if self._is_number(node):
+                yield node, _effective(forest, forest.threshold[node]), bool(forest.default_left[node])
+
+    def tests(self) -> Iterator[tuple[int, str]]:
+        """List the tests of the other splits, whether a row goes left."""
+        for node in np.flatnonzero(self._forest.feature >= 0).tolist():
+            if not self._is_number(node):
+                yield node, self._test(node)
+
+    def _is_number(self, node: int) -> bool:
+        forest = self._forest
+        is_set = forest.is_categorical and forest.category_set[node] >= 0
+        is_plain = math.isnan(forest.missing) and self._table(int(forest.feature[node])) is None
+        return is_plain and not is_set and math.isfinite(forest.threshold[node])
+
+    def _summands(self) -> Iterator[str]:
+        forest = self._forest
+        yield self._language.number(forest.base_score[self._output])
+        for tree in np.flatnonzero(forest.tree_output == self._output).tolist():
+            weight = "" if forest.tree_weight[tree] == 1 else f"{self._language.number(forest.tree_weight[tree])} * "
+            root = int(forest.tree_offsets[tree])
+            yield f"{weight}{self._node(root, root)}"
+
+    def _response(self, text: str) -> str:
+        forest = self._forest
+        if forest.n_outputs > 1 or forest.link == "identity":
+            return text
+        if forest.link == "logistic" and forest.link_scale != 1:
+            text = f"{self._language.number(forest.link_scale)} * ({text})"
+        return self._language.link(forest.link, text)
+
+    def _node(self, root: int, node: int) -> str:
+        forest = self._forest
+        if forest.feature[node] < 0:
+            return self._leaf(int(self._leaves[node]))
+        left = root + int(forest.left[node])
+        return self._language.choose(self._test(node), self._node(root, left), self._node(root, left + 1))
+
+    def _test(self, node: int) -> str:
+        """Whether a row goes left."""
+        forest, feature = self._forest, int(self._forest.feature[node])
+        missing = self._is_missing(feature)
+        if forest.is_categorical and forest.category_set[node] >= 0:
+            return self._set_test(node, feature, missing)
+        if forest.threshold[node] == np.inf:  # every number goes left
+            return self._language.negated(missing) if not forest.default_left[node] else self._always()
+        is_left = self._is_less(feature, _effective(forest, forest.threshold[node]))
+        if forest.default_left[node]:
+            return self._language.any([missing, is_left])
+        return self._present(feature, is_left)
+
+    def _is_less(self, feature: int, threshold: float) -> str:
+        return f"{self._language.value(feature)} < {self._language.number(threshold)}"
+
+    def _present(self, feature: int, test: str) -> str:
+        """Write a test that no missing value passes; some languages cannot compare None or empty cells."""
+        language = self._language
+        if isinstance(language, Python):
+            return f"(not {self._is_missing(feature)} and {test})"
+        if isinstance(language, Excel):
+            return f"AND(NOT({self._is_missing(feature)}),{test})"
+        marked = not math.isnan(self._forest.missing)
+        return language.negated(language.any([self._is_missing(feature), language.negated(test)])) if marked else test
+
+    def _always(self) -> str:
+        return self._language.negated(self._language.any([]))
+
+    def _is_missing(self, feature: int) -> str:
+        """Whether a row lacks a value; a category that training did not see counts as missing."""
+        language, tests = self._language, [self._language.is_missing(feature)]
+        if not math.isnan(self._forest.missing):
+            tests.append(self._is_marker(feature))
+        table = self._table(feature)
+        if table is not None:
+            tests.append(language.negated(language.is_in(feature, table)))
+        return language.any(tests) if len(tests) > 1 else tests[0]
+
+    def _is_marker(self, feature: int) -> str:
+        """Whether a number is the one that marks missing values; it may become so in float32."""
+        marker, language = self._forest.threshold.dtype.type(self._forest.missing), self._language
+        if marker.dtype != np.float32:
+            return language.equals(feature, float(marker))
+        first, beyond = least_rounded(marker), least_rounded(np.nextafter(marker, np.float32(np.inf)))
+        return language.negated(
+            language.any([self._is_less(feature, first), language.negated(self._is_less(feature, beyond))])
+        )
+
+    def _table(self, feature: int) -> list[Any] | None:
+        """Values of a feature's categories, as rows of the language have them."""
+        forest = self._forest
+        table = forest.categories[feature] if forest.categories else None
+        if table is None:
+            return None
+        return list(range(len(table))) if self._has_codes else [_plain(one) for one in table.tolist()]
+
+    def _set_test(self, node: int, feature: int, missing: str) -> str:
+        forest, language = self._forest, self._language
+        which, table = int(forest.category_set[node]), self._table(feature)
+        words = forest.set_words[forest.set_offsets[which] : forest.set_offsets[which + 1]]
+        bits = np.unpackbits(words.astype("<u4").view(np.uint8), bitorder="little").astype(bool).tolist()
+        others = bool(forest.set_others_left[which])
+        codes = range(len(table) if table is not None else len(bits))
+        lefts = [bits[code] if code < len(bits) else others for code in codes]
+        named = [code if table is None else table[code] for code in codes]
+        if table is not None or not others:
+            is_left = language.is_in(feature, [one for one, left in zip(named, lefts, strict=True) if left])
+            return language.any([missing, is_left]) if forest.default_left[node] else is_left
+        is_right = language.is_in(feature, [one for one, left in zip(named, lefts, strict=True) if not left])
+        if forest.default_left[node]:
+            return language.any([missing, language.negated(is_right)])
+        return language.negated(language.any([missing, is_right]))
+
+    def _leaf(self, leaf: int) -> str:
+        forest, language = self._forest, self._language
+        value = language.number(float(forest.leaf_value[leaf, 0]))
+        terms = range(*forest.linear_offsets[leaf : leaf + 2].tolist()) if forest.has_linear_leaves else ()
+        if not len(terms):
+            if not forest.has_linear_leaves:
+                return value
+            return language.number(float(np.clip(forest.leaf_value[leaf, 0], *forest.leaf_range[leaf])))
+        text = f"({value} + ({' + '.join(self._term(term) for term in terms)}))"
+        low, high = forest.leaf_range[leaf].tolist()
+        if math.isfinite(low) or math.isfinite(high):
+            text = language.clipped(text, low, high)
+        if not len(forest.leaf_missing):
+            return text
+        numbers = {(int(forest.linear_feature[t]), int(forest.linear_category[t])) for t in terms}
+        lacks = language.any([self._lacks(*number) for number in sorted(numbers) if number[1] in OF_NUMBERS])
+        return language.choose(lacks, language.number(float(forest.leaf_missing[leaf])), text)
+
+    def _term(self, term: int) -> str:
+        forest, language = self._forest, self._language
+        feature, category = int(forest.linear_feature[term]), int(forest.linear_category[term])
+        coefficient = language.number(float(forest.linear_coefficient[term]))
+        mean, zero, one = (language.number(float(x)) for x in (forest.linear_mean[term], 0, 1))
+        if category in OF_NUMBERS:
+            x = language.value(feature)
+            x = x if category == NUMBER else language.logarithm(x)
+            deviation = language.choose(self._lacks(feature, category), zero, f"{x} - {mean}")
+        else:
+            table = self._table(feature)
+            named = category if table is None or category == MISSING else table[category]
+            test = self._is_missing(feature) if category == MISSING else self._has(feature, named)
+            deviation = f"({language.choose(test, one, zero)} - {mean})"
+        return f"{coefficient} * {deviation}"
+
+    def _lacks(self, feature: int, category: int) -> str:
+        """Whether a row lacks the number of a term."""
+        language, missing = self._language, self._is_missing(feature)
+        if category != LOGARITHM:
+            return missing
+        return language.any([missing, f"{language.value(feature)} <= {language.number(0.0)}"])
+
+    def _has(self, feature: int, category: Any) -> str:
+        return self._language.equals(feature, category)
+
+
+def _effective(forest: TreeEnsemble, threshold: Any) -> float:
+    """Smallest double that goes right: tiny numbers become 0 (LightGBM), all become the type of the rows."""
+    if forest.zero_threshold != 0:
+        zero = threshold.dtype.type(forest.zero_threshold)
+        threshold = max(threshold, np.nextafter(zero, threshold.dtype.type(np.inf))) if threshold > 0 else threshold
+        threshold = min(threshold, -zero) if threshold <= 0 else threshold
+    return least_rounded(threshold) if threshold.dtype == np.float32 else float(threshold)
+
+
+def least_rounded(limit: np.float32) -> float:
+    """Smallest double that rounds to a float32 of at least the limit."""
+    below = np.nextafter(limit, np.float32(-np.inf))
+    if below == limit:
+        return float(limit)
+    low, high = (math.copysign(BEYOND, one) if np.isinf(one) else float(one) for one in (below, limit))
+    middle = (low + high) / 2
+    with np.errstate(over="ignore"):
+        return middle if np.float32(middle) >= limit else math.nextafter(middle, math.inf)
+
+
+def _refuse(forest: TreeEnsemble, output: int) -> None:
+    """Refuse what no expression says."""
+    if not 0 <= output < forest.n_outputs:
+        raise ValueError(f"output is {output}, the forest has {forest.n_outputs}: expected 0 to {forest.n_outputs - 1}")
+    what = ""
+    if forest.transform is not None:
+        what = "features that are computed from others"
+    elif forest.leaf_width > 1:
+        what = "leaves of several values"
+    elif any(table is not None and table.dtype.kind in "mM" for table in forest.categories or ()):
+        what = "categories that are times"
+    elif forest.category_hash:
+        what = "categories known by their hashes alone"
+    elif forest.has_linear_leaves and forest.threshold.dtype == np.float32:
+        what = "equations of float32 in their leaves"
+    elif len(forest.zero_missing):
+        what = "zeros that are missing"
+    elif forest.depth > DEEPEST:
+        what = f"trees of {forest.depth} levels (at most {DEEPEST})"
+    elif forest.n_outputs == 1 and forest.link not in LINKS:
+        what = f"the link {forest.link!r}"
+    if what:
+        raise NotImplementedError(f"glasswood cannot write forests with {what} as code; predict with glasswood")
+
+
+def _refuse_game(explainer: Explainer) -> None:
+    """Refuse explainers whose values the C function does not compute."""
+    game = explainer.game
+    without = "make one of the forest without it, or explain with glasswood"
+    for what, is_so, instead in (
+        ("a background", game.has_background, without),
+        (f"output={explainer.settings.output!r}", explainer.settings.output != "margin", without),
+        ("linear leaves", game.forest.has_linear_leaves, "explain with glasswood"),
+    ):
+        if is_so:
+            raise NotImplementedError(f"glasswood cannot write explainers with {what} as code; {instead}")
+
+
+def _refuse_levels(forest: TreeEnsemble, dialect: SqlDialect, output: int) -> None:
+    """Refuse sums that the database would not: trees, added from the left, and what is inside one of them."""
+    n_trees = int((forest.tree_output == output).sum())
+    n_terms = int(np.diff(forest.linear_offsets).max(initial=0)) if forest.has_linear_leaves else 0
+    most = SQL_LEVELS.get(dialect)
+    levels = n_trees + forest.depth + 2 * n_terms + OTHER_LEVELS
+    if most is not None and levels > most:
+        raise NotImplementedError(
+            f"{n_trees} trees of {forest.depth} levels need an expression of about {levels} levels, {dialect} supports "
+            f"{most}; use export_python, export_c or Forest.predict"
+        )

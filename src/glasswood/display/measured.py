@@ -1,0 +1,82 @@
+"""Text of pictures, measured before it is placed: cut into lines, or shortened, so that nothing lies on anything."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, Any
+
+from glasswood.escapes import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+BREAKS = re.compile(r"[^ _-]*[ _-]+|[^ _-]+")
+"""Parts of a text that may stand on lines of their own."""
+
+
+@cache
+def _renderer(dpi: float) -> Any:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    return FigureCanvasAgg(Figure(dpi=dpi)).get_renderer()  # type: ignore[no-untyped-call]
+
+
+@cache
+def _font(size: float, bold: bool) -> Any:
+    from matplotlib.font_manager import FontProperties
+
+    return FontProperties(size=size, weight="bold" if bold else "normal")
+
+
+@dataclass(frozen=True)
+class Ruler:
+    """Measures texts in inches, as large as they are at a resolution or above; sizes of fonts are in points.
+
+    Letters are fitted to pixels, which makes small ones wider than they are in print.
+    """
+
+    dpi: float = 100.0
+
+    @lru_cache(maxsize=1 << 14)  # noqa: B019
+    def width(self, text: str, size: float, bold: bool = False) -> float:
+        """Width of a text."""
+        font, text = _font(size, bold), shown(text)
+        return max(
+            float(_renderer(dpi).get_text_width_height_descent(text, font, False)[0]) / dpi for dpi in (self.dpi, 288.0)
+        )
+
+    def widest(self, texts: Iterable[str], size: float, bold: bool = False) -> float:
+        """Width of the widest text."""
+        return max((self.width(text, size, bold) for text in texts), default=0.0)
+
+    def shortened(self, text: str, width: float, size: float, bold: bool = False, n_last: int = 0) -> str:
+        """Cut a text to a width, the end, or what stands before the last letters, replaced by dots."""
+        text = shown(text)
+        if self.width(text, size, bold) <= width:
+            return text
+        last = text[len(text) - n_last :]
+        low, high = 0, len(text) - n_last
+        while low < high:
+            middle = (low + high + 1) // 2
+            if self.width(text[:middle] + "…" + last, size, bold) <= width:
+                low = middle
+            else:
+                high = middle - 1
+        return text[:low].rstrip(" .,") + "…" + last
+
+    def wrapped(self, text: str, width: float, size: float, most: int, bold: bool = False) -> list[str]:
+        """Divide a text into at most so many lines of a width; what does not fit is cut off the last one."""
+        lines: list[str] = []
+        words = BREAKS.findall(shown(text)) or [""]
+        while words:
+            if len(lines) == most - 1:
+                return [*lines, self.shortened("".join(words).rstrip(), width, size, bold)]
+            n = 1
+            while n < len(words) and self.width("".join(words[: n + 1]).rstrip(), size, bold) <= width:
+                n += 1
+            lines.append(self.shortened("".join(words[:n]).rstrip(), width, size, bold))
+            words = words[n:]
+        return lines

@@ -1,0 +1,85 @@
+// How well the model predicts: of each set of rows a line, training dotted where there are test rows.
+const SETS = Object.entries(data.performance);
+const setName = (name) => name || "these rows";
+const line = (name, curve, of = SETS) => ({ x: curve.x.map(num), y: curve.y.map(num), colour: name === "training" ? "var(--gone)" : "var(--accent)", dotted: name === "training" && of.length > 1 });
+const setLegend = () => SETS.length > 1 && el("p", { class: "note" }, SETS.map(([name]) => [el("span", { class: "swatch", style: `background:${line(name, { x: [], y: [] }).colour}` }), `${setName(name)} `]));
+const UNIT = { ends: [0, 1], range: [0, 1], write: percent };
+// Classes beyond which a confusion matrix has the width of the page.
+const MANY = 8;
+
+function unseenNote() {
+  if (SETS.length > 1) return setLegend();
+  return el("p", { class: "note" }, "Errors on new rows are larger if the model was trained on these rows. To see both, pass held-out rows: ", el("code", {}, "glasswood.report(model, X, y, test=(X_test, y_test))"));
+}
+
+function classBalance() {
+  const [, last] = SETS[SETS.length - 1], total = last.counts.reduce((a, b) => a + b, 0);
+  return [el("h3", {}, "Classes"), bars(data.classes.map((name, k) => ({ name, value: last.counts[k] / total })).sort((a, b) => b.value - a.value),
+    `Shares of the classes: ${data.classes.map((name, k) => `${name} ${percent(last.counts[k] / total)}`).join(", ")}`, 20, percent)];
+}
+
+// Two classes: what becomes of the rows at a threshold that the reader moves.
+function threshold() {
+  const [name, last] = SETS[SETS.length - 1], one = last.classes[0], positive = data.classes[one.class], negative = data.classes[1 - one.class];
+  const box = el("div"), slider = el("input", { type: "range", id: "threshold", min: 0, max: 100, value: 50, "aria-label": `Threshold of the probability of ${positive}`, oninput: draw });
+  const said = el("output", { id: "threshold-value" });
+  function draw() {
+    const at = Number(slider.value), hits = one.hits[at], alarms = one.alarms[at], missed = one.positive - hits, rest = one.negative - alarms, all = one.positive + one.negative;
+    said.textContent = percent(at / 100);
+    const cell = (n, good) => el("span", { class: good ? "good" : "bad" }, n.toLocaleString("en"));
+    const share = (part, whole) => (whole ? percent(part / whole) : "none");
+    box.replaceChildren(table(["", `actual ${positive}`, `actual ${negative}`], [[`predicted ${positive}`, cell(hits, true), cell(alarms, false)], [`predicted ${negative}`, cell(missed, false), cell(rest, true)]], { class: "confusion" }),
+      el("dl", { class: "cards" }, [["accuracy", share(hits + rest, all)], [`precision: predicted ${positive} that are right`, share(hits, hits + alarms)], [`recall: actual ${positive} that are found`, share(hits, one.positive)], [`rows predicted ${positive}`, share(hits + alarms, all)]]
+        .map(([what, fact]) => el("div", {}, el("dt", {}, what), el("dd", {}, fact)))));
+  }
+  draw();
+  return [el("h3", {}, `Confusion matrix, ${setName(name)}`), el("label", { class: "noprint" }, `Predict ${positive} where its probability is at least `, said, slider), box];
+}
+
+function confusion() {
+  const [name, last] = SETS[SETS.length - 1];
+  const rowsOf = last.matrix.map((counts, k) => [short(data.classes[k], 24), ...counts.map((n, j) => el("span", { class: n ? (j === k ? "good" : "bad") : "" }, n.toLocaleString("en")))]);
+  return [el("h3", {}, `Confusion matrix, ${setName(name)}`), table(["actual ↓ predicted →", ...data.classes.map((text) => short(text, 14))], rowsOf, { class: data.classes.length > MANY ? "confusion many" : "confusion" })];
+}
+
+function curvesOf(k) {
+  const found = SETS.map(([name, one]) => [name, one.classes.find((entry) => entry.class === k)]).filter(([, entry]) => entry && entry.roc);
+  if (!found.length) return note("All rows have one class, so that there are no curves.");
+  const series = (what) => found.map(([name, entry]) => line(name, entry[what], found)), name = data.classes[k];
+  const best = (what) => found.map(([set, entry]) => `${set ? `${set} ` : ""}${num(entry[what]).toFixed(3)}`).join(", ");
+  const figure = (title, said, ...parts) => el("div", {}, el("h3", {}, title), note(said), lineChart(...parts));
+  return el("div", { class: "four" },
+    figure("ROC", `AUC ${best("auc")}`, series("roc"), `ROC curve of ${name}, AUC ${best("auc")}`, "false positive rate", "true positive rate", { ...UNIT, diagonal: true, plain: true }),
+    figure("Precision and recall", `AP ${best("averagePrecision")}`, series("pr"), `Precision against recall of ${name}`, "recall", "precision", { ...UNIT, plain: true }),
+    figure("Calibration", "on the line where exact", series("calibration"), `Share of ${name} against the predicted probability`, `predicted probability of ${name}`, `share of ${name}`, { ...UNIT, diagonal: true }),
+    figure("Gains", "highest predictions first", series("gains"), `Share of ${name} found in the highest predictions`, "share of the rows", `share of ${name} found`, { ...UNIT, diagonal: true, plain: true }));
+}
+
+function residuals() {
+  const name = data.target || "target", [set, last] = SETS[SETS.length - 1];
+  const groups = (one) => ({ x: one.groups.x, y: one.groups.y });
+  const ys = SETS.flatMap(([, one]) => [...one.groups.x, ...one.groups.low, ...one.groups.high].map(num)), [low, high] = extent(ys);
+  const dots = last.dots && last.dots.x.map((x, i) => [num(x), num(last.dots.y[i])]).filter(([x, y]) => x >= low && x <= high && y >= low && y <= high);
+  const against = lineChart(SETS.map(([key, one]) => line(key, groups(one))), `Mean ${name} against the prediction`, `predicted ${name}`, name, { ends: [low, high], range: [low, high], diagonal: true, dots, height: 280 });
+  const counts = last.residuals.counts, edges = last.residuals.edges.map(num), most = Math.max(...counts, 1);
+  const histogram = chart(`Residuals from ${fmt(edges[0])} to ${fmt(edges[edges.length - 1])}`, (root, width) => {
+    const height = 280, left = sideRoom(0, most), x = scale(edges[0], edges[edges.length - 1], left + 4, width - 10), y = scale(0, most, height - AXIS, 8 + NAME);
+    counts.forEach((n, i) => root.append(svg("rect", { x: x(edges[i]) + 0.5, width: Math.max(0.5, x(edges[i + 1]) - x(edges[i]) - 1), y: y(n), height: height - AXIS - y(n), fill: "var(--accent)", opacity: 0.8 })));
+    root.append(svg("line", { class: "zero", x1: x(0), x2: x(0), y1: NAME, y2: height - AXIS }));
+    sideAxis(root, y, 0, most, left, "rows");
+    axis(root, x, edges[0], edges[edges.length - 1], height - AXIS, width - left, `${name} minus prediction`);
+    return height;
+  });
+  return el("div", { class: "two" }, el("div", {}, el("h3", {}, "Predicted and actual"), against, note("Line: means of groups of rows with similar predictions. Dots: single rows.")), el("div", {}, el("h3", {}, `Residuals, ${setName(set)}`), histogram));
+}
+
+function performanceSection() {
+  if (!SETS.length) return;
+  if (!data.performance[SETS[0][0]].matrix) { section("performance", "How well it predicts", unseenNote(), residuals()); return; }
+  const one = data.classes.length === 2, known = SETS[0][1].classes.map((entry) => entry.class);
+  const box = el("div"), draw = (k) => box.replaceChildren(curvesOf(k));
+  draw(known[0]);
+  section("performance", "How well it predicts", unseenNote(),
+    el("div", { class: data.classes.length > MANY ? "" : "two" }, el("div", {}, one ? threshold() : confusion()), el("div", {}, classBalance())),
+    !one && el("div", { class: "controls" }, el("label", {}, "Curves for class ", choose(known.map((k) => [k, data.classes[k]]), known[0], draw))), box);
+}

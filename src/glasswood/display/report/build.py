@@ -1,0 +1,260 @@
+"""`glasswood.report`."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from glasswood.display.report.card import figures, history, model_card
+from glasswood.display.report.dependence import dependence, joint_effects
+from glasswood.display.report.explained import explained
+from glasswood.display.report.page import packed, write_page
+from glasswood.display.report.performance import performance
+from glasswood.display.report.rows import SHOWN_FEATURES, chosen, feature_entries, numbers, read_rows
+from glasswood.display.report.sentences import sentences
+from glasswood.display.report.similar import intervals, similar_rows
+from glasswood.display.report.trees import are_shown, drawn, embedded, is_small
+from glasswood.facts import feature_names, output_names
+from glasswood.files import check_output
+from glasswood.forest import Forest
+from glasswood.inputs import without_extra
+from glasswood.loading import load
+from glasswood.populations import compare
+from glasswood.wording import Wording, check_wording, leaves_text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from numpy.typing import ArrayLike
+
+    from glasswood.display.report.explained import Explained
+    from glasswood.display.report.rows import ReportRows
+    from glasswood.ensemble import TreeEnsemble
+    from glasswood.typing import Int64s, Rows
+
+CHANGED_FEATURES = 30
+"""Features of a table."""
+
+
+def report(
+    model: object,
+    X: Rows,
+    y: ArrayLike | None = None,
+    path: str | os.PathLike[str] = "report.html",
+    *,
+    test: tuple[Rows, ArrayLike] | None = None,
+    before: Rows | None = None,
+    title: str | None = None,
+    max_terms: int | None = 5,
+    units: Mapping[str, str] | None = None,
+    redact: bool = False,
+    by_position: bool = False,
+    ignore_extra: bool = False,
+    random_state: int = 0,
+    n_jobs: int | None = None,
+) -> Path:
+    """Write a report of a model and its explanations: one HTML file that needs no network.
+
+    Parameters
+    ----------
+    model : ModelTreeRegressor, Forest, or anything `glasswood.load` reads
+        For glasswood's estimators, the report also shows standard errors, errors of leaves and the search.
+    X : array-like or frame of shape (n, n_features)
+        Rows that the report is about; the file contains at most 2,000 of them.
+    y : array-like of shape (n,), optional
+        Targets, or class labels: for errors, and for the means at the nodes of a tree.
+    path : path
+        The file to write. It appears complete or not at all, and replaces an existing file.
+    test : tuple of rows and targets, optional
+        Rows that the model has not been trained on. Figures and curves are then labelled **training** for X and y, and
+        **test** for these rows.
+    before : array-like or frame, optional
+        Rows of an earlier population. A section then says which features changed the mean prediction from these rows
+        to X (`glasswood.compare`).
+    title : str, optional
+        Default: the name of y, if it has one, and the kind of model.
+    max_terms : int or None, default=5
+        Number of terms of a leaf's equation to show; None shows all.
+    units : mapping of str to str, optional
+        Units by the name of the feature, for axes and tests.
+    redact : bool
+        Leave out all single rows: points, lines and the table of rows, and the extremes of the features' ranges. Means
+        over rows and the model remain.
+    by_position : bool
+        Match the columns of a frame by position and ignore their names.
+    ignore_extra : bool
+        Ignore columns that the model does not know.
+    random_state : int
+        Seed of the choice of rows.
+    n_jobs : int, optional
+        Number of threads; None or -1 for all.
+
+    Returns
+    -------
+    Path
+        The file.
+
+    Raises
+    ------
+    ValueError
+        If X has no rows or does not fit the model, y does not fit X, or the model cannot be explained.
+    TypeError
+        If y is a path.
+    OSError
+        If the file cannot be written; nothing is left behind.
+
+    Notes
+    -----
+    Runs on the CPU. For a classifier, SHAP values explain the probabilities exactly, for the rows in the report with
+    100 rows of X (at least 20) as background, if that takes only a few seconds; the page says so. Otherwise they are
+    path-dependent values of the margin for all rows, which take some seconds for a million rows and 100 trees of depth
+    8. The file contains models of at most 4,000 nodes, so that the page can predict. Trees are drawn up to 250 leaves.
+
+    Examples
+    --------
+    >>> glasswood.report(model, X, y, "report.html")  # doctest: +SKIP
+    """
+    if isinstance(y, str | os.PathLike):
+        raise TypeError(f"y is a path, {os.fspath(y)!r}: pass it as path=, or the targets before it")
+    target = check_output(path)
+    forest = load(model).ensemble
+    if ignore_extra and not by_position:
+        X, before = without_extra(X, forest), before if before is None else without_extra(before, forest)
+        test = test and (without_extra(test[0], forest), *test[1:])
+    if not forest.means_known:
+        forest = Forest(forest).with_means(X, by_position).ensemble
+    rows = read_rows(forest, X, y, n_jobs, by_position)
+    wording = Wording(max_terms=max_terms, units=units or {})
+    check_wording(wording, {*feature_names(forest), *rows.names})
+    unseen = None if test is None else read_rows(forest, *_pair(test, y), n_jobs, by_position)
+    sets = {"": rows} if unseen is None else {"training": rows, "test": unseen}
+    measured = {name: performance(one, redact) for name, one in sets.items()}
+    target_name = _name_of(y)
+    at = chosen(rows, random_state)
+    found = explained(rows, at, random_state)
+    order = np.argsort(-found.importance.sum(axis=1), kind="stable")
+    content: dict[str, Any] = {
+        "title": title or _title(model, forest, target_name),
+        "target": target_name,
+        "sentences": sentences(sets, measured, target_name, found.importance.sum(axis=1)),
+        "performance": {name: one for name, one in measured.items() if one is not None},
+        "figures": {name: figures(one) for name, one in sets.items()},
+        "features": feature_entries(rows, at, redact, wording.units),
+        "classes": rows.classes,
+        "isClassifier": bool(forest.classes),
+        **_values(rows, found),
+        "order": order,
+        "dependence": dependence(rows, order, at, redact),
+        "joint": joint_effects(rows, order, at, redact),
+        "change": None if before is None else _changes(forest, before, X, random_state, n_jobs),
+        "model": embedded(forest) if is_small(rows) else None,
+        "trees": drawn(rows, model, redact, wording) if is_small(rows) and are_shown(forest) else None,
+        "history": history(model),
+        "card": model_card(rows, found, redact, sets),
+        "nRows": len(rows),
+        "rows": None if redact else shown_rows(rows, found, at, order),
+        "similar": None if redact else similar_rows(rows, at),
+        "intervals": None if redact else intervals(rows, unseen, at),
+        "start": start_row(rows),
+    }
+    write_page(content, target)
+    return target
+
+
+def _pair(test: Any, y: object) -> tuple[Any, Any]:
+    """Check that test rows come with targets, beside targets of the other rows."""
+    if not isinstance(test, tuple | list) or len(test) != 2:
+        raise TypeError(f"test is a {type(test).__name__}, expected a pair of rows and their targets: test=(X, y)")
+    if y is None:
+        raise ValueError("test needs y, the targets of X, to compare with: report(model, X, y, test=(X_test, y_test))")
+    return test[0], test[1]
+
+
+def _name_of(y: Any) -> str:
+    """Name of a series, or of the column of a frame; empty where there is none."""
+    name = y.columns[0] if hasattr(y, "columns") and len(y.columns) == 1 else getattr(y, "name", None)
+    return str(name) if isinstance(name, str | int) else ""
+
+
+def _title(model: object, forest: TreeEnsemble, target: str) -> str:
+    """Name what is predicted, and what the model is."""
+    kind = (
+        type(model).__name__
+        if forest.source == "glasswood" and type(model).__module__.startswith("glasswood.grow")
+        else ""
+    )
+    kind = kind or forest.source or "Forest"
+    size = leaves_text(forest.n_leaves) if forest.n_trees == 1 else f"{forest.n_trees:,} trees"
+    return f"{target}: {kind}, {size}" if target else f"{kind}: {size}"
+
+
+def _values(rows: ReportRows, found: Explained) -> dict[str, Any]:
+    """Collect what the rows say of the features together."""
+    return {
+        "outputs": _outputs(rows, found),
+        "expected": found.expected,
+        "importance": found.importance,
+        "pairs": found.pairs,
+        "pairRows": found.pair_rows,
+        "partners": found.partners,
+        "isProbability": found.is_probability,
+        "nExplained": found.n_rows,
+        "nBackground": found.n_background,
+    }
+
+
+def _outputs(rows: ReportRows, found: Explained) -> list[str]:
+    """Names of what is explained; empty for one number."""
+    n = len(found.expected)
+    if n == 1:
+        return []
+    return rows.classes if found.is_probability else output_names(rows.forest, n)
+
+
+def shown_rows(rows: ReportRows, found: Explained, at: Int64s, order: Int64s) -> dict[str, Any]:
+    """Values, SHAP values, what these add up to, and responses of the chosen rows, of the most important features."""
+    kept = order[:SHOWN_FEATURES]
+    values = numbers(rows, at)
+    exact = is_small(rows)
+    return {
+        "index": at,
+        "features": kept,
+        "values": packed(values if exact else values[:, kept], "<f8" if exact else "<f4"),
+        "allValues": exact,
+        "phi": packed(found.values[:, kept]),
+        "ends": packed(found.ends, "<f8"),
+        "responses": packed(rows.responses[at], "<f8"),
+        "y": None if rows.y is None else packed(rows.y[at], "<f8"),
+    }
+
+
+def start_row(rows: ReportRows) -> list[float]:
+    """Make a row to start from that is nobody's: medians of numbers, the most frequent categories."""
+    values = numbers(rows, np.arange(min(len(rows), 20_000)))
+    result = []
+    for feature in range(values.shape[1]):
+        column = values[:, feature][~np.isnan(values[:, feature])]
+        if not len(column):
+            result.append(float("nan"))
+        elif rows.tables[feature] is not None:
+            codes, counts = np.unique(column, return_counts=True)
+            result.append(float(codes[counts.argmax()]))
+        else:
+            result.append(float(np.median(column)))
+    return result
+
+
+def _changes(forest: TreeEnsemble, before: Rows, X: Rows, random_state: int, n_jobs: int | None) -> dict[str, Any]:
+    """Compare the populations: for each output, the strongest features."""
+    found = compare(before, X, model=Forest(forest), random_state=random_state, n_jobs=n_jobs)
+    return {
+        "explained": found.explained,
+        "before": found.before,
+        "after": found.after,
+        "rows": found.n_rows,
+        "features": [found.rows(output)[:CHANGED_FEATURES] for output in range(len(found.before))],
+        "left": len(found.names) - CHANGED_FEATURES,
+    }

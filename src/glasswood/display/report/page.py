@@ -1,0 +1,76 @@
+"""The HTML file: styles, scripts and data in one page that loads nothing."""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from glasswood.escapes import markup, script
+from glasswood.files import replacing
+
+if TYPE_CHECKING:
+    import os
+
+    from glasswood.typing import Array
+
+ASSETS = Path(__file__).parent / "assets"
+SCRIPTS = ("basics.js", "model.js", "charts.js", "rows.js", "tree.js", "performance.js", "main.js")
+
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
+"""Content security policy: the page may load nothing, from anywhere."""
+
+
+def packed(values: Array, dtype: str = "<f4") -> dict[str, Any]:
+    """Write an array for the page: base64 of little-endian numbers, and the shape."""
+    array = np.ascontiguousarray(values, dtype)
+    return {"type": dtype[1:], "shape": list(array.shape), "data": base64.b64encode(array.tobytes()).decode()}
+
+
+def write_page(content: dict[str, Any], path: str | os.PathLike[str]) -> None:
+    """Write the page complete or not at all."""
+    text = page(content)
+    with replacing(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def page(content: dict[str, Any]) -> str:
+    """Fill the template. Names and values come as JSON that cannot end its script element."""
+    parts = {
+        "title": markup(content["title"]),
+        "policy": markup(POLICY),
+        "style": (ASSETS / "style.css").read_text(encoding="utf-8"),
+        "script": "\n".join((ASSETS / name).read_text(encoding="utf-8") for name in SCRIPTS),
+        "data": as_json(content),
+    }
+    template = (ASSETS / "page.html").read_text(encoding="utf-8")
+    before, *pieces = template.split("{{")
+    filled = [before]
+    for piece in pieces:
+        name, _, rest = piece.partition("}}")
+        filled += [parts[name], rest]
+    return "".join(filled)
+
+
+def as_json(content: Any) -> str:
+    """JSON for a script element."""
+    return script(json.dumps(plain(content), ensure_ascii=False, separators=(",", ":"), allow_nan=False))
+
+
+def plain(value: Any) -> Any:
+    """Python's own types of NumPy's; numbers that JSON lacks as their names."""
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, np.ndarray):
+        return plain(value.tolist())
+    if isinstance(value, np.generic):
+        return plain(value.item())
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value).replace("inf", "Infinity").replace("nan", "NaN")
+    return value

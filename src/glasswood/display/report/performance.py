@@ -1,0 +1,96 @@
+"""The quality of predictions for rows with targets: curves and tables of classifiers, residuals of regressions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from glasswood.display.report.rows import REDACTED_ROWS
+from glasswood.extras import import_extra
+
+if TYPE_CHECKING:
+    from glasswood.display.report.rows import ReportRows
+    from glasswood.typing import Array, Doubles
+
+POINTS, GROUPS, BINS, CLASSES, DOTS = 120, 10, 40, 12, 600
+"""Points of a curve, groups of a calibration, bars of a histogram, classes with curves, dots of a scatter."""
+
+
+def performance(rows: ReportRows, redact: bool) -> dict[str, Any] | None:
+    """Measure predictions against targets; None without these."""
+    if rows.y is None or (not rows.classes and rows.responses.shape[1] > 1):
+        return None
+    if not rows.classes or not rows.forest.classes:
+        return _of_numbers(rows.responses[:, 0], rows.y, redact)
+    places = rows.y.astype(int)
+    shown = [1] if len(rows.classes) == 2 else range(min(len(rows.classes), CLASSES))
+    return {
+        "n": len(places),
+        "counts": np.bincount(places, minlength=len(rows.classes)),
+        "matrix": _matrix(places, rows.responses),
+        "classes": [_of_class(rows.responses[:, k], places == k) | {"class": k} for k in shown],
+    }
+
+
+def _matrix(places: Array, responses: Doubles) -> Array:
+    """Count the rows of each class (down) that are predicted as each class (across)."""
+    k = responses.shape[1]
+    return np.bincount(k * places + responses.argmax(axis=1), minlength=k * k).reshape(k, k)
+
+
+def _of_class(probability: Doubles, is_class: Array) -> dict[str, Any]:
+    """Curves of one class against the others; without curves where there is only one kind of rows."""
+    cuts = np.linspace(0, 1, 101)
+    inside, outside = np.sort(probability[is_class]), np.sort(probability[~is_class])
+    found = {
+        "hits": len(inside) - np.searchsorted(inside, cuts),
+        "alarms": len(outside) - np.searchsorted(outside, cuts),
+        "positive": len(inside),
+        "negative": len(outside),
+    }
+    if not len(inside) or not len(outside):
+        return found
+    metrics = import_extra("sklearn.metrics", "sklearn", "reports of classifiers with targets need scikit-learn")
+    calibration = import_extra("sklearn.calibration", "sklearn", "reports of classifiers need scikit-learn")
+    alarms, hits, _ = metrics.roc_curve(is_class, probability)
+    precision, recall, _ = metrics.precision_recall_curve(is_class, probability)
+    observed, predicted = calibration.calibration_curve(is_class, probability, n_bins=GROUPS, strategy="quantile")
+    share = is_class.mean()
+    return found | {
+        "auc": float(metrics.roc_auc_score(is_class, probability)),
+        "averagePrecision": float(metrics.average_precision_score(is_class, probability)),
+        "roc": _curve(alarms, hits),
+        "pr": _curve(recall[::-1], precision[::-1]),
+        "gains": _curve(hits * share + alarms * (1 - share), hits),
+        "calibration": {"x": predicted, "y": observed},
+    }
+
+
+def _curve(x: Doubles, y: Doubles) -> dict[str, Any]:
+    """Take some points of a curve, evenly along its way."""
+    way = np.concatenate([[0], np.cumsum(np.abs(np.diff(x)) + np.abs(np.diff(y)))])
+    at = np.unique(np.searchsorted(way, np.linspace(0, way[-1], POINTS)).clip(max=len(x) - 1))
+    return {"x": x[at].round(4), "y": y[at].round(4)}
+
+
+def _of_numbers(predicted: Doubles, y: Doubles, redact: bool) -> dict[str, Any]:
+    """Residuals and what targets are at each predicted value."""
+    residuals = y - predicted
+    order = np.argsort(predicted, kind="stable")
+    groups = np.array_split(order, min(2 * GROUPS, max(1, len(order) // REDACTED_ROWS)))
+    ends = [0.005, 0.995] if len(y) > 10 * REDACTED_ROWS else [0, 1]
+    low, high = np.quantile(residuals, ends)
+    counts, edges = np.histogram(residuals.clip(low, high), bins=BINS if high > low else 1)
+    some = np.linspace(0, len(y) - 1, min(DOTS, len(y))).astype(int)
+    return {
+        "n": len(y),
+        "groups": {
+            "x": [float(predicted[group].mean()) for group in groups],
+            "y": [float(y[group].mean()) for group in groups],
+            "low": [float(np.quantile(y[group], 0.1)) for group in groups],
+            "high": [float(np.quantile(y[group], 0.9)) for group in groups],
+        },
+        "residuals": {"counts": counts, "edges": edges},
+        "dots": None if redact else {"x": predicted[some], "y": y[some]},
+    }

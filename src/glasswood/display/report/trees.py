@@ -1,0 +1,308 @@
+"""Small models as data: a report shows their trees and computes their predictions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from glasswood.display.curves import CURVE_POINTS, mean_curve
+from glasswood.display.report.rows import REDACTED_ROWS, inner_range, most_frequent
+from glasswood.equations import described, leaf_equation
+from glasswood.evaluate.cpu import CpuEvaluator
+from glasswood.evaluate.linear import term_name
+from glasswood.facts import feature_name
+from glasswood.rules import (
+    class_index,
+    common_range,
+    covers_are_counts,
+    leaf_of_node,
+    node_tests,
+    speaks_of_odds,
+    value_text,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from glasswood.display.report.rows import ReportRows
+    from glasswood.ensemble import TreeEnsemble
+    from glasswood.equations import Term
+    from glasswood.typing import Array, Int32s, Int64s
+    from glasswood.wording import Wording
+
+MOST_NODES, MOST_SHOWN_LEAVES, MOST_SHOWN_TREES = 4000, 250, 60
+"""Nodes of a model that a page computes with, leaves of a tree that it draws, trees that it draws."""
+
+SHOWN_DIGITS = 3
+"""Digits of a curve, counted from the first one of its range."""
+
+LINKS = ("identity", "logistic", "softmax", "exp", "exponential", "one_vs_all")
+"""Functions from margin to response that the page has too."""
+
+
+def is_small(rows: ReportRows) -> bool:
+    """Whether a page can hold the model and predict with it; it has no tables of target statistics."""
+    forest = rows.forest
+    return rows.source is None and forest.n_nodes <= MOST_NODES and len(forest.linear_feature) <= 4 * MOST_NODES
+
+
+def are_shown(forest: TreeEnsemble) -> bool:
+    """Whether the trees are few and small enough to be looked at."""
+    return forest.n_trees <= MOST_SHOWN_TREES and int(np.diff(forest.leaf_offsets).max(initial=0)) <= MOST_SHOWN_LEAVES
+
+
+def embedded(forest: TreeEnsemble) -> dict[str, Any]:
+    """Give the page what it needs to route rows and to add up leaves; JSON's numbers are exact."""
+    is_float32 = forest.threshold.dtype == np.float32
+    return {
+        "offsets": forest.tree_offsets,
+        "feature": forest.feature,
+        "threshold": forest.threshold.astype(np.float64),
+        "left": forest.left,
+        "defaultLeft": forest.default_left.astype(int),
+        "leafOf": np.where(forest.feature < 0, np.cumsum(forest.feature < 0) - 1, -1),
+        "leafValue": forest.leaf_value,
+        "treeOutput": forest.tree_output,
+        "treeWeight": forest.tree_weight,
+        "base": forest.base_score,
+        "set": forest.category_set,
+        "sets": _sets(forest),
+        "linear": _linear(forest),
+        "isFloat32": is_float32,
+        "zeroThreshold": forest.zero_threshold,
+        "zeroMissing": forest.zero_missing.astype(int),
+        "marker": forest.missing,
+        "link": forest.link if forest.link in LINKS else None,
+        "linkScale": forest.link_scale,
+    }
+
+
+def _sets(forest: TreeEnsemble) -> list[dict[str, Any]]:
+    ends = forest.set_offsets
+    return [
+        {"words": forest.set_words[ends[i] : ends[i + 1]], "others": bool(forest.set_others_left[i])}
+        for i in range(len(forest.set_others_left))
+    ]
+
+
+def _linear(forest: TreeEnsemble) -> dict[str, Any] | None:
+    if not forest.has_linear_leaves:
+        return None
+    names = [
+        term_name(forest, feature, category)
+        for feature, category in zip(forest.linear_feature.tolist(), forest.linear_category.tolist(), strict=True)
+    ]
+    return {
+        "offsets": forest.linear_offsets,
+        "feature": forest.linear_feature,
+        "category": forest.linear_category,
+        "coefficient": forest.linear_coefficient,
+        "mean": forest.linear_mean,
+        "range": forest.leaf_range,
+        "missing": forest.leaf_missing,
+        "name": names,
+    }
+
+
+@dataclass(frozen=True)
+class _Drawing:
+    """Everything that describes the nodes of a tree; each point of a curve is a mean of at least `least` rows.
+
+    `found` is how often a split, or a feature of a leaf's equation, comes back in other samples.
+    """
+
+    rows: ReportRows
+    summary: Any
+    errors: Array | None
+    least: int
+    wording: Wording
+    ends: dict[int, list[float]]
+    found: dict[tuple[str, int, str], float]
+
+
+def drawn(rows: ReportRows, model: object, redact: bool, wording: Wording) -> list[dict[str, Any]]:
+    """Describe the trees for their drawing: tests in words, rows, means and errors, a curve at each split."""
+    forest = rows.forest
+    evaluator = CpuEvaluator(forest)
+    reached = evaluator.numbered().leaves(rows.settled, evaluator.default_choice(len(rows)), rows.n_jobs)
+    errors = standard_errors(model, forest)
+    least = REDACTED_ROWS if redact else 1
+    summary, ends = getattr(model, "leaf_summary_", None), range_ends(rows, redact)
+    drawing = _Drawing(rows, summary, errors, least, wording, ends, _found(model))
+    return [
+        {
+            "output": int(forest.tree_output[tree]),
+            "what": _what(rows, tree),
+            "isShare": shown_class(rows, tree) is not None,
+            "note": _note(forest, tree, drawing.wording.digits),
+            "nodes": _nodes(drawing, tree, reached[:, tree]),
+        }
+        for tree in range(forest.n_trees)
+    ]
+
+
+def _what(rows: ReportRows, tree: int) -> str:
+    """Say what the means of nodes are."""
+    place = shown_class(rows, tree)
+    if place is None:
+        return "mean"
+    return f"share of {rows.classes[place]}" if rows.y is not None else f"probability of {rows.classes[place]}"
+
+
+def _note(forest: TreeEnsemble, tree: int, digits: int) -> str:
+    common = "" if speaks_of_odds(forest) else common_range(forest, tree, digits)
+    lines = [f"Predictions are clipped to {common}."] if common else []
+    if forest.tree_offsets[tree + 1] - forest.tree_offsets[tree] == 1:
+        lines.append("No split paid off: one leaf holds all rows.")
+    return " ".join(lines)
+
+
+def standard_errors(model: object, forest: TreeEnsemble) -> Array | None:
+    """Take the terms' standard errors in the order of the forest's terms; None where the model does not know them."""
+    table = getattr(model, "leaves_", None)
+    if table is None or not forest.has_linear_leaves:
+        return None
+    errors = np.asarray(table["standard_error"], np.float64)[np.asarray(table["feature"]) != "(intercept)"]
+    return errors if len(errors) == len(forest.linear_feature) else None
+
+
+def _found(model: object) -> dict[tuple[str, int, str], float]:
+    """Frequencies of `stability_` by kind, node or leaf, and feature; empty where the model has none."""
+    table = getattr(model, "stability_", None)
+    if table is None:
+        return {}
+    keys = zip(table["kind"].tolist(), table["at"].tolist(), table["feature"].tolist(), strict=True)
+    return dict(zip(keys, table["frequency"].tolist(), strict=True))
+
+
+def _nodes(drawing: _Drawing, tree: int, reached: Int32s) -> list[dict[str, Any]]:
+    forest = drawing.rows.forest
+    first, last = forest.tree_offsets[tree : tree + 2].tolist()
+    target, is_counted = target_of(drawing.rows, tree), covers_are_counts(forest, tree)
+    result, tests = [], node_tests(forest, tree, drawing.wording, drawing.ends)
+    for node, inside in zip(range(first, last), rows_under(forest, tree, reached), strict=True):
+        entry: dict[str, Any] = {
+            "rows": len(inside),
+            "training": float(forest.cover[node]) if is_counted else len(inside),
+            "mean": float(target[inside].mean()) if len(inside) else float("nan"),
+        }
+        if forest.feature[node] >= 0:
+            values = drawing.rows.settled[inside, forest.feature[node]]
+            entry |= {"tests": tests[node - first]}
+            if drawing.found:
+                entry["found"] = drawing.found.get(("split", node, feature_name(forest, int(forest.feature[node]))))
+            entry["curve"] = _curve(drawing, int(forest.feature[node]), values, target[inside])
+        else:
+            entry |= _leaf(drawing, node)
+        result.append(entry)
+    return result
+
+
+def range_ends(rows: ReportRows, redact: bool = False) -> dict[int, list[float]]:
+    """Lowest and highest number of each feature that splits test, where the rows, or enough of them, have numbers."""
+    found = {}
+    for feature in np.unique(rows.forest.feature[rows.forest.feature >= 0]).tolist():
+        column = rows.settled[:, feature].astype(np.float64)
+        present = column[np.isfinite(column)]
+        if len(present) >= (REDACTED_ROWS if redact else 1):
+            found[feature] = list(inner_range(present)) if redact else [float(present.min()), float(present.max())]
+    return found
+
+
+def rows_under(forest: TreeEnsemble, tree: int, reached: Int32s) -> Iterator[Int64s]:
+    """Rows that pass each node of a tree; those of a node are divided among its children."""
+    first = int(forest.tree_offsets[tree])
+    is_left, waiting = np.zeros(forest.n_leaves, bool), {0: np.arange(len(reached))}
+    for node, leaves in enumerate(under := leaves_under(forest, tree)):
+        rows = waiting.pop(node)
+        yield rows
+        if forest.feature[first + node] >= 0:
+            left = int(forest.left[first + node])
+            is_left[leaves] = False
+            is_left[under[left]] = True
+            goes_left = is_left[reached[rows]]
+            waiting[left], waiting[left + 1] = rows[goes_left], rows[~goes_left]
+
+
+def _curve(drawing: _Drawing, feature: int, values: Array, target: Array) -> dict[str, Any] | None:
+    """Mean target over a feature's values, of many categories over the most frequent ones."""
+    codes = np.unique(values[~np.isnan(values)])
+    if drawing.rows.tables[feature] is None or len(codes) <= CURVE_POINTS:
+        return _rounded(mean_curve(values, target, drawing.least))
+    common = codes[most_frequent(values, codes, CURVE_POINTS)]
+    kept = np.isin(values, common) | np.isnan(values)
+    found = mean_curve(values[kept], target[kept], drawing.least)
+    return found and found | {"of": len(codes)}
+
+
+def _rounded(curve: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Digits that a drawing of some hundred pixels shows: a curve of 24 points would be a kilobyte with all."""
+    if curve is None:
+        return None
+    for axis in "xy":
+        span = float(np.ptp(curve[axis])) if len(curve[axis]) else 0.0
+        if 0 < span < np.inf:
+            curve[axis] = curve[axis].round(SHOWN_DIGITS - int(np.floor(np.log10(span))))
+    return curve
+
+
+def _leaf(drawing: _Drawing, node: int) -> dict[str, Any]:
+    forest, summary, errors = drawing.rows.forest, drawing.summary, drawing.errors
+    leaf = leaf_of_node(forest, node)
+    entry: dict[str, Any] = {"leaf": leaf, "equation": value_text(forest, leaf, drawing.wording)}
+    if summary is not None:
+        name = "rmse" if "rmse" in summary else "log_loss"
+        entry |= {"error": float(summary[name][leaf]), "errorName": name.replace("_", "-")}
+        entry["clipped"] = int(summary["n_clipped"][leaf])
+    if forest.has_linear_leaves:
+        found = leaf_equation(forest, leaf, drawing.wording, errors)
+        entry["terms"] = [_term(term, speaks_of_odds(forest), drawing.wording) for term in found.terms]
+        entry["smaller"] = [found.n_smaller, found.smaller]
+        if errors is not None:
+            entry["standardErrors"] = errors[slice(*forest.linear_offsets[leaf : leaf + 2])]
+        if drawing.found:
+            features = forest.linear_feature[slice(*forest.linear_offsets[leaf : leaf + 2])].tolist()
+            entry["found"] = [drawing.found.get(("term", leaf, feature_name(forest, feature))) for feature in features]
+    return entry
+
+
+def _term(term: Term, is_odds: bool, wording: Wording) -> dict[str, Any]:
+    """Describe a term for its bar: what one standard deviation adds, and its coefficient or factor as text."""
+    name, text, effect, error = described(term, is_odds, wording)
+    levels = [{"name": name, "value": value} for name, value in term.levels]
+    return {"name": name, "text": text, "effect": effect, "error": error, "levels": levels}
+
+
+def leaves_under(forest: TreeEnsemble, tree: int) -> list[list[int]]:
+    """Leaves below each node of a tree, indices into the forest's."""
+    first, last = forest.tree_offsets[tree : tree + 2].tolist()
+    under: list[list[int]] = [[] for _ in range(first, last)]
+    leaf = leaf_of_node(forest, last)
+    for node in range(last - 1, first - 1, -1):
+        if forest.feature[node] < 0:
+            leaf -= 1
+            under[node - first] = [leaf]
+        else:
+            left = int(forest.left[node])
+            under[node - first] = under[left] + under[left + 1]
+    return under
+
+
+def shown_class(rows: ReportRows, tree: int) -> int | None:
+    """Choose the class that a tree's nodes show the share of: its own, or the most frequent one; None for numbers."""
+    if len(rows.forest.classes) != 1 or not rows.classes:
+        return None
+    place = class_index(rows.forest, tree)
+    return int(rows.responses.mean(axis=0).argmax()) if place is None else place
+
+
+def target_of(rows: ReportRows, tree: int) -> Array:
+    """Choose what a node's mean is of: targets, or whether a row is of the class; else what is predicted."""
+    place = shown_class(rows, tree)
+    if place is not None:
+        return rows.responses[:, place] if rows.y is None else (rows.y == place).astype(np.float64)
+    if rows.y is None or rows.forest.classes:
+        return rows.margins[:, int(rows.forest.tree_output[tree])]
+    return rows.y

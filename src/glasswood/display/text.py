@@ -1,0 +1,197 @@
+"""A tree as text."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from glasswood.equations import leaf_equation, probability_text
+from glasswood.escapes import shown
+from glasswood.facts import constraints, feature_names
+from glasswood.loading import load
+from glasswood.rules import (
+    class_of,
+    class_shares,
+    common_range,
+    cover_texts,
+    leaf_of_node,
+    node_tests,
+    range_text,
+    speaks_of_odds,
+    value_text,
+)
+from glasswood.wording import Wording, bar_text, check_wording, count_text, counted, number_text, percent_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from glasswood.ensemble import TreeEnsemble
+    from glasswood.rules import ClassShares
+
+WIDEST = 60
+"""Characters of a line before the shares of classes, which stand below each other up to there."""
+
+
+def export_text(
+    model: object,
+    tree: int = 0,
+    digits: int = 4,
+    *,
+    max_terms: int | None = 5,
+    units: Mapping[str, str] | None = None,
+    log_odds: bool = False,
+) -> str:
+    """Write a tree as indented rules, with one line for each test or leaf, and the limits of its predictions.
+
+    Leaves have the numbers of ``apply``, ``leaves_`` and ``leaf_summary_`` or, in other forests, those of
+    ``predict(X, output="leaf")``. If training rows had missing values, or may have had some, the text names the sides
+    that these take.
+
+    Equations begin with their strongest terms: those whose standard deviation over the leaf's rows is largest. The
+    categories of a feature are one term, each relative to the mean of the leaf's rows. The trees of a classifier show
+    the share of their class among the training rows of every node, and factors of the odds of the class.
+
+    Parameters
+    ----------
+    model : ModelTreeRegressor, Forest, or anything `glasswood.load` reads
+        A fitted `ModelTreeRegressor` also shows the error of each leaf, and how many of its rows are clipped.
+    tree : int, default=0
+        Which tree.
+    digits : int, default=4
+        Significant digits of numbers; thresholds of a feature that would look alike get more. The default is for
+        reading, not for computing, because a large intercept and large terms of opposite signs cancel. 17
+        digits and ``max_terms=None`` are exact.
+    max_terms : int or None, default=5
+        Number of terms of an equation to show; None shows all. The line says how many more there are, and the standard
+        deviation of their sum. Terms that rounding hides are never shown.
+    units : mapping of str to str, optional
+        Units by the name of the feature: ``{"age": "years"}``.
+    log_odds : bool, default=False
+        Write equations of classifiers as sums of log-odds.
+
+    Returns
+    -------
+    str
+
+    Raises
+    ------
+    ValueError
+        If the forest has no such tree, or a unit belongs to no feature.
+    """
+    forest = load(model).ensemble
+    check_tree(forest, tree)
+    wording = Wording(digits, max_terms, units or {}, log_odds)
+    check_wording(wording, feature_names(forest))
+    lines = _Lines(forest, tree, wording, facts_of(model))
+    clipped = "Log-odds" if speaks_of_odds(forest) else "Predictions"
+    common = "" if speaks_of_odds(forest) and not log_odds else common_range(forest, tree, digits)
+    notes = [f"{clipped} are clipped to {common}."] if common else []
+    if forest.source == "glasswood" and np.diff(forest.tree_offsets)[tree] == 1:
+        notes.append("No split paid off: this holds for all rows.")
+    if held := constraints(forest):
+        notes.append(f"{held[0].upper()}{held[1:]}.")
+    title = shown(heading(forest, tree, lines.shares, log_odds))
+    return "\n".join([*filter(None, [title]), lines.text(), *notes])
+
+
+def check_tree(forest: TreeEnsemble, tree: int) -> None:
+    """Raise ValueError unless the forest has a tree of this number."""
+    if not 0 <= tree < forest.n_trees:
+        raise ValueError(
+            f"tree is {tree}, the forest has {counted(forest.n_trees, 'tree')}: expected 0 to {forest.n_trees - 1}"
+        )
+
+
+def facts_of(model: object) -> Any:
+    """Table of the leaves, None if the model does not know it."""
+    return getattr(model, "leaf_summary_", None)
+
+
+def leaf_facts(leaf: int, summary: Any, digits: int) -> list[str]:
+    """Name the mean and the error of a leaf and the rows that are clipped, if the model has them."""
+    if summary is None:
+        return []
+    if "rmse" in summary:
+        facts = [f"mean {number_text(summary['mean'][leaf], digits)}", f"rmse {number_text(summary['rmse'][leaf], 3)}"]
+    else:
+        facts = [f"log-loss {number_text(summary['log_loss'][leaf], 3)}"]
+    n_clipped = int(summary["n_clipped"][leaf])
+    return [*facts, f"{count_text(n_clipped)} clipped"] if n_clipped else facts
+
+
+def leaf_number(forest: TreeEnsemble, leaf: int, summary: Any) -> int:
+    """Give the number of a leaf that users know."""
+    return leaf if summary is not None else int(forest.leaf_id[leaf])
+
+
+def heading(forest: TreeEnsemble, tree: int, shares: ClassShares | None, log_odds: bool) -> str:
+    """Say what the leaves of a classifier's tree speak of; empty for numbers."""
+    name = class_of(forest, tree)
+    if not name:
+        return "Leaves add to the logarithm of the prediction." if forest.link == "exp" else ""
+    if not speaks_of_odds(forest):
+        return f"Leaves add to the log-odds of {name}." if forest.link in {"logistic", "softmax"} else ""
+    share = "" if shares is None else f" ({percent_text(float(shares.shares[0, shares.explained]))} of all rows)"
+    return f"Probability of {name}{share}, {'log-odds' if log_odds else 'odds factors'} in leaves."
+
+
+class _Lines:
+    """Lines of a tree, each with what stands beside it."""
+
+    def __init__(self, forest: TreeEnsemble, tree: int, wording: Wording, summary: Any) -> None:
+        self.forest, self.tree, self.wording, self.summary = forest, tree, wording, summary
+        self.first = int(forest.tree_offsets[tree])
+        self.tests, self.sizes = node_tests(forest, tree, wording), cover_texts(forest, tree)
+        self.shares = class_shares(forest, tree, summary)
+        self.range = common_range(forest, tree, wording.digits)
+
+    def text(self) -> str:
+        """Join the lines; what stands beside them begins in one column."""
+        lines = [(shown(text), facts) for text, facts in self._all()]
+        width = max((len(text) for text, facts in lines if facts and len(text) <= WIDEST), default=0)
+        return "\n".join(f"{text:<{width}}  {facts}" if facts else text for text, facts in lines)
+
+    def _all(self) -> Iterator[tuple[str, str]]:
+        """Children follow their test; trees may be deeper than Python's stack."""
+        pending = [(0, "", 0)]
+        while pending:
+            node, test, depth = pending.pop()
+            if test:
+                yield (depth - 1) * "|   " + test, self._facts(node)
+            if self.forest.feature[self.first + node] < 0:
+                yield depth * "|   " + self._leaf(node), ""
+                continue
+            left = int(self.forest.left[self.first + node])
+            pending += [(left + side, self.tests[node][side], depth + 1) for side in (1, 0)]
+
+    def _facts(self, node: int) -> str:
+        """Write the rows of a node and the share of its class."""
+        if self.shares is None:
+            return ""
+        share = float(self.shares.shares[node, self.shares.explained])
+        return f"{bar_text(share)} {percent_text(share)} of {self.sizes[node]}"
+
+    def _leaf(self, node: int) -> str:
+        forest, wording = self.forest, self.wording
+        leaf = leaf_of_node(forest, self.first + node)
+        facts = [self.sizes[node]] if self.sizes[node] else []
+        if self.summary is not None:
+            n_rows = f"{count_text(self.summary['n_rows'][leaf])} rows"
+            weight = f"weight {number_text(forest.cover[self.first + node], wording.digits)}"
+            facts = [n_rows] if facts == [n_rows] else [n_rows, weight]
+            facts = [] if self.shares is not None and node and facts == [n_rows] else facts
+        facts += leaf_facts(leaf, self.summary, wording.digits)
+        if forest.has_linear_leaves and np.isfinite(forest.leaf_range[leaf]).all() and not self.range:
+            facts.append(f"clipped to {range_text(forest.leaf_range[leaf], wording.digits)}")
+        known = f"   ({', '.join(facts)})" if facts else ""
+        return f"leaf {leaf_number(forest, leaf, self.summary)}: {self._value(node, leaf)}{known}"
+
+    def _value(self, node: int, leaf: int) -> str:
+        if not speaks_of_odds(self.forest):
+            return value_text(self.forest, leaf, self.wording)
+        share = None if self.shares is None else float(self.shares.shares[node, self.shares.explained])
+        probability = probability_text(self.forest, leaf) if share is None else percent_text(share)
+        if not self.wording.log_odds and not leaf_equation(self.forest, leaf, self.wording).terms:
+            return probability or value_text(self.forest, leaf, self.wording)
+        return ", ".join(part for part in (probability, value_text(self.forest, leaf, self.wording)) if part)

@@ -1,0 +1,429 @@
+"""A picture of a tree, by matplotlib: its nodes below each other, beside each what it is made of."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from glasswood.display.curves import mean_curve
+from glasswood.display.measured import Ruler
+from glasswood.display.report.rows import read_rows
+from glasswood.display.report.trees import leaves_under, range_ends, standard_errors, target_of
+from glasswood.display.text import check_tree, facts_of
+from glasswood.display.tree_layout import (
+    CURVE,
+    FACTS,
+    INDENT,
+    LINE,
+    NAME,
+    SMALL,
+    TERM,
+    TEST,
+    TICK,
+    TICKS,
+    YTICKS,
+    Columns,
+    Node,
+    Picture,
+    is_turned,
+    laid_out,
+    legend_lines,
+    names_at,
+    shown_number,
+)
+from glasswood.escapes import PICTURE, shown
+from glasswood.evaluate.cpu import CpuEvaluator
+from glasswood.extras import import_extra
+from glasswood.facts import feature_name, feature_names
+from glasswood.forest import Forest
+from glasswood.loading import load
+from glasswood.rules import (
+    class_of,
+    class_shares,
+    common_range,
+    cover_texts,
+    goes_left,
+    node_tests,
+    speaks_of_odds,
+)
+from glasswood.wording import Wording, check_wording, leaves_text, tick_texts
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from matplotlib.axes import Axes
+    from numpy.typing import ArrayLike
+
+    from glasswood.display.report.rows import ReportRows
+    from glasswood.ensemble import TreeEnsemble
+    from glasswood.rules import ClassShares
+    from glasswood.typing import Array, Rows
+
+WIDTH, LEAST_WIDTH = 11.0, 7.5
+"""Inches of the picture, and those below which everything becomes smaller."""
+
+MOST_LEAVES, MOST_TICKS = 500, 30
+"""Leaves of a tree that is drawn, and categories that have names below a chart."""
+
+CLASS_COLOURS = ("#4c78a8", "#e45756", "#72b7b2", "#eeca3b", "#b279a2", "#54a24b", "#ff9da6", "#9d755d", "#bab0ac")
+LEFT, RIGHT, LIMIT = "#2b6cb0", "#a9adb3", "#c53030"
+UP, DOWN, BOTH = "#d1495b", "#3d7ab8", "#8b79b0"
+
+
+def plot_tree(
+    model: object,
+    X: Rows | None = None,
+    y: ArrayLike | None = None,
+    *,
+    tree: int = 0,
+    digits: int = 4,
+    max_terms: int | None = 5,
+    units: Mapping[str, str] | None = None,
+    title: str | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw a tree as an outline: the test that leads to each node, its share of the rows and its mean.
+
+    A split shows the mean of y (for classifiers, the share of a class) over the values of its feature, with the
+    threshold; rows whose value is missing are at the left. A leaf shows its strongest terms as bars: the effect of one
+    standard deviation of the leaf's rows, with two standard errors if the model has them. Bars behind the nodes are as
+    wide as their share of the rows. Text is divided into lines and shortened, so that it never overlaps.
+
+    Parameters
+    ----------
+    model : ModelTreeRegressor, Forest, or anything `glasswood.load` reads
+    X : array-like or frame of shape (n, n_features), optional
+        Rows for the charts at the splits. Default: no charts.
+    y : array-like of shape (n,), optional
+        Their targets; default: the model's predictions.
+    tree : int, default=0
+    digits : int, default=4
+        Significant digits of numbers. Thresholds of a feature get more where they would look alike, or where the
+        feature's range in X is narrow.
+    max_terms : int or None, default=5
+        Terms of a leaf's equation; None shows all.
+    units : mapping of str to str, optional
+        Units by the name of the feature.
+    title : str, optional
+        Default: what the tree predicts.
+    ax : matplotlib Axes, optional
+        The picture fits into these axes, with smaller text if there is little space. Default: a new figure whose size
+        fits the tree; ``ax.figure.savefig("tree.svg")`` writes it.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Raises
+    ------
+    ImportError
+        If matplotlib is not installed.
+    ValueError
+        If the forest has no such tree, the tree has more than 500 leaves, or X and y do not fit.
+    """
+    pyplot = import_extra("matplotlib.pyplot", "plot", "pictures need matplotlib")
+    forest = load(model).ensemble
+    check_tree(forest, tree)
+    if (n_leaves := int(np.diff(forest.leaf_offsets)[tree])) > MOST_LEAVES:
+        raise ValueError(f"tree {tree} has {n_leaves:,} leaves, pictures show at most {MOST_LEAVES}; use export_text")
+    wording = Wording(digits, max_terms, units or {})
+    check_wording(wording, feature_names(forest))
+    picture = _picture(model, forest, tree, wording, X, y)
+    heading = _heading(picture, title, getattr(y, "name", None))
+    with pyplot.rc_context(PICTURE):
+        if ax is None:
+            nodes, columns, height = laid_out(picture, heading, WIDTH)
+            figure = pyplot.figure(figsize=(WIDTH, height))
+            ax, scale = figure.add_axes((0, 0, 1, 1)), 1.0
+        else:
+            picture, scale = _fitting(picture, heading, ax)
+            nodes, columns, height = laid_out(picture, heading, _size(ax)[0] / scale)
+            height = max(height, _size(ax)[1] / scale)
+        _draw(ax, picture, heading, nodes, columns, height, scale)
+    return ax
+
+
+def _size(ax: Axes) -> tuple[float, float]:
+    """Inches of a pair of axes."""
+    box = ax.get_window_extent()
+    return box.width / ax.figure.dpi, box.height / ax.figure.dpi
+
+
+def _fitting(picture: Picture, heading: list[str], ax: Axes) -> tuple[Picture, float]:
+    """Choose the size of everything, 1 for that of a figure of its own, at which the tree fits into axes."""
+    width, height = _size(ax)
+    scale = min(1.0, width / LEAST_WIDTH)
+    for _ in range(30):
+        picture = dataclasses.replace(picture, ruler=Ruler(max(10.0, round(ax.figure.dpi * scale))))
+        if laid_out(picture, heading, width / scale)[2] * scale <= height:
+            break
+        scale *= 0.85
+    return picture, scale
+
+
+def _picture(
+    model: object, forest: TreeEnsemble, tree: int, wording: Wording, X: Rows | None, y: ArrayLike | None
+) -> Picture:
+    if X is not None and not forest.means_known:
+        forest = Forest(forest).with_means(X).ensemble
+    rows, reached, summary = None if X is None else read_rows(forest, X, y, None), None, facts_of(model)
+    if rows is not None:
+        evaluator = CpuEvaluator(forest)
+        reached = evaluator.numbered().leaves(rows.settled, evaluator.default_choice(len(rows)), None)[:, tree]
+    shares, under = class_shares(forest, tree, summary), leaves_under(forest, tree)
+    return Picture(
+        forest,
+        tree,
+        wording,
+        summary,
+        standard_errors(model, forest),
+        rows,
+        reached,
+        shares,
+        node_tests(forest, tree, wording, {} if rows is None else range_ends(rows)),
+        cover_texts(forest, tree),
+        under,
+        _means(forest, tree, rows, reached, shares, under),
+        Ruler(),
+    )
+
+
+def _means(
+    forest: TreeEnsemble,
+    tree: int,
+    rows: ReportRows | None,
+    reached: Array | None,
+    shares: ClassShares | None,
+    under: Any,
+) -> Array:
+    """Mean of each node: of the rows that are given, else of classes among training rows, else of the leaves."""
+    if rows is not None and reached is not None:
+        target = target_of(rows, tree)
+        parts = [target[np.isin(reached, leaves)] for leaves in under]
+        return np.array([part.mean() if len(part) else np.nan for part in parts])
+    if shares is not None and shares.explained >= 0:
+        return shares.shares[:, shares.explained]
+    if shares is not None:
+        return np.asarray(shares.shares.max(axis=1))
+    cover = np.maximum(forest.cover[forest.feature < 0], 1e-300)
+    return np.array([np.average(forest.leaf_value[leaves, 0], weights=cover[leaves]) for leaves in under])
+
+
+def _heading(picture: Picture, title: str | None, target: object) -> list[str]:
+    """Write the title, and lines that say what is drawn."""
+    forest, name = picture.forest, class_of(picture.forest, picture.tree)
+    n_leaves = int(np.diff(forest.leaf_offsets)[picture.tree])
+    of = f"probability of {name}" if name else f"{target}" if isinstance(target, str) else "the target"
+    which = f"Tree {picture.tree} of {forest.n_trees}" if forest.n_trees > 1 else "Tree"
+    lines = [title if title is not None else f"{which}, {leaves_text(n_leaves)}: {of}"]
+    what = shown_number(picture)
+    parts = ["Grey bar: share of the rows.", f"Square: {what}, from blue (low) to red (high)."]
+    if picture.rows is not None and n_leaves > 1:
+        parts.append(f"Splits: {what} over the feature; blue goes to the first branch, grey to the second.")
+    if forest.has_linear_leaves:
+        error = "" if picture.errors is None else "; black line: two standard errors"
+        unit = " to the log-odds" if speaks_of_odds(forest) else ""
+        parts.append(f"Leaves: the strongest terms; bar: what one standard deviation adds{unit}{error}.")
+    if common := "" if name else common_range(forest, picture.tree, picture.wording.digits):
+        parts.append(f"Predictions are clipped to {common}.")
+    return [*lines, " ".join(parts)]
+
+
+def _draw(
+    ax: Axes, picture: Picture, heading: list[str], nodes: list[Node], columns: Columns, height: float, scale: float
+) -> None:
+    """Draw all nodes, their branches and what explains them, in inches of a picture that is not scaled."""
+    ax.set_xlim(0, columns.width)
+    ax.set_ylim(height, 0)
+    ax.axis("off")
+    pen = _Pen(ax, picture, columns, height, scale)
+    pen.title(heading)
+    for node in nodes:
+        pen.line(node)
+        if node.bars:
+            pen.bars(node)
+        elif picture.forest.feature[node.at] >= 0 and picture.rows is not None:
+            pen.curve(node)
+    pen.branches(nodes)
+
+
+class _Pen:
+    """Draws the parts of a picture."""
+
+    def __init__(self, ax: Axes, picture: Picture, columns: Columns, height: float, scale: float) -> None:
+        self.ax, self.picture, self.columns, self.height, self.scale = ax, picture, columns, height, scale
+        known = picture.means[np.isfinite(picture.means)]
+        self.low, self.high = (float(known.min()), float(known.max())) if len(known) else (0.0, 1.0)
+
+    def text(self, x: float, y: float, text: str, size: float, **settings: Any) -> None:
+        """Write a text whose middle is at a height; sizes are those of an unscaled picture."""
+        self.ax.text(x, y, shown(text), fontsize=size * self.scale, va="center", zorder=3, **settings)
+
+    def box(self, x: float, y: float, width: float, height: float, colour: Any, zorder: float = 0) -> None:
+        """Fill a rectangle."""
+        from matplotlib.patches import Rectangle
+
+        self.ax.add_patch(Rectangle((x, y), width, height, color=colour, linewidth=0, zorder=zorder))
+
+    def title(self, heading: list[str]) -> None:
+        """Write the title and the legend, classes with their colours."""
+        width = self.columns.width
+        self.text(0.1, 0.16, self.picture.ruler.shortened(heading[0], width - 0.2, 10, True), 10, fontweight="bold")
+        lines = legend_lines(self.picture, heading, width)
+        for i, line in enumerate(lines):
+            self.text(0.1, 0.36 + LINE * i, line, SMALL, color="0.35")
+        shares, x, y = self.picture.shares, 0.1, 0.36 + LINE * len(lines) + 0.04
+        for k, name in enumerate([] if shares is None else shares.names):
+            name = self.picture.ruler.shortened(name, 1.6, SMALL)
+            if x + 0.2 + self.picture.ruler.width(name, SMALL) > width - 0.3:
+                self.text(x, y, "…", SMALL)
+                break
+            self.box(x, y - 0.05, 0.1, 0.1, self.colour(k))
+            self.text(x + 0.15, y, name, SMALL)
+            x += 0.35 + self.picture.ruler.width(name, SMALL)
+
+    @staticmethod
+    def colour(k: int) -> str:
+        """Colour of a class."""
+        return CLASS_COLOURS[k % len(CLASS_COLOURS)]
+
+    def line(self, node: Node) -> None:
+        """Draw a node: the bar of its rows, its square, what leads there and what is known of it."""
+        from matplotlib import colormaps
+
+        picture, left = self.picture, node.depth * INDENT
+        forest, mean = picture.forest, picture.means[node.at - picture.first]
+        share = min(max(forest.cover[node.at] / max(float(forest.cover[picture.first]), 1e-300), 0.0), 1.0)
+        height = LINE * len(node.lines) + 0.06
+        self.box(left, node.top + 0.02, (self.columns.tests - left) * share, height, "0.92")
+        colour = "0.8" if mean != mean else colormaps["coolwarm"]((mean - self.low) / ((self.high - self.low) or 1.0))
+        self.box(left + 0.05, node.top + 0.07, 0.12, 0.12, colour, 2)
+        for i, text in enumerate(node.lines):
+            self.text(left + 0.24, node.top + 0.13 + LINE * i, text, TEST, fontweight="bold")
+        for i, text in enumerate(node.facts):
+            self.text(self.columns.facts - 0.1, node.top + 0.13 + LINE * i, text, FACTS, ha="right")
+        if picture.shares is not None:
+            width, x = 1.1, self.columns.facts - 1.2
+            for k, part in enumerate(picture.shares.shares[node.at - picture.first]):
+                self.box(x, node.top + 0.09 + LINE * len(node.facts), width * part, 0.08, self.colour(k), 2)
+                x += width * part
+
+    def branches(self, nodes: list[Node]) -> None:
+        """Lines from a split down to its children, as thick as the child's share of the rows."""
+        picture, place = self.picture, {node.at: node for node in nodes}
+        total = max(float(picture.forest.cover[picture.first]), 1e-300)
+        for node in nodes:
+            if picture.forest.feature[node.at] < 0:
+                continue
+            x, start = node.depth * INDENT + 0.11, node.top + 0.22
+            first = picture.first + int(picture.forest.left[node.at])
+            for child in (first + 1, first):
+                end = place[child].top + 0.13
+                thickness = (0.7 + 3.3 * float(picture.forest.cover[child]) / total) * self.scale
+                self.ax.plot([x, x, x + INDENT - 0.06], [start, end, end], color="0.75", linewidth=thickness, zorder=1)
+
+    def bars(self, node: Node) -> None:
+        """Draw a leaf's equation: bars from the middle of their column, those of categories to both sides."""
+        columns, room = self.columns, (self.columns.bars - self.columns.names - 0.2) / 2
+        ends = [abs(bar.effect) + 2 * (bar.error if bar.error == bar.error else 0.0) for bar in node.bars]
+        center, unit = columns.names + 0.1 + room, room / max(*ends, 1e-300)
+        for i, bar in enumerate(node.bars):
+            y = node.top + 0.05 + TERM * (i + 0.5)
+            name = self.picture.ruler.shortened(bar.name, columns.names - columns.facts - 0.09, SMALL)
+            self.text(columns.names, y, name, SMALL, ha="right")
+            start, end = center - abs(bar.effect) * unit * bar.is_of_levels, center + bar.effect * unit
+            colour = BOTH if bar.is_of_levels else UP if bar.effect > 0 else DOWN
+            self.box(min(start, end), y - 0.06, abs(end - start), 0.12, colour, 2)
+            if bar.error == bar.error:
+                reach = [center + (bar.effect + sign * 2 * bar.error) * unit for sign in (-1, 1)]
+                self.ax.plot(reach, [y, y], color="black", linewidth=0.8 * self.scale, zorder=3)
+            room = columns.width - columns.bars - 0.06
+            text = self.picture.ruler.shortened(bar.text, room, SMALL, n_last=6 * bar.is_of_levels)
+            self.text(columns.width - 0.08, y, text, SMALL, ha="right")
+
+    def curve(self, node: Node) -> None:
+        """Mean target over the values of a split's feature; the side that goes left is dark."""
+        picture = self.picture
+        rows, forest, feature = picture.rows, picture.forest, int(picture.forest.feature[node.at])
+        assert rows is not None
+        inside, names = picture.inside(node.at), names_at(picture, node)
+        values = rows.settled[inside, feature]
+        found = mean_curve(values, target_of(rows, picture.tree)[inside], groups=MOST_TICKS * 100 if names else None)
+        if found is None:
+            return
+        turned = is_turned(picture, node, self.columns)
+        left, bottom = self.columns.facts + NAME + YTICKS, node.top + CURVE - 0.2
+        width, height = self.columns.width - left - 0.1, CURVE - 0.3
+        parts = (self.columns.width, self.height)
+        inset = self.ax.inset_axes((left / parts[0], 1 - bottom / parts[1], width / parts[0], height / parts[1]))
+        is_left = goes_left(forest, node.at, found["x"])
+        order = np.arange(len(is_left)) if names is None else np.lexsort((found["y"], ~is_left))
+        x = found["x"] if names is None else order.argsort()
+        sizes = (5 + 25 * found["n"] / found["n"].max()) * self.scale**2
+        inset.scatter(x, found["y"], s=sizes, c=np.where(is_left, LEFT, RIGHT), linewidths=0, zorder=2, clip_on=False)
+        self._missing(inset, node, found, x)
+        self._axes(inset, node, feature, names and [names[k] for k in order], turned, width)
+
+    def _missing(self, inset: Any, node: Node, found: dict[str, Any], x: Array) -> None:
+        """Put the mean of rows without a value at the left, in the colour of the side that they take."""
+        if found["missing"] is None:
+            return
+        span = float(np.ptp(x)) or 1.0
+        place, (mean, _) = float(x.min()) - 0.12 * span, found["missing"]
+        colour = LEFT if self.picture.forest.default_left[node.at] else RIGHT
+        inset.scatter(
+            [place], [mean], s=18 * self.scale**2, c=colour, marker="D", linewidths=0, zorder=2, clip_on=False
+        )
+        inset.axvline(place + 0.06 * span, color="0.85", linewidth=0.8 * self.scale)
+        inset.annotate("missing", (place, mean), xytext=(0, 4 * self.scale), textcoords="offset points",
+                       fontsize=TICK * self.scale, color="0.35", ha="center", annotation_clip=False)  # fmt: skip
+
+    def _ticks(self, axis: Any, width: float) -> None:
+        """Write the numbers at an axis of so many inches, without a factor or an offset that stands elsewhere."""
+        low, high = sorted(axis.get_view_interval())
+        places = [place for place in axis.get_majorticklocs() if low <= place <= high]
+        texts = tick_texts(places)
+        while len(places) > 2 and sum(self.picture.ruler.width(text, TICK) + 0.08 for text in texts) > width:
+            places, texts = places[::2], texts[::2]
+        if (
+            places
+            and (places[-1] - low) / (high - low) * width + self.picture.ruler.width(texts[-1], TICK) / 2 > width + 0.1
+        ):
+            places, texts = places[:-1], texts[:-1]
+        axis.set_ticks(places, texts)
+
+    def _axes(
+        self, inset: Any, node: Node, feature: int, names: list[str] | None, is_slanted: bool, width: float
+    ) -> None:
+        """Write the ticks, names of categories among them, the threshold and the name of the feature."""
+        picture, scale = self.picture, self.scale
+        inset.tick_params(labelsize=TICK * scale, length=2 * scale, pad=1.5 * scale, width=0.6 * scale)
+        inset.locator_params(axis="y", nbins=3)
+        if picture.rows is not None and picture.rows.classes:
+            inset.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f} %" if 0 <= value <= 1 else "")
+        else:
+            self._ticks(inset.yaxis, math.inf)
+        for side in ("top", "right"):
+            inset.spines[side].set_visible(False)
+        threshold = float(picture.forest.threshold[node.at])
+        if names is not None:
+            step = max(1, math.ceil(len(names) * 0.11 / width))
+            places = range(0, len(names), step)
+            room = TICKS / math.sin(math.radians(38)) - 0.12 if is_slanted else width / len(names) - 0.04
+            turned = {"rotation": 38, "ha": "right", "rotation_mode": "anchor"} if is_slanted else {}
+            labels = [picture.ruler.shortened(names[k], room, TICK, n_last=3) for k in places]
+            inset.set_xticks(list(places), labels, **turned)
+            inset.set_xlim(-0.6, len(names) - 0.4)
+        elif np.isfinite(threshold):
+            inset.axvline(threshold, color=LIMIT, linewidth=1 * scale, zorder=1)
+        if names is None:
+            self._ticks(inset.xaxis, width)
+        name = feature_name(picture.forest, feature)
+        unit = picture.wording.units.get(name)
+        label = self.picture.ruler.wrapped(f"{name} ({unit})" if unit else name, NAME - 0.1, SMALL - 0.5, 3)
+        ends = self.columns.facts + NAME
+        for i, text in enumerate(label):
+            self.text(ends, node.top + 0.3 + 0.12 * i, text, SMALL - 0.5, ha="right", color="0.25")

@@ -1,0 +1,243 @@
+"""The equations of leaves as people read them: the strongest terms first, a feature's categories as one term."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from glasswood.ensemble import MISSING, OF_NUMBERS
+from glasswood.evaluate.linear import term_name
+from glasswood.facts import feature_name
+from glasswood.wording import Wording, number_text, percent_text, signed_text, step_near
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from glasswood.ensemble import TreeEnsemble
+    from glasswood.typing import Array
+
+SHOWN_LEVELS = 3
+"""Categories of a term in a text: the highest ones, and the lowest; one less where several terms have many."""
+
+
+@dataclass(frozen=True, eq=False)
+class Term:
+    """What a feature adds to the values of a leaf.
+
+    Attributes
+    ----------
+    feature : int
+    name : str
+        Name of the feature; for a logarithm ``"log area"``, for a single category ``"smoker = yes"``.
+    is_number : bool
+    coefficient : float
+        Coefficient of the number, or of the single category; NaN for several categories.
+    effect : float
+        Standard deviation of what the term adds over the leaf's training rows, with the coefficient's sign; of numbers
+        whose deviation the model does not know the coefficient.
+    mean, deviation : float
+        Mean and deviation of the number or category over the leaf's rows; the deviation is NaN if the model has none.
+    error : float
+        Standard error of the coefficient, NaN where it is not known.
+    levels : sequence of (str, float)
+        Categories that the leaf's rows have, and what each adds against their mean, the highest first.
+    """
+
+    feature: int
+    name: str
+    is_number: bool
+    coefficient: float
+    effect: float
+    mean: float = 0.0
+    deviation: float = float("nan")
+    error: float = float("nan")
+    levels: Sequence[tuple[str, float]] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Equation:
+    """A leaf's equation as it is shown.
+
+    Attributes
+    ----------
+    value : float
+        At the means of all terms.
+    constant : float
+        What the shown terms are added to; those left out are at their means.
+    terms : list of Term
+        Those that are shown, the strongest first.
+    n_smaller : int
+        Terms that are left out although they count.
+    smaller : float
+        Standard deviation of what these add, as if they were independent.
+    """
+
+    value: float
+    constant: float
+    terms: list[Term]
+    n_smaller: int
+    smaller: float
+
+
+def leaf_equation(forest: TreeEnsemble, leaf: int, wording: Wording, errors: Array | None = None) -> Equation:
+    """Choose the terms of a leaf that are shown: none that rounding hides, and the strongest ones of these."""
+    value, terms, least = float(forest.leaf_value[leaf, 0]), leaf_terms(forest, leaf, errors), 0.0
+    if len(forest.linear_deviation):
+        size = max(abs(value), math.hypot(*(term.effect for term in terms)), 1e-300)
+        least = 0.5 * 10.0 ** (math.floor(math.log10(size)) - wording.digits + 1)
+    terms = [term for term in terms if abs(term.effect) >= least]
+    shown = terms if wording.max_terms is None else terms[: wording.max_terms]
+    constant = value - sum(term.coefficient * term.mean for term in shown if not term.levels)
+    rest = math.hypot(*(term.effect for term in terms[len(shown) :]))
+    return Equation(value, constant if abs(constant) >= least else 0.0, shown, len(terms) - len(shown), rest)
+
+
+def leaf_terms(forest: TreeEnsemble, leaf: int, errors: Array | None = None) -> list[Term]:
+    """List the terms of a leaf's equation, the strongest first; `errors` are those of all terms of the forest."""
+    if not forest.has_linear_leaves:
+        return []
+    at = np.arange(*forest.linear_offsets[leaf : leaf + 2])
+    found = []
+    for feature in dict.fromkeys(forest.linear_feature[at].tolist()):
+        own = at[forest.linear_feature[at] == feature]
+        is_level = ~np.isin(forest.linear_category[own], OF_NUMBERS)
+        found += [_single(forest, int(term), errors) for term in own[~is_level]]
+        levels = own[is_level]
+        if len(levels) == 1:
+            found.append(_single(forest, int(levels[0]), errors))
+        elif len(levels):
+            found.append(_of_levels(forest, feature, levels))
+    return sorted(found, key=lambda term: -abs(term.effect))
+
+
+def _single(forest: TreeEnsemble, at: int, errors: Array | None) -> Term:
+    feature, category = int(forest.linear_feature[at]), int(forest.linear_category[at])
+    coefficient, mean = float(forest.linear_coefficient[at]), float(forest.linear_mean[at])
+    is_number = category in OF_NUMBERS
+    if not is_number and 0 <= mean <= 1:
+        deviation = math.sqrt(mean * (1 - mean))
+    else:
+        deviation = float(forest.linear_deviation[at]) if len(forest.linear_deviation) else float("nan")
+    return Term(
+        feature,
+        term_name(forest, feature, category),
+        is_number,
+        coefficient,
+        coefficient * (1.0 if math.isnan(deviation) else deviation),
+        mean,
+        deviation,
+        float("nan") if errors is None else float(errors[at]),
+    )
+
+
+def _of_levels(forest: TreeEnsemble, feature: int, terms: Array) -> Term:
+    """Join the categories of a feature, those without a coefficient too, about the mean of the leaf's rows."""
+    shares, amounts = forest.linear_mean[terms], forest.linear_coefficient[terms]
+    centre, rest = float(shares @ amounts), max(0.0, 1 - float(shares.sum()))
+    categories = forest.linear_category[terms].tolist()
+    table = forest.categories[feature] if forest.categories else None
+    named = {category: "missing" if category == MISSING else _category(table, category) for category in categories}
+    levels = [
+        (named[category], float(amount) - centre)
+        for category, amount, share in zip(categories, amounts, shares, strict=True)
+        if share > 0
+    ]
+    if rest > 1e-9:
+        others = [] if table is None else [code for code in range(len(table)) if code not in named]
+        levels.append((_category(table, others[0]) if len(others) == 1 else "others", -centre))
+    effect = math.sqrt(float(shares @ (amounts - centre) ** 2) + rest * centre**2)
+    ordered = sorted(levels, key=lambda level: -level[1])
+    return Term(feature, feature_name(forest, feature), False, float("nan"), effect, levels=ordered)
+
+
+def _category(table: Any, category: int) -> str:
+    return str(category if table is None else table[category])
+
+
+def equation_text(equation: Equation, wording: Wording) -> str:
+    """Write an equation as a sum."""
+    most = _shown_levels(equation)
+
+    def amount(value: float) -> str:
+        return signed_text(value, wording.digits - 1)
+
+    parts = [number_text(equation.constant, wording.digits)] if equation.constant or not equation.terms else []
+    for term in equation.terms:
+        if term.levels:
+            parts.append(f"+ {term.name} ({levels_text(term, most, amount)})")
+            continue
+        size = number_text(abs(term.coefficient), wording.digits)
+        sign = "-" if term.coefficient < 0 else "+"
+        parts.append(f"{sign} {size} {term.name if term.is_number else f'if {term.name}'}")
+    if equation.n_smaller:
+        parts.append(f"and {equation.n_smaller} smaller (±{number_text(equation.smaller, 2)})")
+    return " ".join(parts).removeprefix("+ ")
+
+
+def odds_text(equation: Equation, wording: Wording) -> str:
+    """Write what multiplies the odds: a step of a number, a category, categories against the leaf's mean."""
+    parts, most = [], _shown_levels(equation)
+    for term in equation.terms:
+        if term.levels:
+            parts.append(f"{term.name} ({levels_text(term, most, factor_text)})")
+        elif term.is_number:
+            step = step_of(term)
+            name = wording.with_unit(number_text(step, 3), term.name)
+            joint = " of " if term.name in wording.units else " "
+            parts.append(f"{factor_text(term.coefficient * step)} per {name}{joint}{term.name}")
+        else:
+            parts.append(f"{factor_text(term.coefficient)} if {term.name}")
+    if equation.n_smaller:
+        change = math.expm1(min(equation.smaller, 700.0))
+        parts.append(f"{equation.n_smaller} smaller (±{number_text(100 * change, 2)} %)")
+    return ", ".join(parts)
+
+
+def described(term: Term, is_odds: bool, wording: Wording) -> tuple[str, str, float, float]:
+    """Name a term, write its coefficient or factor, and give the effect of one standard deviation and its error."""
+    if term.levels:
+        text = levels_text(term, 2, factor_text if is_odds else lambda amount: signed_text(amount, 3))
+        return term.name, text.replace(", ...,", " …"), term.effect, math.nan
+    error = term.error * (term.deviation if term.deviation == term.deviation else 1.0)
+    if not is_odds:
+        return term.name, signed_text(term.coefficient, wording.digits), term.effect, error
+    if not term.is_number:
+        return term.name, factor_text(term.coefficient), term.effect, error
+    step = step_of(term)
+    per = wording.with_unit(number_text(step, 3), term.name)
+    return term.name, f"{factor_text(term.coefficient * step)} per {per}", term.effect, error
+
+
+def step_of(term: Term) -> float:
+    """Choose a round step of a number near its standard deviation in the leaf; 1 where that is not known."""
+    return step_near(term.deviation) if term.deviation > 0 else 1.0
+
+
+def factor_text(log_odds: float) -> str:
+    """Write the factor of the odds, a very small one as a divisor."""
+    if log_odds < math.log(0.01):
+        return f"÷ {number_text(math.exp(min(-log_odds, 700.0)), 2)}"
+    factor = math.exp(min(log_odds, 700.0))
+    return f"× {factor:.2f}" if 0.5 <= factor < 2 else f"× {number_text(factor, 2)}"
+
+
+def levels_text(term: Term, most: int, write: Callable[[float], str]) -> str:
+    """List the categories of a term, the first and the last ones of many."""
+    written = [f"{name} {write(amount)}" for name, amount in term.levels]
+    if len(written) > most:
+        written = [*written[: most - 1], "...", written[-1]]
+    return ", ".join(written)
+
+
+def _shown_levels(equation: Equation) -> int:
+    return SHOWN_LEVELS - (sum(len(term.levels) >= SHOWN_LEVELS for term in equation.terms) > 1)
+
+
+def probability_text(forest: TreeEnsemble, leaf: int) -> str:
+    """Write the probability of a leaf's class at the means of its terms; empty where a leaf tells no probability."""
+    if forest.link != "logistic":
+        return ""
+    return percent_text(1 / (1 + math.exp(-float(np.clip(forest.leaf_value[leaf, 0], -700, 700)))))

@@ -1,0 +1,175 @@
+"""Evaluation on the CPU: calls the compiled core."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from glasswood import _core
+from glasswood.evaluate import costs
+from glasswood.evaluate.choice import MOST_SPLITS, most_splits, runnable
+from glasswood.evaluate.costs import MOST_WINDOW_LEVELS, needs_ranks, window_levels
+from glasswood.evaluate.linear import numbered_leaves
+from glasswood.parallel import cached_property, n_threads
+from glasswood.typing import Choice, Int32s
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from glasswood.ensemble import TreeEnsemble
+    from glasswood.inputs.statistics import StatisticRows
+    from glasswood.typing import Doubles, Floats, Int64s
+
+LARGE_FOREST = 2_000_000
+"""Nodes beyond which no second layout is built to estimate what it would bring."""
+
+WINDOW_LEVELS, REDUCTIONS = (3, 4, 6), (1, 2, 3)
+"""Settings of windowed and by_node that are worth measuring, besides their defaults."""
+
+REDUCED_SPLITS = 64
+"""Splits up to which a path is reduced in a register; larger or flatter trees ignore the number of reductions."""
+
+
+class CpuEvaluator:
+    """A forest laid out for the compiled evaluation, each layout built on first use."""
+
+    def __init__(self, forest: TreeEnsemble) -> None:
+        self._forest = forest
+        self._node_plans: dict[tuple[str, int], _core.NodePlan] = {}
+        self._default_choices: dict[int, Choice] = {}
+
+    def margins(self, rows: Floats, choice: Choice, n_jobs: int | None) -> Doubles:
+        """Margins (n, n_outputs); the sum over trees has one order whatever the schedule."""
+        out = np.empty((len(rows), self._forest.n_outputs))
+        if choice.algorithm in {"by_node", "windowed"}:
+            self.node_plan(choice).margins(rows, out, n_threads(n_jobs))
+        else:
+            self._plan.margins(rows, out, n_threads(n_jobs), choice.algorithm == "serial")
+        return out
+
+    def statistic_margins(self, rows: StatisticRows, choice: Choice, n_jobs: int | None) -> list[Doubles] | None:
+        """Margins of rows of target statistics, chunk by chunk, None where the algorithm does not compare ranks."""
+        if choice.algorithm not in {"by_node", "windowed"}:
+            return None
+        plan = self.node_plan(choice)
+        if (tables := rows.rank_tables(plan)) is None:
+            return None
+        margins: list[Doubles] = []
+        for own, ranks in rows.ranked_chunks(tables, n_jobs):
+            margins.append(np.empty((len(own), self._forest.n_outputs)))
+            plan.margins_of_ranks(own, ranks, margins[-1], n_threads(n_jobs))
+        return margins
+
+    def margins_on_grid(self, rows: Floats, columns: Sequence[int], points: Floats, n_jobs: int | None) -> Doubles:
+        """Margins (n, n_outputs, points) of rows with each point's values in these columns; not for linear leaves."""
+        out = np.empty((len(rows), self._forest.n_outputs, len(points)))
+        self._plan.margins_on_grid(rows, points, list(columns), out, n_threads(n_jobs))
+        return out
+
+    def sums_on_grid(
+        self, rows: Floats, columns: Sequence[int], points: Floats, weights: Doubles | None, n_jobs: int | None
+    ) -> Doubles:
+        """Sum these margins over the rows, (points, n_outputs)."""
+        out = np.empty((self._forest.n_outputs, len(points)))
+        self._plan.sums_on_grid(rows, points, list(columns), weights, out, n_threads(n_jobs))
+        return out.T
+
+    def moved_margins(self, rows: Floats, features: Sequence[int], sources: Int64s, n_jobs: int | None) -> Doubles:
+        """Margins (features, sources, n, n_outputs) with a feature's values from the rows of each source, (sources, n).
+
+        Each feature is one that a tree splits; `can_move` says whether the forest has this.
+        """
+        out = np.empty((len(features), len(sources), len(rows), self._forest.n_outputs))
+        self._lanes.moved_margins(rows, list(features), sources, out, n_threads(n_jobs))
+        return out
+
+    @cached_property
+    def can_move(self) -> bool:
+        """Whether `moved_margins` knows these trees: at most 255 splits, no linear leaves, ranks of 16 bits."""
+        is_small = most_splits(self._forest) <= MOST_SPLITS["by_node"] and not self._forest.has_linear_leaves
+        return is_small and self._lanes.lane_cost > 0
+
+    def leaves(self, rows: Floats, choice: Choice, n_jobs: int | None) -> Int32s:
+        """Leaf ids (n, n_trees)."""
+        out = np.empty((len(rows), self._forest.n_trees), np.int32)
+        if choice.algorithm in {"by_node", "windowed"}:
+            self.node_plan(choice).leaves(rows, out, n_threads(n_jobs))
+        else:
+            self._plan.leaves(rows, out, n_threads(n_jobs), choice.algorithm == "serial")
+        return out
+
+    def positions(self, rows: Floats, choice: Choice, n_jobs: int | None) -> Int32s:
+        """Places in `leaf_value` of the leaves that rows reach, (n, n_trees)."""
+        return self._numbered.leaves(rows, choice, n_jobs)
+
+    def plan_of(self, choice: Choice) -> _core.EvaluatePlan | _core.NodePlan:
+        """Lay the forest out for the choice, once."""
+        return self.node_plan(choice) if choice.algorithm in {"by_node", "windowed"} else self._plan
+
+    def numbered(self) -> CpuEvaluator:
+        """Evaluate with leaves numbered by their place in `leaf_value`."""
+        return self._numbered
+
+    def node_plan(self, choice: Choice) -> _core.NodePlan:
+        """Lay the forest out for by_node or windowed, once a setting."""
+        key = (choice.algorithm, choice.setting)
+        plan = self._node_plans.get(key)
+        if plan is None:
+            levels = window_levels(self._forest, choice) if choice.algorithm == "windowed" else 0
+            reductions = choice.setting if choice.algorithm == "by_node" else 0
+            plan = _core.NodePlan(self._forest, levels, reductions, needs_ranks(self._forest))
+            self._node_plans[key] = plan
+        return plan
+
+    def default_choice(self, n_rows: int) -> Choice:
+        """Pick what the model of costs prefers for the kind of batches that has `n_rows` rows."""
+        kind = costs.batch_kind(n_rows)
+        if kind not in self._default_choices:
+            typical = costs.TYPICAL_ROWS[kind]
+            self._default_choices[kind] = min(self.usual(), key=lambda choice: self._cost(choice, typical))
+        return self._default_choices[kind]
+
+    def choice_for_once(self, n_rows: int) -> Choice:
+        """Pick for rows that come once: by_sample where these take less time than a layout that is yet to be made.
+
+        Margins have the same bits.
+        """
+        by_sample = Choice(0, "cpu", "by_sample")
+        rows = n_rows * costs.nanoseconds(self._forest, by_sample, n_rows, None)
+        is_shorter = not self._node_plans and rows < costs.LAYOUT * self._forest.n_nodes
+        return by_sample if is_shorter else self.default_choice(n_rows)
+
+    def candidates(self, n_rows: int) -> tuple[Choice, ...]:
+        """List what is worth measuring for batches of `n_rows` rows, the default settings first."""
+        usable = tuple(Choice(max(n_rows, 1), "cpu", name) for name in runnable(self._forest))
+        settings = {"windowed": WINDOW_LEVELS}
+        if most_splits(self._forest) <= REDUCED_SPLITS and self._forest.depth > MOST_WINDOW_LEVELS:
+            settings["by_node"] = REDUCTIONS
+        more = [c._replace(setting=setting) for c in usable for setting in settings.get(c.algorithm, ())]
+        return (*usable, *more)
+
+    def usual(self) -> list[Choice]:
+        """List what the model of costs decides between."""
+        names = ["by_sample", "by_node" if "by_node" in runnable(self._forest) else "windowed"]
+        if self._forest.n_trees <= costs.SMALL_FOREST:
+            names.append("windowed")
+        if self._forest.n_nodes > LARGE_FOREST:
+            names = ["by_sample"]
+        return [Choice(0, "cpu", name) for name in names]
+
+    def _cost(self, choice: Choice, n_rows: int) -> float:
+        plan = None if choice.algorithm == "by_sample" else self.node_plan(choice)
+        return costs.nanoseconds(self._forest, choice, n_rows, plan)
+
+    @cached_property
+    def _plan(self) -> _core.EvaluatePlan:
+        return _core.EvaluatePlan(self._forest)
+
+    @cached_property
+    def _lanes(self) -> _core.NodePlan:
+        return _core.NodePlan(self._forest, window_levels=0, reductions=0, ranks=True, lanes=True)
+
+    @cached_property
+    def _numbered(self) -> CpuEvaluator:
+        return CpuEvaluator(numbered_leaves(self._forest))

@@ -1,0 +1,192 @@
+"""Few rows on GPUs: one launch with its arguments laid out once."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from glasswood import _core
+from glasswood.cuda import launches
+from glasswood.cuda.compiler import variant
+from glasswood.cuda.launches import NOWHERE, Plan, PreparedLaunch
+from glasswood.cuda.rows import pinned
+from glasswood.device import explaining_memory, import_cupy
+from glasswood.evaluate.cuda.packing import CHUNK
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
+
+    from glasswood.cuda.compiler import Variant
+    from glasswood.evaluate.cuda.tiles import PackedForest
+
+SUMMED_TREES, MOST_THREADS = 128, 512
+MOST_ROWS, MOST_PAIRS = 512, 2**18
+"""Rows, and rows times trees, up to which one launch is the fastest."""
+
+ALONE_TREES, SHARED_TREES = 128, 64
+"""Trees that one block adds up by itself, and trees of a block where several share a row."""
+
+MANY_WALKS, MANY_SHIFT, MANY_TREES = 2**15, 2, 128
+"""Rows times trees from which a block has several rows, their log2, and its trees: 512 walks."""
+
+SHARED_BYTES = 48 * 1024
+
+LEAST_HELD, MOST_HELD_BYTES = 32, 2048
+"""Values of a row that a launch takes along; all arguments have 4,096 bytes."""
+
+UNWRITTEN = 0xFFF5A5A5
+"""Upper word of a NaN that no sum makes, which stands for a margin to come."""
+
+
+class FewRows:
+    """Margins of few rows of a forest with constant scalar leaves."""
+
+    def __init__(self, packed: PackedForest) -> None:
+        self.packed = packed
+
+    def serves(self, n_rows: int) -> bool:
+        """Whether this is the schedule for so many rows."""
+        is_small = n_rows <= MOST_ROWS and n_rows * self.packed.forest.n_trees <= MOST_PAIRS
+        return is_small and self._row_shift(n_rows) >= 0
+
+    def most_rows(self) -> int:
+        """Rows taken at a time."""
+        return MOST_ROWS
+
+    def plan(
+        self, input_type: DTypeLike, strides: dict[str, int], n_rows: int, result_type: DTypeLike, row: Any = None
+    ) -> Plan:
+        """Lay the launch out for rows of a type, strides (in elements) and number, on the current GPU.
+
+        `row` is an array whose values the launch takes along, None for rows at an address.
+        """
+        packed, image, forest = self.packed, self.packed.values, self.packed.forest
+        codes, n_trees = packed.codes, forest.n_trees
+        blocks = self._blocks(n_rows)
+        held = 0 if row is None else len(row)
+        rows = {"X": NOWHERE if row is None else row, **strides, "n_rows": n_rows}
+        image_on_gpu, chunks = packed.images("values", image)
+        n_values = n_rows * n_trees if blocks.trees < n_trees else 1
+        unwritten = np.full(n_values * image.leaf_type.itemsize // 4, UNWRITTEN, np.uint32)
+        values = import_cupy().asarray(unwritten)
+        args = {
+            **rows,
+            "n_columns": codes.codes.n_columns,
+            **codes.tables(),
+            "image": image_on_gpu,
+            "tree_chunks": chunks,
+            "n_trees": n_trees,
+            "trees_per_block": blocks.trees,
+            "row_shift": blocks.shift,
+            "values_offset": blocks.values_offset,
+            **packed.sums(),
+            "n_outputs": forest.n_outputs,
+            "values": values,
+            "result": NOWHERE,
+        }
+        kernel = few_variant(packed.name, input_type, codes.codes.thresholds.dtype, image.leaf_type, result_type, held)
+        grid = -(-n_trees // blocks.trees), -(-n_rows // (1 << blocks.shift))
+        launch = PreparedLaunch(kernel, grid, blocks.threads, args, blocks.shared)
+        return Plan([launch], launch.cell("X"), launch.cell("result"), n_bytes=values.nbytes)
+
+    def _blocks(self, n_rows: int) -> _Blocks:
+        """Divide rows and trees into blocks."""
+        n_trees, leaf_bytes = self.packed.forest.n_trees, self.packed.values.leaf_type.itemsize
+        shift = self._row_shift(n_rows)
+        trees = n_trees if n_trees <= ALONE_TREES else MANY_TREES if shift else SHARED_TREES
+        values = _chunks(leaf_bytes * trees << shift) if trees == n_trees else 0
+        codes, sums = self.packed.codes.row_bytes << shift, (SUMMED_TREES + 1) * leaf_bytes << shift
+        values_offset = _chunks(max(codes, sums))
+        work = max(trees, self.packed.codes.codes.n_columns) << shift
+        threads = next((n for n in (128, 256) if n >= work), MOST_THREADS)
+        return _Blocks(shift, trees, threads, values_offset, CHUNK * (values_offset + values))
+
+    def _row_shift(self, n_rows: int) -> int:
+        """Log2 of the rows of a block; -1 if the codes of one row are too many for shared memory."""
+        n_trees, leaf_bytes = self.packed.forest.n_trees, self.packed.values.leaf_type.itemsize
+        of_row = max(self.packed.codes.row_bytes, (SUMMED_TREES + 1) * leaf_bytes) + CHUNK
+        of_row += leaf_bytes * n_trees if n_trees <= ALONE_TREES else 0
+        fits = int(SHARED_BYTES // of_row).bit_length() - 1
+        return min(fits, MANY_SHIFT if n_trees > ALONE_TREES and n_rows * n_trees >= MANY_WALKS else 0)
+
+
+@dataclass(frozen=True)
+class _Blocks:
+    """Log2 of the rows of a block, its trees and threads, and where values lie in its shared memory, in chunks."""
+
+    shift: int
+    trees: int
+    threads: int
+    values_offset: int
+    shared: int
+
+
+def _chunks(n_bytes: int) -> int:
+    return -(-n_bytes // CHUNK)
+
+
+def predictor_of(few: FewRows, gpu: int, dtype: DTypeLike, reduced: tuple[object, ...]) -> Any:
+    """Margins of one host row at a time, by the core (evaluate/cuda/row_predictor.cpp); None where that is not built.
+
+    Parameters
+    ----------
+    few : FewRows
+    gpu : int
+    dtype : dtype
+        Type of the margins.
+    reduced : tuple
+        What it is pickled as.
+    """
+    if not hasattr(_core, "GpuRowPredictor"):  # nowhere but on Linux
+        return None
+    forest, result = few.packed.forest, np.dtype(dtype)
+    return _core.GpuRowPredictor(
+        driver=launches.DRIVER,
+        gpu=gpu,
+        n_features=forest.n_features,
+        n_outputs=forest.n_outputs,
+        is_single=result == np.float32,
+        unwritten=UNWRITTEN,
+        make_buffers=functools.partial(_make_buffers, few, gpu, result),
+        reduced=reduced,
+    )
+
+
+def _make_buffers(few: FewRows, gpu: int, dtype: DTypeLike, input_type: str) -> _core.GpuRowBuffers:
+    """Make buffers, launch and stream for one call at a time.
+
+    The row is an argument of the launch, or lies in page-locked memory of the host if it is too long; the margins are
+    written to such memory.
+    """
+    cupy, forest, kind = import_cupy(), few.packed.forest, np.dtype(input_type)
+    held = _held(forest.n_features, kind.itemsize)
+    with cupy.cuda.Device(gpu), explaining_memory(cupy, gpu):
+        stream = cupy.cuda.Stream(non_blocking=True)
+        margins = pinned(cupy, (forest.n_outputs,), dtype)
+        row = np.zeros(held, kind) if held else pinned(cupy, (forest.n_features,), kind)
+        strides = {"row_stride": forest.n_features, "feature_stride": 1}
+        with stream:
+            plan = few.plan(kind, strides, 1, dtype, row if held else None)
+            stream.synchronize()
+    (launch,) = plan.launches
+    launch.cell("X")[0], launch.cell("result")[0] = row.ctypes.data, margins.ctypes.data
+    owner, addresses = (plan, stream, margins, row), (row.ctypes.data, margins.ctypes.data)
+    return _core.GpuRowBuffers(owner, launch.bound(), *addresses, stream.ptr)
+
+
+def _held(n_values: int, item: int) -> int:
+    """Values that a launch with room for so many takes along, a power of two: a kernel each; 0 if they are too many."""
+    held = max(LEAST_HELD, 1 << (n_values - 1).bit_length())
+    return held if held * item <= MOST_HELD_BYTES else 0
+
+
+def few_variant(
+    name: str, input_type: DTypeLike, row_type: DTypeLike, leaf_type: DTypeLike, result_type: DTypeLike, held: int = 0
+) -> Variant:
+    """Name the kernel for a format of nodes, and rows at an address or one row of `held` values in the arguments."""
+    types = {"INPUT": input_type, "ROW": row_type, "LEAF": leaf_type, "RESULT": result_type}
+    named = {macro: np.dtype(kind) for macro, kind in types.items()}
+    return variant("evaluate/cuda/walk_few", FORMAT=name.upper(), HELD=held, **named)

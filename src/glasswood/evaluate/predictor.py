@@ -1,0 +1,137 @@
+"""One row at a time: everything but the walk is done beforehand."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from glasswood import _core
+from glasswood.device import find_gpus, parse_device
+from glasswood.evaluate.links import is_margin, respond
+from glasswood.inputs.arrays import checked_row
+from glasswood.inputs.categories import arrays_hold_values
+from glasswood.inputs.encoder import RowEncoder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from glasswood.ensemble import TreeEnsemble
+    from glasswood.evaluate.evaluator import Evaluator
+    from glasswood.typing import Array, Choice, Floats
+
+    Arguments = tuple[Evaluator, str, str, str]
+
+
+def make_predictor(
+    evaluator: Evaluator, output: str, algorithm: str, device: str, names: bool = False
+) -> Callable[[Any], Any]:
+    """`Forest.predictor`."""
+    evaluator.check(output, algorithm, device)
+    arguments = (evaluator, output, algorithm, device)
+    if names:
+        return NamedRow(arguments, _of_codes(arguments))
+    if arrays_hold_values(evaluator.forest):
+        return _ValueRow(arguments, _of_codes(arguments))
+    return _of_codes(arguments)
+
+
+def _of_codes(arguments: Arguments) -> Callable[[Floats], Any]:
+    """Predict rows whose categories are codes."""
+    evaluator, output, algorithm, device = arguments
+    if parse_device(device)[0] not in {"cpu", "auto"}:
+        return _make_on_gpu(arguments, find_gpus(device), evaluator.choose(algorithm, 1, "cuda"))
+    row = _compiled_row(arguments, output, evaluator.choose(algorithm, 1, "cpu"))
+    return row if _is_final(evaluator.forest, output) else OutputPredictor(arguments, row)
+
+
+def _is_final(forest: TreeEnsemble, output: str) -> bool:
+    """Whether nothing is left to do after the walk."""
+    return is_margin(forest, output) or (output == "leaf" and not forest.leaf_shape)
+
+
+def _compiled_row(arguments: Arguments, output: str, choice: Choice) -> _core.RowPredictor:
+    evaluator, forest = arguments[0], arguments[0].forest
+    result = "leaf" if output == "leaf" else forest.result_dtype if _is_final(forest, output) else "float64"
+    plan, is_serial = evaluator.cpu.plan_of(choice), choice.algorithm == "serial"
+    return _core.RowPredictor(plan, result, forest.missing, is_serial, (make_predictor, arguments))
+
+
+def _make_on_gpu(arguments: Arguments, gpus: tuple[int, ...], choice: Choice) -> Callable[[Floats], Any]:
+    evaluator, output = arguments[:2]
+    forest, is_final = evaluator.forest, is_margin(evaluator.forest, output)
+    if choice.algorithm == "by_sample" and output != "leaf" and forest.categories is None:
+        reduced = (make_predictor, arguments)
+        row = evaluator.cuda.predictor(gpus[0], forest.result_dtype if is_final else "float64", reduced)
+        if row is not None:
+            return row if is_final else OutputPredictor(arguments, row)
+    return OutputPredictor(arguments, _GpuRow(evaluator, output, gpus, choice))
+
+
+class OutputPredictor:
+    """A row's margins or leaves, and the output made of them."""
+
+    def __init__(self, arguments: Arguments, raw: Callable[[Floats], Any]) -> None:
+        self._arguments = arguments
+        self._forest, self._output = arguments[0].forest, arguments[1]
+        self._raw = raw
+
+    def __call__(self, row: Floats) -> Any:
+        """Predict a row."""
+        forest, raw = self._forest, np.atleast_1d(self._raw(row))
+        if self._output == "leaf":
+            return raw.reshape(forest.leaf_shape or -1)
+        return _first(respond(forest, raw[None, :], self._output))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return make_predictor, self._arguments
+
+
+def _first(result: Array | list[Array]) -> Any:
+    """Drop the axis of rows of one row's output."""
+    if isinstance(result, list):
+        return [one[0] for one in result]
+    return result[0] if result.ndim > 1 else result.tolist()[0]
+
+
+class _ValueRow:
+    """A row whose categories are values, which become codes first."""
+
+    def __init__(self, arguments: Arguments, row: Callable[[Floats], Any]) -> None:
+        self._arguments, self._row = arguments, row
+        forest = arguments[0].forest
+        self._n_features, self._encoder = forest.n_features, RowEncoder(forest)
+        tables = [table for table in forest.categories or () if table is not None]
+        self._takes_objects = bool(forest.category_hash) or any(table.dtype.kind not in "biuf" for table in tables)
+
+    def __call__(self, row: Array) -> Any:
+        """Predict a row."""
+        checked = checked_row(row, self._n_features, self._takes_objects)
+        return self._row(self._encoder(checked.ravel().tolist()))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return make_predictor, self._arguments
+
+
+class NamedRow(_ValueRow):
+    """A row of texts and numbers by the names of the features, or one that `Forest.encoder` has encoded."""
+
+    def __call__(self, row: Any) -> Any:
+        """Predict a row."""
+        return self._row(row if isinstance(row, np.ndarray) else self._encoder(row))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return make_predictor, (*self._arguments, True)
+
+
+class _GpuRow:
+    """A row on its way to a GPU and back."""
+
+    def __init__(self, evaluator: Evaluator, output: str, gpus: tuple[int, ...], choice: Choice) -> None:
+        self._evaluator, self._output, self._gpus, self._choice = evaluator, output, gpus, choice
+
+    def __call__(self, row: Floats) -> Array:
+        cuda, rows = self._evaluator.cuda, checked_row(row, self._evaluator.forest.n_features)
+        run = cuda.leaves if self._output == "leaf" else cuda.margins
+        result: Array = run(rows, self._gpus, self._choice)[0]
+        return result

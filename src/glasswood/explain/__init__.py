@@ -1,0 +1,8 @@
+"""Exact explanations of forests: SHAP values and interaction values."""
+
+from glasswood.explain.explainer import Explainer
+from glasswood.explain.explanation import Explanation
+from glasswood.explain.summary import Summary
+from glasswood.explain.tree_explainer import TreeExplainer, patch_shap
+
+__all__ = ["Explainer", "Explanation", "Summary", "TreeExplainer", "patch_shap"]

@@ -1,0 +1,215 @@
+"""Background rows: whose values stand for the features that a coalition does not know.
+
+Files and exact responses keep of them what the forest's splits see. A value counts as the class of values that it
+belongs to: the interval of the feature's thresholds, the category, or missing. Classes are written as some value in
+them; rows of equal classes are one row with their weights.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from glasswood.device import on_host
+from glasswood.evaluate.evaluator import evaluator_of
+from glasswood.inputs import arranged, as_rows
+from glasswood.inputs.targets import as_vector
+
+if TYPE_CHECKING:
+    from glasswood.ensemble import TreeEnsemble
+    from glasswood.typing import Array, Bools, Doubles, Floats, Int64s, Rows
+
+WEIGHT_BITS = 62
+"""Weights are integers whose sum stays below 2 to this, so that no sum of them depends on the order of rows."""
+
+
+@dataclass(frozen=True, eq=False)
+class Background:
+    """Background rows as the forest routes them.
+
+    Attributes
+    ----------
+    rows : (m, F), float32 or float64
+    weight : (m,)
+        In some unit of which the rows' weights are multiples.
+    total : int
+        The weights are shares of it: their sum, except in parts of an output (responses/rescaling.py).
+    expected_value : (n_outputs,)
+        Mean margin.
+    """
+
+    rows: Array
+    weight: Int64s
+    total: int
+    expected_value: Doubles
+
+    def __repr__(self) -> str:
+        return f"<{len(self.rows):,} rows>"
+
+
+def make_background(X: Rows | Background, weight: Any, forest: TreeEnsemble, n_jobs: int | None) -> Background:
+    """Check background rows and their weights.
+
+    Raises
+    ------
+    ValueError
+        If there are no rows, they do not fit the forest, or weights are negative, not finite or all 0.
+    """
+    if isinstance(X, Background):
+        return X
+    try:
+        rows = as_rows(arranged(on_host(X), forest, by_position=False), forest)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"background: {error}") from error
+    if len(rows) == 0:
+        raise ValueError("background has no rows, expected at least 1; leave background=None for path-dependent values")
+    counts = integer_weights(on_host(weight), len(rows))
+    used = counts > 0
+    # Rows that the caller changes later must not count.
+    return placed_background(np.array(rows[used]), counts[used], forest, n_jobs)
+
+
+def placed_background(rows: Array, counts: Int64s, forest: TreeEnsemble, n_jobs: int | None) -> Background:
+    """Background of rows that `as_rows` made, with weights above 0."""
+    if forest.has_linear_leaves:  # sums of what the leaves' models return have an order
+        order = np.lexsort(rows.T)
+        rows, counts = rows[order], counts[order]
+    return Background(rows, counts, int(counts.sum()), mean_margin(forest, rows, counts, n_jobs))
+
+
+def integer_weights(weight: Any, n_rows: int) -> Int64s:
+    """Weights as multiples of a power of two, the largest that keeps their sum exact."""
+    if weight is None:
+        return np.ones(n_rows, np.int64)
+    weights = as_vector(weight, "background_weight")
+    if weights.shape != (n_rows,):
+        raise ValueError(f"background_weight has shape {weights.shape}, expected ({n_rows},), one weight per row")
+    if weights.dtype.kind not in "biuf":
+        raise TypeError(f"background_weight holds {weights.dtype}, expected numbers")
+    weights = weights.astype(np.float64)
+    if not (np.isfinite(weights) & (weights >= 0)).all():
+        wrong = int(np.argmin(np.isfinite(weights) & (weights >= 0)))
+        raise ValueError(
+            f"background_weight is {weights[wrong]} for row {wrong}, expected finite numbers of at least 0"
+        )
+    if not weights.any():
+        raise ValueError("background_weight is 0 for every row; give at least one row a weight above 0")
+    spare = WEIGHT_BITS - n_rows.bit_length() - math.frexp(weights.max())[1]
+    counts: Int64s = np.rint(np.ldexp(weights, spare)).astype(np.int64)
+    return counts
+
+
+def margins_of(forest: TreeEnsemble, rows: Array, n_jobs: int | None) -> Doubles:
+    """Margins of rows that `as_rows` made, few beside what explains them: (n, n_outputs)."""
+    evaluator = evaluator_of(forest).cpu
+    return evaluator.margins(rows, evaluator.choice_for_once(len(rows)), n_jobs)
+
+
+def mean_margin(forest: TreeEnsemble, rows: Array, weight: Int64s, n_jobs: int | None) -> Doubles:
+    """Weighted mean of the rows' margins: (n_outputs,).
+
+    Raises
+    ------
+    ValueError
+        If their sum is beyond float64: linear leaves extrapolate infinite and huge numbers.
+    """
+    margins = margins_of(forest, rows, n_jobs)
+    largest = np.abs(margins).max(initial=0.0)
+    with np.errstate(over="ignore"):
+        if not np.isfinite(largest * weight.sum()):
+            raise ValueError(
+                f"background: margins of its rows reach {largest:.3g}, and their sum exceeds float64; leave out "
+                "rows with numbers far beyond those of training"
+            )
+    return np.array([mean(of_output, weight) for of_output in margins.T])
+
+
+def mean(values: Doubles, weight: Int64s) -> float:
+    """Weighted mean by exactly rounded sums, which have no order; rows of equal values are one."""
+    distinct, place = np.unique(values, return_inverse=True)
+    counts = np.zeros(len(distinct), np.int64)
+    np.add.at(counts, place, weight)
+    return math.fsum((distinct * counts).tolist()) / int(weight.sum())
+
+
+def merged(background: Background, forest: TreeEnsemble) -> Background:
+    """Rows that the forest's splits cannot tell apart, as one row with the sum of their weights, as files keep them."""
+    rows, weight = expand(condense(background, forest))
+    return Background(rows, weight, background.total, background.expected_value)
+
+
+def condense(background: Background, forest: TreeEnsemble) -> dict[str, Array]:
+    """Classes of the rows' values: numbers of classes (m, F), a value of each, weights.
+
+    Leaves with linear models ask for the values themselves: the rows.
+    """
+    if forest.has_linear_leaves:
+        return {"rows": background.rows, "weight": background.weight}
+    rows = settled(background.rows, forest)
+    classes = [
+        np.unique(stand_ins(forest, feature, rows[:, feature]), return_inverse=True)
+        for feature in range(forest.n_features)
+    ]
+    numbers = np.stack([number for _, number in classes], axis=1) if classes else np.zeros((len(rows), 0), np.int64)
+    distinct, place = np.unique(numbers, axis=0, return_inverse=True)
+    weight = np.zeros(len(distinct), np.int64)
+    np.add.at(weight, place.reshape(-1), background.weight)
+    most = max((len(values) for values, _ in classes), default=0)
+    return {
+        "classes": distinct.astype(np.uint16 if most <= 2**16 else np.int32),
+        "values": np.concatenate([values for values, _ in classes]) if classes else rows[:0].reshape(-1),
+        "offsets": np.cumsum([0, *(len(values) for values, _ in classes)]).astype(np.int64),
+        "weight": weight,
+    }
+
+
+def expand(arrays: dict[str, Array]) -> tuple[Array, Int64s]:
+    """Rows of a value of each class, or the rows themselves, and their weights."""
+    if "rows" in arrays:
+        return arrays["rows"], arrays["weight"]
+    return arrays["values"][arrays["classes"] + arrays["offsets"][:-1]], arrays["weight"]
+
+
+def settled(rows: Array, forest: TreeEnsemble) -> Floats:
+    """Rows as the splits see them: in the row type, tiny numbers 0, missing values NaN."""
+    with np.errstate(over="ignore"):
+        values: Floats = rows.astype(forest.threshold.dtype)
+    if forest.zero_threshold > 0:
+        values[np.abs(values) <= forest.zero_threshold] = 0
+    if len(forest.zero_missing):
+        values[(values == 0) & forest.zero_missing] = np.nan
+    return values
+
+
+def stand_ins(forest: TreeEnsemble, feature: int, column: Floats) -> Floats:
+    """One value for all that go the same ways at every split on the feature; categories stand for themselves."""
+    nodes = np.flatnonzero(forest.feature == feature)
+    if not len(nodes):
+        return np.zeros_like(column)
+    if forest.is_categorical and (forest.category_set[nodes] >= 0).any():
+        return column
+    thresholds = np.unique(forest.threshold[nodes])
+    rank = _ranks(thresholds, column)
+    start = np.concatenate([np.nextafter(thresholds[:1], -np.inf), thresholds])[rank]
+    result = column.copy()
+    smallest = np.nextafter(np.asarray(forest.zero_threshold, column.dtype), np.asarray(np.inf, column.dtype))
+    for stand_in in (-smallest, smallest, np.zeros_like(smallest), start):
+        offered = np.where(np.isnan(column), column, stand_in).astype(column.dtype)
+        fits = (_ranks(thresholds, offered) == rank) & _stays(forest, feature, offered)
+        result = np.where(fits, offered, result)
+    return result
+
+
+def _ranks(thresholds: Floats, column: Floats) -> Int64s:
+    return np.searchsorted(thresholds, column, side="right")
+
+
+def _stays(forest: TreeEnsemble, feature: int, column: Floats) -> Bools:
+    """Whether `settled` leaves the numbers as they are."""
+    zero_is_missing = bool(len(forest.zero_missing)) and bool(forest.zero_missing[feature])
+    is_zero = column == 0
+    stays: Bools = is_zero & (not zero_is_missing) | ~is_zero & ~(np.abs(column) <= forest.zero_threshold)
+    return stays

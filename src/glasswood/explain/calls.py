@@ -1,0 +1,497 @@
+"""Calls of explainers that take rows: values, interactions, indices of sets."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from glasswood.device import array_gpu, on_host
+from glasswood.evaluate.evaluator import evaluator_of
+from glasswood.explain.additivity import check_sums
+from glasswood.explain.approximate import approximate_values
+from glasswood.explain.background import mean_margin
+from glasswood.explain.checks import places_of, refuse_linear_leaves
+from glasswood.explain.engines import Engines, require_cpu
+from glasswood.explain.explanation import base_values_of, make_explanation, shown_names
+from glasswood.explain.game import Game
+from glasswood.explain.players import sets_of
+from glasswood.explain.responses.coalitions import CoalitionExplainer
+from glasswood.explain.row import make_row
+from glasswood.explain.shap_arguments import call_arguments, taking_one_row
+from glasswood.explain.sparse import in_used_columns, sparse_values, values_of_sparse
+from glasswood.explain.strongest import PairSearch
+from glasswood.explain.walks import walked_part
+from glasswood.facts import output_names
+from glasswood.inputs import arranged, as_rows, refuse_transform, without_extra
+from glasswood.inputs.frames import frame_maker
+from glasswood.inputs.sparse import is_sparse
+from glasswood.mapping.columns import check_unique
+from glasswood.parallel import cached_property
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from typing import Self
+
+    from numpy.typing import ArrayLike
+
+    from glasswood.ensemble import TreeEnsemble
+    from glasswood.explain.game import Settings
+    from glasswood.typing import Array, Doubles, Int32s, InteractionIndex, Rows
+
+
+class ExplainerCalls:
+    """Methods of `Explainer` that take rows.
+
+    Attributes
+    ----------
+    game : Game
+    settings : Settings
+    takes_other_names : bool
+        Whether the class reads frames without a feature's name by position, as shap does.
+    """
+
+    takes_other_names = False
+
+    def __init__(self, game: Game, settings: Settings) -> None:
+        self.game, self.settings = game, settings
+        self._engines = Engines(game, settings)
+
+    def __getstate__(self) -> dict[str, object]:
+        return {"game": self.game, "settings": self.settings}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        ExplainerCalls.__init__(self, **state)
+
+    def _of(self, game: Game) -> Self:
+        """Explain another game."""
+        result = object.__new__(type(self))
+        ExplainerCalls.__init__(result, game, self.settings)
+        return result
+
+    @property
+    def n_outputs(self) -> int:
+        """Numbers that are explained of a row: the outputs of the margin, or those of the response."""
+        return self._engines.cpu.n_outputs
+
+    @property
+    def expected_value(self) -> float | Doubles:
+        """Output if no feature is known: a float, or (k,) for k > 1 outputs."""
+        expected = self._engines.cpu.expected_value
+        return float(expected[0]) if len(expected) == 1 else expected
+
+    @taking_one_row
+    def shap_values(
+        self,
+        X: Rows,
+        y: ArrayLike | None = None,
+        *,
+        out: Array | None = None,
+        by_position: bool = False,
+        ignore_extra: bool = False,
+        check_additivity: bool = False,
+        sparse_output: bool = False,
+        standard_errors: bool = False,
+        as_frame: bool = False,
+        **shap_arguments: Any,
+    ) -> Any:
+        """Compute SHAP values.
+
+        Parameters
+        ----------
+        X : array-like, frame or sparse rows (SciPy, CuPy) of shape (n, F), or one row (F,)
+            Sparse rows are made dense a chunk at a time, and only in the columns that the forest uses. An entry that
+            is not stored is missing for XGBoost and 0 for other libraries. For a single row (an array or a
+            pandas.Series), the result has no row axis.
+        y : array-like of shape (n,), optional
+            Labels, only for output="log_loss": classes of the model, or their numbers from 0 if the model has no
+            classes or text.
+        out : ndarray, optional
+            Array for the result, with its shape and dtype and any strides, such as a memory map for results that are
+            larger than memory.
+        by_position : bool
+            Match the columns of a frame by position and ignore their names.
+        ignore_extra : bool
+            Ignore columns of a frame that the forest was not trained on, which are an error otherwise.
+        check_additivity : bool
+            Also predict the rows, and check that each row's values and `expected_value` add up to its margin, within
+            the error of a value (Notes of `Explainer`) for each feature of each tree.
+        sparse_output : bool
+            Return a CSR array (n, F) of the values that are not 0, (1, F) for one row; for k > 1 outputs, a list of k.
+        standard_errors : bool
+            Return values and their standard errors. These are 0, except for responses of rows that differ from
+            background rows on more than 20 features, which glasswood estimates.
+        as_frame : bool
+            Return a frame of the library of X (pandas, polars, pyarrow), with the index of X and a column for each
+            feature; for k > 1 outputs, columns ``<feature>_<output>``.
+        **shap_arguments
+            `tree_limit`: explain only the first trees, which may not have linear leaves. `approximate`: shap's
+            approximation (Saabas), without a background. These are not Shapley values, and rarely faster.
+
+        Returns
+        -------
+        ndarray of shape (n, F), or (n, F, k) for k > 1 outputs, of `dtype`; F is the number of `players`
+            Values in the unit of the output. A row's values and `expected_value` add up to its margin, probability or
+            loss (with the expected value of its label). With `standard_errors`, a pair of such arrays; with `as_frame`,
+            frames in place of arrays.
+
+        Raises
+        ------
+        ValueError
+            If X does not fit the forest, `out` the result, or `y` the rows.
+        ArithmeticError
+            If `check_additivity` finds a row whose values do not add up; `out` then holds them.
+        NotImplementedError
+            For linear leaves on a GPU with a background or groups.
+        DeviceError
+            If `device` or X requires a GPU that cannot be used.
+
+        Warns
+        -----
+        EstimateWarning
+            If values of a response are estimates, because rows differ from background rows on more than 20 features.
+        CostWarning
+            If exact values of a response will take more than 20 seconds.
+        """
+        X = without_extra(X, self.game.forest) if ignore_extra and not by_position else X
+        limit, approximate = call_arguments(shap_arguments, self.game.forest.n_trees)
+        if limit is not None:
+            how: Any = {"by_position": by_position, "check_additivity": check_additivity, "approximate": approximate}
+            how |= {"sparse_output": sparse_output, "standard_errors": standard_errors}
+            return self._of_first_trees(limit).shap_values(X, y, out=out, as_frame=as_frame, **how)
+        if as_frame:
+            if sparse_output or out is not None:
+                raise ValueError("as_frame=True returns a new frame; leave out sparse_output and out")
+            make_frame, names = frame_maker(X), self._column_names(X)
+            how = {"by_position": by_position, "check_additivity": check_additivity, "approximate": approximate}
+            found = self.shap_values(X, y, standard_errors=standard_errors, **how)
+            parts = [on_host(one).reshape(len(one), -1).T for one in (found if standard_errors else [found])]
+            frames = tuple(make_frame(dict(zip(names, map(np.ascontiguousarray, part), strict=True))) for part in parts)
+            return frames if standard_errors else frames[0]
+        if sparse_output and out is not None:
+            raise ValueError("out is dense; pass either out or sparse_output=True")
+        if standard_errors and approximate:
+            raise ValueError("approximate=True has no standard errors; leave one of them out")
+        if standard_errors:
+            return self._values_and_errors(X, y, out, by_position)
+        if check_additivity and self.settings.output != "margin":
+            raise ValueError(f"check_additivity compares margins; leave it off for output={self.settings.output!r}")
+        if approximate:
+            values = self._approximate_values(X, by_position, out)
+            return sparse_values(values, self.n_outputs) if sparse_output else values
+        is_plain = out is None and not (check_additivity or sparse_output)
+        if is_plain and (kept := self._engines.again(X, "values")) is not None:
+            return kept
+        X = arranged(X, self.game.forest, by_position, keeps_sparse=not self.game.players.groups)
+        if is_sparse(X):
+            explain = functools.partial(self._of_used.shap_values, check_additivity=check_additivity)
+            about = self.game, self.n_outputs, self.settings.dtype
+            return values_of_sparse(explain, *about, X, out, sparse_output, y)
+        rows = self._engines.place(X, "values", y)
+        values = self._engines.of(rows).values(rows, out)
+        if check_additivity:
+            check_sums(self.game.forest, self.settings.dtype, self._engines.cpu.expected_value, rows, values)
+        return sparse_values(on_host(values), self.n_outputs) if sparse_output else values
+
+    def _column_names(self, X: Rows) -> list[str]:
+        """Name the columns of values by features, and by outputs where there are several."""
+        names = shown_names(self.game, self.settings, X)
+        if self.n_outputs > 1:
+            outputs = self.settings.output_names or output_names(self.game.forest, self.n_outputs)
+            names = [f"{name}_{output}" for name in names for output in outputs]
+        check_unique(names)
+        return names
+
+    def _values_and_errors(self, X: Rows, y: ArrayLike | None, out: Array | None, by_position: bool) -> Any:
+        """Values, and their standard errors: of what is not estimated 0."""
+        rows = self._engines.place(arranged(X, self.game.forest, by_position), "values", y)
+        engine = self._engines.of(rows)
+        if isinstance(engine, CoalitionExplainer):
+            return engine.values_and_errors(rows, out)
+        values = engine.values(rows, out)
+        return values, 0 * values
+
+    def _of_first_trees(self, n_trees: int) -> Self:
+        """Explain the first trees."""
+        refuse_linear_leaves(self.game.forest, f"tree_limit={n_trees}", "explain all trees")
+        first = np.arange(n_trees, dtype=np.int32)
+        forest = cast("TreeEnsemble", walked_part(self.game.forest, first, np.zeros(0, np.int64), np.float64))
+        background = self.game.background
+        if background is not None:
+            expected = mean_margin(forest, background.rows, background.weight, self.settings.n_jobs)
+            background = dataclasses.replace(background, expected_value=expected)
+        return self._of(Game(forest, self.game.players, background))
+
+    def _approximate_values(self, X: Rows, by_position: bool, out: Array | None) -> Array:
+        """Give each split's change of the mean to its feature."""
+        if self.game.has_background or self.game.players.groups:
+            raise NotImplementedError(
+                "approximate=True supports neither a background nor groups; leave it out for exact values"
+            )
+        forest = self.game.forest
+        refuse_linear_leaves(forest, "approximate=True", "leave it out for exact values")
+        rows = as_rows(on_host(arranged(X, forest, by_position)), forest)
+        values = approximate_values(forest, evaluator_of(forest).positions(rows)).astype(self.settings.dtype)
+        result = values[:, :, 0] if forest.n_outputs == 1 else values
+        if out is None:
+            return result
+        out[:] = result
+        return out
+
+    @cached_property
+    def _of_used(self) -> Self:
+        """Explain the features that the forest uses alone, which sparse rows have."""
+        return self._of(in_used_columns(self.game))
+
+    def row(self, top: int | None = None, names: bool = False) -> Callable[[Any], Any]:
+        """Prepare explanations of single rows with low latency, such as reason codes in serving.
+
+        `shap_values` checks its arguments in each call; here this is done once.
+
+        Parameters
+        ----------
+        top : int, optional
+            Number of features to return, those with the largest magnitudes. None returns the values of all features.
+        names : bool
+            Accept a mapping of names to values (text for categories, numbers, None if missing), a tuple of values in
+            the order of the features, or the array that `Forest.encoder` makes from either. With `top`, return a list
+            of reasons (feature, value, effect) with the row's own values; for several outputs, a list per output.
+
+        Returns
+        -------
+        callable
+            A function of one row: a float32 or float64 array of shape (F,) or (1, F), in the order of the
+            forest's features, with categories as in an array for `shap_values` (an array of objects if CatBoost's or
+            scikit-learn's are text) and missing values as NaN. It returns what `shap_values` returns, without
+            the row axis: an ndarray (F,), or (F, k) for k > 1 outputs. The bits are the same if all trees keep their
+            tables, with a background, and for linear leaves; otherwise results may differ by rounding. With `top`, it
+            returns a pair of int32 features (top,) and their values (top,), by falling magnitude; both (top, k) for
+            k > 1 outputs. Threads may share it, and it can be pickled.
+
+        Raises
+        ------
+        ValueError
+            If `top` is below 1; from the callable, if the row has other features or another number of them.
+        TypeError
+            From the callable, if the row is not a float32 or float64 array, or its values do not fit the features.
+        NotImplementedError
+            For pipelines and target statistics, whose columns are not the trees' features, and output="log_loss".
+
+        Notes
+        -----
+        Runs on the CPU. It takes microseconds if every tree has tables, otherwise as long as `shap_values`.
+        """
+        if self.settings.output == "log_loss":
+            raise NotImplementedError("single rows have no labels for output='log_loss'; use shap_values(X, y=y)")
+        refuse_transform(self.game.forest, "row", "shap_values")
+        return make_row(self._engines.cpu, top, names)
+
+    @taking_one_row
+    def shap_interaction_values(
+        self,
+        X: Rows,
+        y: ArrayLike | None = None,
+        *,
+        features: Sequence[int | str] | None = None,
+        out: Array | None = None,
+        by_position: bool = False,
+        ignore_extra: bool = False,
+        top: int | None = None,
+        overall: bool = False,
+        **shap_arguments: Any,
+    ) -> Array | tuple[Int32s, Array]:
+        """Compute SHAP interaction values.
+
+        Parameters
+        ----------
+        X : array-like or frame of shape (n, F), or one row (F,)
+        y : array-like, optional
+            As in `shap_values`.
+        features : sequence of int or str, optional
+            Indices or names of the m features whose interactions with all others are returned; default all.
+        out : ndarray, optional
+            Array for the result, as in `shap_values`.
+        by_position, ignore_extra : bool
+            As in `shap_values`.
+        top : int, optional
+            Return only this number of pairs for each row, the strongest, without storing the matrices.
+        overall : bool
+            With `top`, return the same pairs for all rows: those with the largest mean magnitude over rows and outputs.
+        **shap_arguments
+            As in `shap_values`.
+
+        Returns
+        -------
+        ndarray of shape (n, m, F), or (n, m, F, k) for k > 1 outputs, of `dtype`
+            Entry (i, j) is half of the interaction of features i and j, and entry (i, i) the main effect of feature i.
+            Row i adds up to the SHAP value of feature i.
+        pairs, values : int32 (n, top, 2) and ndarray (n, top); for k > 1 outputs (n, top, 2, k) and (n, top, k)
+            With `top`, features i < j and the entry (i, j) of the matrix, by falling magnitude; ties keep the order of
+            the pairs. With `overall`, pairs (top, 2) and values (n, top) or (n, top, k). NumPy arrays.
+
+        Raises
+        ------
+        ValueError
+            If X does not fit the forest or `out` the result, a feature is unknown or named twice, or `top` is below 1
+            or above the number of pairs.
+        NotImplementedError
+            For linear leaves with a background, and for exact values of responses if rows differ from background rows
+            on more than 20 features.
+        DeviceError
+            If `device` or X requires a GPU that cannot be used.
+
+        Notes
+        -----
+        glasswood uses tables if they pay off and fit into `table_bytes`, otherwise a walk of O(nodes × features on a
+        path × K) per row. Memory beyond the result: the tables, and a float64 for each pair of features, row of a block
+        and thread. With `top`, matrices are computed 64 MB at a time, twice with `overall`; rows of host frames are
+        then explained on the CPU.
+        """
+        X = without_extra(X, self.game.forest) if ignore_extra and not by_position else X
+        limit, approximate = call_arguments(shap_arguments, self.game.forest.n_trees)
+        if approximate:
+            raise NotImplementedError("approximate=True does not support interaction values; leave it out")
+        if limit is not None:
+            how: Any = {"features": features, "out": out, "by_position": by_position, "top": top, "overall": overall}
+            return self._of_first_trees(limit).shap_interaction_values(X, y, **how)
+        is_plain = features is None and out is None and top is None
+        if is_plain and (found := self._engines.again(X, "pairs")) is not None:
+            return cast("Array", found)
+        if self.game.has_background and not self._engines.is_exact_response:
+            refuse_linear_leaves(
+                self.game.forest, "interactions against a background", "explain without background rows"
+            )
+        players = self.game.players
+        places = places_of(features, players.n, players.names)
+        X = arranged(X, self.game.forest, by_position)
+        if top is None and not overall:
+            rows = self._engines.place(X, "pairs", y)
+            found = self._engines.of(rows).interactions(rows, None if features is None else places, out)
+            return cast("Array", found)
+        search = PairSearch(places, self.n_outputs, top, overall, out)
+        rows = self._engines.place(X, "pairs", y, on_host=not isinstance(X, np.ndarray) and array_gpu(X) is None)
+        return search.run(rows, lambda some: on_host(self._engines.of(some).interactions(some, places)))
+
+    def interaction_index(
+        self,
+        X: Rows,
+        sets: Iterable[Sequence[int | str]],
+        index: InteractionIndex = "shapley",
+        out: Array | None = None,
+        by_position: bool = False,
+        y: ArrayLike | None = None,
+    ) -> Array:
+        """Compute an interaction index for sets of one to four features.
+
+        Parameters
+        ----------
+        X : array-like or frame of shape (n, F)
+        sets : iterable of sequences of int or str
+            Each set has 1 to 4 features (or groups), by index or name. ``itertools.combinations(features, 3)`` gives
+            all sets of three.
+        index : {"shapley", "banzhaf"}
+            How the effects of a set are averaged over the coalitions of the other features (Notes).
+        out, by_position, y : ndarray, bool, array-like
+            As in `shap_values`.
+
+        Returns
+        -------
+        ndarray of shape (n, n_sets), or (n, n_sets, k) for k > 1 outputs, of `dtype`
+            The index of each set in the order of `sets`, in the unit of the output.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If X does not fit the forest or `out` the result, or a set is empty, has more than 4 features, or names an
+            unknown feature or the same feature twice.
+        NotImplementedError
+            For margins of forests with linear leaves, for margins on GPUs, and for exact values of responses if rows
+            differ from background rows on more than 20 features.
+
+        Notes
+        -----
+        The discrete derivative of a set S at a coalition T of other features is the sum over the subsets L of S of
+        ``(-1)^(s - l) v(T and L)``, where v is the game that `shap_values` explains, and s, l and t are the sizes of S,
+        L and T. The index is the mean of this derivative over T. For n features, the weights are
+
+        - t! (n - s - t)! / (n - s + 1)! for the Shapley interaction index ("SII" in shapiq). For one feature it is the
+          SHAP value, for two features twice the entry of `shap_interaction_values`;
+        - 2^(s - n) for the Banzhaf interaction index ("BII" in shapiq). For one feature it is the Banzhaf value.
+
+        Features that no tree tests do not change the index. For margins, glasswood computes it in float64, without
+        tables, from the sets of conditions that rows do not meet at a leaf; a background adds its distinct patterns
+        there. The cost is O(leaves × patterns × sets on the path) for each distinct set of conditions among 256 rows.
+
+        References
+        ----------
+        Grabisch, Roubens, "An axiomatic approach to the concept of interaction among players in cooperative games",
+        International Journal of Game Theory 28 (1999), https://doi.org/10.1007/s001820050125; Muschalik et al.,
+        "shapiq: Shapley interactions for machine learning", NeurIPS 2024, https://arxiv.org/abs/2410.01649.
+        """
+        if not isinstance(index, str) or index not in {"shapley", "banzhaf"}:
+            raise ValueError(f"index is {index!r}, expected 'shapley' or 'banzhaf'")
+        is_exact_response = self._engines.is_exact_response
+        if not is_exact_response:
+            refuse_linear_leaves(self.game.forest, "interaction indices", "use shap_values")
+            require_cpu(self.settings.device, X, "interaction indices of margins")
+        chosen = sets_of(sets, self.game.players)
+        X = arranged(X, self.game.forest, by_position)
+        rows = self._engines.place(X, "pairs", y, on_host=not is_exact_response)
+        engine: Any = self._engines.of(rows)
+        return cast("Array", engine.indices(rows, chosen, index == "banzhaf", out))
+
+    @taking_one_row
+    def __call__(
+        self,
+        X: Rows,
+        y: ArrayLike | None = None,
+        interactions: bool = False,
+        *,
+        by_position: bool = False,
+        ignore_extra: bool = False,
+        check_additivity: bool = False,
+        **shap_arguments: Any,
+    ) -> Any:
+        """Explain rows for shap's plots.
+
+        Parameters
+        ----------
+        X : array-like or frame of shape (n, F), or one row (F,)
+        y : array-like of shape (n,), optional
+            As in `shap_values`.
+        interactions : bool
+            Compute interaction values instead of values.
+        by_position, ignore_extra, check_additivity : bool
+            As in `shap_values`.
+        **shap_arguments
+            As in `shap_values`.
+
+        Returns
+        -------
+        shap.Explanation
+            Its fields are values (n, F) or (n, F, k), base_values (n,) or (n, k), data (the rows as given, with
+            categories by value and dense rows), feature_names, output_names for k > 1 outputs and, if values are
+            estimates, error_std (their standard errors). If shap is not installed, a dataclass with the same fields.
+            For a single row, the fields have no row axis.
+        """
+        X = without_extra(X, self.game.forest) if ignore_extra and not by_position else X
+        limit, approximate = call_arguments(shap_arguments, self.game.forest.n_trees)
+        if limit is not None:
+            how: Any = shap_arguments | {"tree_limit": None, "by_position": by_position}
+            return self._of_first_trees(limit)(X, y, interactions, check_additivity=check_additivity, **how)
+        errors = None
+        if interactions:
+            values = self.shap_interaction_values(X, y, by_position=by_position, **shap_arguments)
+        elif isinstance(self._engines.cpu, CoalitionExplainer) and not (check_additivity or approximate):
+            values, errors = self.shap_values(X, y, by_position=by_position, standard_errors=True, **shap_arguments)
+            self._engines.cpu.warn_of_estimates(errors)
+            errors = on_host(errors) if errors.any() else None
+        else:
+            shap_arguments["check_additivity"] = check_additivity
+            values = self.shap_values(X, y, by_position=by_position, **shap_arguments)
+
+        base_values = base_values_of(self.game.forest, self.settings.output, self.expected_value, len(values), y)
+        about = self.game, self.settings, self.n_outputs, X, by_position
+        return make_explanation(*about, on_host(values), base_values, errors)

@@ -1,0 +1,168 @@
+"""Explanations on the CPU: by subtree tables, by a walk, or each for some of the trees."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from glasswood import _core
+from glasswood.explain.tables import TABLE_BYTES, TableRunner, choose_tables
+from glasswood.explain.walks import index_walk_of, walk_of
+from glasswood.parallel import cached_property, n_threads
+
+if TYPE_CHECKING:
+    from glasswood.explain.game import Game, Settings
+    from glasswood.inputs.placed import PlacedRows
+    from glasswood.typing import Array, Doubles, Explained, Int32s
+
+ROW_TREES: dict[str, Any] = {"float32": _core.RowTrees32, "float64": _core.RowTrees64}
+
+
+class CpuExplainer:
+    """Explains the margin on the CPU; tables are built at the first use.
+
+    Parameters
+    ----------
+    game : Game
+    settings : Settings
+        The budget is for tables of values, and as much again for those of pairs; "paths" means the walk here.
+    """
+
+    def __init__(self, game: Game, settings: Settings) -> None:
+        self.game, self.settings = game, settings
+        self._tables: dict[Explained, TableRunner | None] = {}
+        if game.background is None:
+            _ = self._walk  # has the expected value
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return CpuExplainer, (self.game, self.settings)
+
+    @property
+    def expected_value(self) -> Doubles:
+        """Margin that each output has without any feature known: (n_outputs,)."""
+        background = self.game.background
+        expected: Doubles = self._walk.expected_value if background is None else background.expected_value
+        return expected
+
+    @property
+    def n_outputs(self) -> int:
+        """Numbers that are explained of a row."""
+        return self.game.forest.n_outputs
+
+    @property
+    def has_tables(self) -> bool:
+        """Whether any tree has tables."""
+        tables = self.tables("values")
+        return tables is not None and tables.has_tables(self.settings.n_jobs)
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of the tables that are built."""
+        return sum(tables.n_bytes for tables in self._tables.values() if tables)
+
+    @property
+    def whole_tables(self) -> Any:
+        """The compiled tables if they are built and no tree is walked, else None."""
+        tables = self.tables("values")
+        return tables.whole_tables if tables else None
+
+    @cached_property
+    def row_trees(self) -> Any:
+        """Trees for the walk of one row; None for games that it does not explain."""
+        if self.game.has_background or self.game.forest.has_linear_leaves:
+            return None
+        player_of = self.game.players.of_feature
+        return ROW_TREES[self.settings.dtype](self.game.forest, player_of, n_threads(self.settings.n_jobs))
+
+    def tables(self, kind: Explained) -> TableRunner | None:
+        """Runner of tables, None where nothing can have them."""
+        if kind not in self._tables:
+            self._tables.setdefault(kind, self._make_tables(kind))
+        return self._tables[kind]
+
+    def prepare(self) -> None:
+        """Build the tables, if there are any, or what the walk needs."""
+        if tables := self.tables("values"):
+            tables.prepare(self.settings.n_jobs)
+        else:
+            _ = self._walk
+
+    def refill(self, game: Game) -> None:
+        """Take the game against another background; tables keep their plan. For one thread at a time."""
+        self.game = game
+        for name in ("_walk", "_index_walk"):
+            self.__dict__.pop(name, None)
+        for tables in self._tables.values():
+            if tables:
+                tables.refill(game)
+
+    def values(self, rows: PlacedRows, out: Array | None = None) -> Array:
+        """SHAP values: (n, P) or (n, P, k)."""
+        result = self._result(rows, (self.game.players.n,), out)
+        (self.tables("values") or self._walk).values(rows.rows, result, self.settings.n_jobs)
+        return result
+
+    def interactions(self, rows: PlacedRows, places: Int32s | None = None, out: Array | None = None) -> Array:
+        """Interaction values, (n, m, P) or (n, m, P, k); places[p] is player p's place among the m, or -1."""
+        n_players = self.game.players.n
+        places = np.arange(n_players, dtype=np.int32) if places is None else places
+        result = self._result(rows, (int(places.max(initial=-1)) + 1, n_players), out)
+        (self.tables("pairs") or self._walk).interactions(rows.rows, places, result, self.settings.n_jobs)
+        return result
+
+    def indices(self, rows: PlacedRows, sets: Int32s, is_banzhaf: bool, out: Array | None = None) -> Array:
+        """Compute indices of sets of players (n_sets, 4), padded with -1: (n, n_sets) or (n, n_sets, k)."""
+        result = self._result(rows, (len(sets),), out)
+        self._index_walk.indices(rows.rows, sets, is_banzhaf, result, self.settings.n_jobs)
+        return result
+
+    @cached_property
+    def _walk(self) -> Any:
+        """Walk of all trees."""
+        return walk_of(self.game, self.game.forest, self.settings.dtype, self.settings.n_jobs)
+
+    @cached_property
+    def _index_walk(self) -> Any:
+        return index_walk_of(self.game, self.settings.n_jobs)
+
+    def _make_tables(self, kind: Explained) -> TableRunner | None:
+        if not self.settings.takes_tables or self.game.forest.has_linear_leaves:
+            return None
+        choice = choose_tables(self.game, self.settings, kind, TABLE_BYTES, is_forced=self.game.has_background)
+        return TableRunner(self.game, choice, None if self.game.has_background else self._walk)
+
+    def _result(self, rows: PlacedRows, shape: tuple[int, ...], out: Array | None) -> Array:
+        n_outputs = self.game.forest.n_outputs
+        full = (len(rows), *shape) if n_outputs == 1 else (len(rows), *shape, n_outputs)
+        return checked_result(full, self.settings.dtype, rows.rows, out)
+
+
+def checked_result(shape: tuple[int, ...], dtype: str, rows: Array, out: Array | None) -> Array:
+    """Check the caller's array, or make one."""
+    if out is None:
+        return np.empty(shape, dtype)
+    if not isinstance(out, np.ndarray):
+        raise TypeError(f"out is a {type(out).__name__}, expected a NumPy array")
+    if out.shape != shape or out.dtype != dtype:
+        raise ValueError(f"out is {out.dtype} of shape {out.shape}, expected {dtype} of shape {shape}")
+    if not (out.flags.writeable and out.flags.aligned and out.dtype.isnative):
+        raise ValueError("out must be writable, aligned and of native byte order")
+    if _overlaps_itself(out):
+        raise ValueError(
+            f"out has strides {out.strides} over the shape {out.shape}: several entries share memory; pass an "
+            "array with room for each"
+        )
+    if np.may_share_memory(out, rows):
+        raise ValueError("out shares memory with X, whose rows are read while results are written; use another array")
+    return out
+
+
+def _overlaps_itself(array: Array) -> bool:
+    """Whether a step along some axis lands within what the axes of smaller strides span, as views made by hand may."""
+    span = array.itemsize
+    for stride, length in sorted((abs(s), n) for s, n in zip(array.strides, array.shape, strict=True) if n != 1):
+        if stride < span and array.size:
+            return True
+        span += stride * (length - 1)
+    return False

@@ -1,0 +1,381 @@
+"""Exact values of responses against a background on a GPU (native/explain/cuda/coalitions)."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from glasswood.cuda.codes import encode_forest
+from glasswood.cuda.compiler import variant
+from glasswood.cuda.encoder import CodeTables
+from glasswood.cuda.launches import NOWHERE, PreparedLaunch
+from glasswood.cuda.per_gpu import PerGpu, gpu_limits
+from glasswood.device import import_cupy, on_host
+from glasswood.explain.cuda.job import Job, diagonal_launch, padded_rows
+from glasswood.explain.responses.response import LOG_LOSS, SOFTMAX_LOSS
+from glasswood.parallel import cached_property
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
+
+    from glasswood.cuda.compiler import Variant
+    from glasswood.explain.game import Settings
+    from glasswood.explain.responses.coalitions import CoalitionExplainer
+    from glasswood.typing import Array, Doubles, Explained, GpuArray, Int32s
+
+MASK_THREADS, MASK_ROWS = 128, 8
+"""As in native/explain/cuda/coalitions/find_masks.cu."""
+
+DIFFERING_WARPS, SUM_THREADS = 4, 128
+"""As in find_differing.cu and sum_parts.cu."""
+
+TEAMS = ((9, 32), (12, 128), (20, 512))
+"""Players on which pairs of rows differ, at most, and threads that take such a pair."""
+
+MOST_PLAYERS, MOST_ORDER, WEIGHTS = 32, 4, 34
+"""Bits of a mask; players of a set; numbers of a row of the tables of weights, as in explain_pairs.cu."""
+
+TOGETHER = 64
+"""Background rows of one sum."""
+
+MASK_BYTES, SUM_BYTES, CUBE_BYTES = 2**30, 2**28, 2**30
+"""Memory for the masks of rows that are explained together, for their sums, and for cubes in global memory."""
+
+
+class Team(NamedTuple):
+    """Pairs that differ on fewest ... most players, and the threads that take one of them."""
+
+    fewest: int
+    most: int
+    threads: int
+
+
+class Wanted(NamedTuple):
+    """What a job sums over pairs of rows, and where these numbers go in a row's result.
+
+    Attributes
+    ----------
+    sets : uint32, (n,), or None
+        Bits of the players of each set; None: values of the players that have bits.
+    n : int
+        Numbers of a response.
+    number : int32, (entries,)
+        -1 where no leaf asks for a player.
+    weights : (33, 34, 2), of sets (33, 5, 34)
+        By the players on which the rows differ: `weights_of_sizes`, of sets `weights_of_sets`.
+    """
+
+    sets: Any
+    n: int
+    number: Int32s
+    weights: Doubles
+
+
+class CoalitionJobs:
+    """Jobs that GPUs have of exact responses: values, pairs, indices of sets.
+
+    Parameters
+    ----------
+    settings : Settings
+    on_cpu : CoalitionExplainer
+        What explains the same on the CPU.
+    """
+
+    def __init__(self, settings: Settings, on_cpu: CoalitionExplainer) -> None:
+        self._dtype, self._on_cpu = settings.dtype, on_cpu
+
+    def serves(self, kind: Explained) -> bool:  # noqa: ARG002
+        """Whether GPUs explain this."""
+        return not self._on_cpu.cpu_only
+
+    def job(self, kind: Explained, chosen: Array | None = None) -> Job:
+        """Make a job of values, of pairs, or of the pairs of some players."""
+        plan = self._plan
+        if kind == "values":
+            number = plan.bit
+            return CoalitionJob(plan, self._dtype, Wanted(None, plan.n_bits, number, weights_of_sizes()))
+        players = np.arange(len(plan.bit))
+        chosen = players if chosen is None else chosen
+        pairs = np.stack(np.broadcast_arrays(chosen[:, None], players), axis=-1).reshape(-1, 2)
+        return CoalitionJob(plan, self._dtype, wanted_sets(plan.bit, pairs, weights_of_sets(of_pair=0.5)), chosen)
+
+    def of_sets(self, sets: Int32s, is_banzhaf: bool) -> Job:
+        """Make a job of indices of sets of players (n_sets, 4), padded with -1."""
+        return CoalitionJob(self._plan, self._dtype, wanted_sets(self._plan.bit, sets, weights_of_sets(is_banzhaf)))
+
+    @cached_property
+    def _plan(self) -> CoalitionPlan:
+        return CoalitionPlan(self._on_cpu, self._dtype)
+
+
+class CoalitionPlan:
+    """A forest and its background as GPUs read them, for all jobs.
+
+    Parameters
+    ----------
+    on_cpu : CoalitionExplainer
+        Of constant leaves, at most 32 players and a response that the core computes.
+    dtype : dtype
+        Type of the results. Margins are sums of 32-bit integers for float32, of 64-bit integers for float64.
+
+    Attributes
+    ----------
+    bit : int32, (P,)
+        The bit of each player in masks; -1 for players that no leaf asks for.
+    mask : dtype
+        Of the conditions that a row does not meet at a leaf.
+    """
+
+    def __init__(self, on_cpu: CoalitionExplainer, dtype: DTypeLike) -> None:
+        self.forest, self.response, self.background = on_cpu.game.forest, on_cpu.response, on_cpu.background
+        self.most, self.cheaper, codes = on_cpu.most, on_cpu.cheaper, encode_forest(self.forest)
+        self.codes = CodeTables(self.forest, codes)
+        is_short = np.dtype(dtype).itemsize == np.dtype(np.float32).itemsize
+        self._arrays = on_cpu.layout.gpu_plan(codes.node_column, codes.node_rank, is_short)
+        self.unit, self.bit = self._arrays["unit"], self._arrays["player_bit"]
+        self.n_bits, self.n_leaves = int(self.bit.max(initial=-1)) + 1, len(self._arrays["first_condition"]) - 1
+        self.mask = np.dtype(f"uint{next(bits for bits in (8, 16, 32) if bits >= self.n_bits)}")
+        self._uploads = PerGpu()
+
+    @property
+    def n_parts(self) -> int:
+        """Sums of background rows."""
+        return -(-len(self.background.rows) // TOGETHER)
+
+    def on_gpu(self) -> dict[str, Any]:
+        """Arrays of the forest and of the background on the current GPU."""
+        shared: dict[str, Any] = self._uploads.get(self._upload)
+        return shared
+
+    def _upload(self) -> dict[str, Any]:
+        cupy, arrays = import_cupy(), self._arrays
+        names = ("conditions", "first_condition", "first_leaf", "value", "base")
+        shared = {name: cupy.asarray(arrays[name]) for name in names}
+        shared["share"] = cupy.asarray(self.background.weight / self.background.total)
+        shared["masks"] = self.masks_of(cupy.asarray(self.background.rows), shared)
+        return shared
+
+    def masks_of(self, x: GpuArray, shared: dict[str, Any]) -> GpuArray:
+        """Queue the masks of rows, (n, n_leaves)."""
+        stride = padded_rows(len(x))
+        codes = self.codes.encode(x, stride)
+        masks: GpuArray = import_cupy().empty((len(x), self.n_leaves), self.mask)
+        conditions = {name: shared[name] for name in ("conditions", "first_condition")}
+        sizes = {"stride": stride, "n_rows": len(x), "n_leaves": self.n_leaves}
+        kernel = masks_variant(self.mask, self.codes.code_type)
+        grid = -(-self.n_leaves // MASK_THREADS), -(-len(x) // MASK_ROWS)
+        _run(kernel, grid, MASK_THREADS, {"codes": codes, **sizes, **conditions, "masks": masks})
+        return masks
+
+
+class CoalitionJob(Job):
+    """One kind of result of one response; rows of losses have their labels' places behind their features.
+
+    Parameters
+    ----------
+    plan : CoalitionPlan
+    dtype : dtype
+    wanted : Wanted
+    chosen : array of int or None
+        Of pairs, the players whose pairs are wanted.
+    """
+
+    def __init__(self, plan: CoalitionPlan, dtype: DTypeLike, wanted: Wanted, chosen: Array | None = None) -> None:
+        super().__init__(plan.forest, plan.codes, dtype, chosen is not None, chosen, len(plan.bit))
+        self.plan, self.wanted = plan, wanted
+
+    def prepare(self) -> None:
+        """Find the background's masks on the current GPU."""
+        self.plan.on_gpu()
+
+    def _batch_rows(self, n_rows: int, row_shape: tuple[int, ...]) -> int:  # noqa: ARG002
+        plan = self.plan
+        n_sums = plan.n_parts * self.wanted.n * plan.response.n * len(TEAMS)
+        row_bytes = plan.n_leaves * plan.mask.itemsize + 4 * len(plan.background.rows)
+        most_rows = 65_535  # of a grid's second axis
+        return max(1, min(MASK_BYTES // max(1, row_bytes), SUM_BYTES // max(1, 8 * n_sums), most_rows))
+
+    def _queue(self, x: GpuArray, result: GpuArray) -> None:
+        cupy, plan, wanted, n_features = import_cupy(), self.plan, self.wanted, self.forest.n_features
+        if not len(x) or not wanted.n:
+            result.fill(0)
+            return
+        shared, mine = plan.on_gpu(), self._uploads.get(self._upload)
+        rows, labels = x[:, :n_features], NOWHERE
+        if plan.response.code in {LOG_LOSS, SOFTMAX_LOSS}:
+            labels = cupy.empty(len(x), np.int32)
+            labels[...] = x[:, n_features]
+        masks = plan.masks_of(rows, shared)
+        differ, histogram = self._differing(masks, shared)
+        counts = on_host(histogram)
+        self._refuse_estimates(counts)
+        teams = [team for team in self._teams() if counts[team.fewest : team.most + 1].any()]
+        n_responses = plan.response.n
+        sums = cupy.zeros((max(1, len(teams)), len(x), plan.n_parts, wanted.n * n_responses), np.float64)
+        for team, of_team in zip(teams, sums, strict=False):
+            self._explain(team, masks, labels, differ, shared | mine, of_team)
+        sizes = {"n_kinds": len(sums), "n_rows": len(x), "n_parts": plan.n_parts, "n_numbers": wanted.n}
+        entries = {"number": mine["number"], "n_entries": len(wanted.number), "n_responses": n_responses}
+        grid = -(-len(x) * len(wanted.number) * n_responses // SUM_THREADS), 1
+        _run(sum_variant(self.dtype), grid, SUM_THREADS, {"sums": sums, **sizes, **entries, "result": result})
+        if self.pairs:
+            address = np.array([result.data.ptr], np.uint64)
+            closing = diagonal_launch(self.dtype, len(x), result.shape[1:], mine["chosen"], address)
+            closing(cupy.cuda.get_current_stream().ptr)
+
+    def _refuse_estimates(self, counts: Array) -> None:
+        """Raise NotImplementedError where pairs differ on more players than are exact; counts are those of pairs."""
+        most = self.plan.most
+        if counts[most + 1 :].any():
+            raise NotImplementedError(
+                f"rows differ from background rows on up to {int(np.flatnonzero(counts)[-1])} features, GPUs are exact "
+                f"up to {most} and estimate nothing; pass device='cpu' and rows on the host, or {self.plan.cheaper}"
+            )
+
+    def _teams(self) -> list[Team]:
+        """Teams for pairs of each number of players, the last for those of the most."""
+        result, fewest = [], 1
+        for most, threads in TEAMS:
+            result.append(Team(fewest, min(most, self.plan.n_bits, self.plan.most), threads))
+            fewest = most + 1
+            if fewest > min(self.plan.n_bits, self.plan.most):
+                break
+        return result
+
+    def _explain(
+        self, team: Team, masks: GpuArray, labels: Any, differ: GpuArray, shared: dict[str, Any], sums: GpuArray
+    ) -> None:
+        """Queue the sums of pairs that one kind of team takes."""
+        cupy, plan, wanted, response = import_cupy(), self.plan, self.wanted, self.plan.response
+        has_sets = wanted.sets is not None
+        threads = team.threads if has_sets else max(team.threads, 128)
+        n_teams, n_warps, k = threads // team.threads, threads // 32, self.forest.n_outputs
+        queue = 32 + 32 * 4 // plan.mask.itemsize
+        cube = (k + 1) << team.most
+        of_warp = 2 * (8 if has_sets else self.dtype.itemsize) + 4 * queue
+        fixed = n_warps * of_warp + (0 if has_sets else 8 * n_teams * wanted.n * response.n)
+        n_bytes = fixed + n_teams * cube * self.dtype.itemsize
+        is_global = n_bytes > gpu_limits().shared_per_block - 1024
+        n_rows, most_rows = len(masks), len(masks)
+        room: Any = NOWHERE
+        if is_global:
+            most_rows = max(1, CUBE_BYTES // (cube * self.dtype.itemsize * n_teams * plan.n_parts))
+            room = cupy.empty(min(n_rows, most_rows) * plan.n_parts * n_teams * cube, self.dtype)
+        kernel = pairs_variant(self.dtype, plan.mask, team.threads, response.code or 0, has_sets, is_global)
+        for first in range(0, n_rows, most_rows):
+            some = slice(first, min(first + most_rows, n_rows))
+            args = {
+                "rows": masks[some],
+                "others": shared["masks"],
+                "n_leaves": masks.shape[1],
+                "first": shared["first_leaf"],
+                "value": shared["value"],
+                "width": self.forest.leaf_width,
+                "n_outputs": k,
+                "base": shared["base"],
+                "unit": plan.unit,
+                "scale": response.scale,
+                "labels": labels if labels is NOWHERE else labels[some],
+                "differ": differ[some],
+                "share": shared["share"],
+                "n_others": len(plan.background.rows),
+                "together": TOGETHER,
+                "fewest": team.fewest,
+                "most": team.most,
+                "weights": shared["weights"],
+                "sets": shared["sets"],
+                "n_numbers": wanted.n,
+                "n_responses": response.n,
+                "sums": sums[some],
+                "cubes": room,
+            }
+            _run(kernel, (some.stop - some.start, plan.n_parts), threads, args, fixed if is_global else n_bytes)
+
+    def _differing(self, masks: GpuArray, shared: dict[str, Any]) -> tuple[GpuArray, GpuArray]:
+        """Players on which each pair differs, as bits, and how many pairs differ on 0 to 32 of them."""
+        cupy, m = import_cupy(), len(self.plan.background.rows)
+        differ, histogram = cupy.empty((len(masks), m), np.uint32), cupy.zeros(MOST_PLAYERS + 1, np.uint32)
+        n_words = masks.shape[1] * self.plan.mask.itemsize // 4
+        args = {"rows": masks, "others": shared["masks"], "n_words": n_words, "n_others": m}
+        args |= {"differ": differ, "histogram": histogram}
+        kernel = differing_variant(self.plan.mask)
+        _run(kernel, (-(-m // DIFFERING_WARPS), len(masks)), 32 * DIFFERING_WARPS, args)
+        return differ, histogram
+
+    def _upload(self) -> dict[str, Any]:
+        cupy, wanted = import_cupy(), self.wanted
+        mine = {"number": cupy.asarray(wanted.number), "weights": cupy.asarray(wanted.weights)}
+        mine["sets"] = NOWHERE if wanted.sets is None else cupy.asarray(wanted.sets)
+        return mine | {"chosen": cupy.asarray(self.chosen.astype(np.int32))}
+
+
+def wanted_sets(bit: Int32s, sets: Int32s, weights: Doubles) -> Wanted:
+    """Give each set of players (n, up to 4), padded with -1, a number; a player named twice counts once."""
+    bits = np.where(sets < 0, 0, np.left_shift(np.uint32(1), np.maximum(bit[sets], 0).astype(np.uint32)))
+    masks = np.bitwise_or.reduce(bits.astype(np.uint32), axis=1)
+    is_used = ((sets < 0) | (bit[sets] >= 0)).all(axis=1)
+    distinct, place = np.unique(masks[is_used], return_inverse=True)
+    number = np.full(len(sets), -1, np.int32)
+    number[is_used] = place.reshape(-1)
+    return Wanted(distinct, len(distinct), number, weights)
+
+
+def weights_of_sizes() -> Doubles:
+    """Shapley's weights (w(s - 1) + w(s), w(s)) of coalitions of s among d players: [d][s][2]."""
+    result = np.zeros((MOST_PLAYERS + 1, WEIGHTS, 2))
+    for d in range(1, MOST_PLAYERS + 1):
+        w = np.array([1 / (d * math.comb(d - 1, s)) for s in range(d)])
+        result[d, :d, 1] = w
+        result[d, : d + 1, 0] = np.append(w, 0) + np.append(0, w)
+    return result
+
+
+def weights_of_sets(is_banzhaf: bool = False, of_pair: float = 1.0) -> Doubles:
+    """Weights of coalitions of s players beside a set of r, among d: [d][r][s]; those of pairs times a factor."""
+    result = np.zeros((MOST_PLAYERS + 1, MOST_ORDER + 1, WEIGHTS))
+    for d in range(1, MOST_PLAYERS + 1):
+        for r in range(1, min(d, MOST_ORDER) + 1):
+            n = d - r
+            w = [0.5**n if is_banzhaf else 1 / ((n + 1) * math.comb(n, s)) for s in range(n + 1)]
+            result[d, r, : n + 1] = np.array(w) * (of_pair if r == 2 else 1)
+    return result
+
+
+def _run(kernel: Variant, grid: tuple[int, int], threads: int, args: dict[str, Any], shared: int = 0) -> None:
+    stream = import_cupy().cuda.get_current_stream()
+    PreparedLaunch(kernel, grid, threads, args, shared)(stream.ptr)
+
+
+def masks_variant(mask: DTypeLike, code: DTypeLike) -> Variant:
+    """Name the kernel that finds the masks of rows."""
+    return variant("explain/cuda/coalitions/find_masks", MASK=np.dtype(mask), CODE=np.dtype(code))
+
+
+def differing_variant(mask: DTypeLike) -> Variant:
+    """Name the kernel that finds the players on which rows differ."""
+    return variant("explain/cuda/coalitions/find_differing", MASK=np.dtype(mask))
+
+
+def pairs_variant(
+    dtype: DTypeLike, mask: DTypeLike, team: int, response: int, has_sets: bool, is_global: bool
+) -> Variant:
+    """Name the kernel that explains pairs of rows."""
+    real = np.dtype(dtype)
+    unit = "int" if real.itemsize == np.dtype(np.int32).itemsize else "long long"
+    return variant(
+        "explain/cuda/coalitions/explain_pairs",
+        REAL=real,
+        UNIT=unit,
+        MASK=np.dtype(mask),
+        TEAM=team,
+        RESPONSE=response,
+        SETS=int(has_sets),
+        IN_GLOBAL=int(is_global),
+    )
+
+
+def sum_variant(dtype: DTypeLike) -> Variant:
+    """Name the kernel that adds up sums of parts of the background."""
+    return variant("explain/cuda/coalitions/sum_parts", REAL=np.dtype(dtype))

@@ -1,0 +1,150 @@
+"""Values and interactions of a probability or a loss against a background on a GPU: sums of those of the margin."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from glasswood.cuda.compiler import variant
+from glasswood.cuda.launches import NOWHERE, PreparedLaunch
+from glasswood.device import array_gpu, import_cupy
+from glasswood.explain.cuda.job import Job
+from glasswood.explain.cuda.leaf_games import BackgroundContents
+from glasswood.explain.cuda.margin_jobs import MarginJobs
+from glasswood.explain.cuda.tables import SharedTables
+from glasswood.explain.tables import GPU_TABLE_BYTES
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
+
+    from glasswood.cuda.compiler import Variant
+    from glasswood.explain.cuda.table_launches import TableJob
+    from glasswood.explain.game import Game, Settings
+    from glasswood.explain.responses.rescaling import WeightedParts
+    from glasswood.typing import Array, Explained, GpuArray, Int32s
+
+THREADS, MOST_PARTS = 128, 49
+"""As in native/explain/cuda/weigh_parts.cu."""
+
+PART_BYTES = 2**30
+"""Memory for the parts' results of the rows in flight."""
+
+
+class ResponseJob(Job):
+    """Values of a response as sums of tables of the margin; for the log-loss, labels stand behind a row's features.
+
+    Parameters
+    ----------
+    values : TableJob
+        Values of the margin, float64.
+    jobs : list of TableJob
+        One a node, float64, and for the log-loss that of the margin.
+    parts : WeightedParts
+    dtype : dtype
+        Type of the results.
+    """
+
+    def __init__(self, values: TableJob, jobs: list[TableJob], parts: WeightedParts, dtype: DTypeLike) -> None:
+        first = jobs[0]
+        chosen = first.chosen if first.pairs else None
+        super().__init__(first.forest, first.codes, dtype, first.pairs, chosen, first.n_players)
+        self.values, self._jobs, self._parts = values, jobs, parts
+
+    def prepare(self) -> None:
+        """Build the tables on the current GPU."""
+        for job in (self.values, *self._jobs):
+            job.prepare()
+
+    def _batch_rows(self, n_rows: int, row_shape: tuple[int, ...]) -> int:  # noqa: ARG002
+        numbers = self.forest.n_features + len(self._jobs) * math.prod(row_shape)
+        return max(1, PART_BYTES // (np.dtype(np.float64).itemsize * numbers))
+
+    def _queue(self, x: GpuArray, result: GpuArray) -> None:
+        cupy, parts, n_features = import_cupy(), self._parts, self.forest.n_features
+        values = cupy.empty((len(x), self.n_players, 1), np.float64)
+        of_nodes = cupy.empty((len(self._jobs), *result.shape), np.float64)
+        rows, labels = x[:, :n_features], NOWHERE
+        if parts.is_loss:
+            labels = cupy.empty(len(x), np.float64)
+            labels[...] = x[:, n_features]
+        self.values.compute(rows, values)
+        for job, out in zip(self._jobs, of_nodes, strict=True):
+            job.compute(rows, out)
+        row_size = math.prod(result.shape[1:])
+        if not len(x) or not row_size:
+            return
+        nodes = np.zeros(MOST_PARTS)
+        nodes[: len(parts.nodes)] = parts.nodes
+        args = {
+            "values": values,
+            "n_features": self.n_players,
+            "mean": parts.plain.expected_value[0],
+            "parts": of_nodes,
+            "n_parts": len(self._jobs),
+            "row_size": row_size,
+            "nodes": nodes,
+            "slope": parts.slope,
+            "labels": labels,
+            "result": result,
+        }
+        launch = PreparedLaunch(weigh_variant(self.dtype, parts.is_loss), (len(x), 1), THREADS, args)
+        launch(cupy.cuda.get_current_stream().ptr)
+
+
+class ResponseJobs:
+    """Jobs that explain the probability or the log-loss: those of the margin against weighted background rows.
+
+    Parameters
+    ----------
+    game : Game
+        Of the margin, against background rows.
+    settings : Settings
+    parts : WeightedParts
+    """
+
+    def __init__(self, game: Game, settings: Settings, parts: WeightedParts) -> None:
+        self._settings, self._parts = settings, parts
+        self._margin = MarginJobs(game, settings.of_part(len(parts.weighted) + 1, GPU_TABLE_BYTES))
+        self._weighted: dict[Explained, list[SharedTables]] = {}
+
+    def serves(self, kind: Explained) -> bool:
+        """Whether every tree has tables, and a GPU adds up so many parts."""
+        return self._margin.serves(kind) and len(self._parts.weighted) < MOST_PARTS
+
+    def job(self, kind: Explained, chosen: Array | None = None) -> Job:
+        """Make a job of values, of pairs, or of the pairs of some players."""
+        parts, margin = self._parts, self._margin
+        if len(parts.weighted) >= MOST_PARTS:
+            raise NotImplementedError(
+                f"margins so far apart need {len(parts.weighted)} tables, a GPU adds up {MOST_PARTS - 1} at most; pass "
+                "device='cpu' and rows on the host"
+            )
+        tables, of_values = margin.tables(kind), margin.tables("values")
+        if tables is None or of_values is None:
+            return margin.walk_job(kind, chosen, self._settings.dtype)  # of trees without splits: zeros
+        if kind not in self._weighted:
+            contents = [BackgroundContents(background) for background in parts.weighted]
+            self._weighted[kind] = [SharedTables(tables.plan, each) for each in contents]
+        weighted = [margin.table_job(each, chosen) for each in self._weighted[kind]]
+        if parts.is_loss:
+            weighted.append(margin.table_job(tables, chosen))
+        return ResponseJob(margin.table_job(of_values), weighted, parts, self._settings.dtype)
+
+
+def with_labels(rows: Any, labels: Int32s, gpu: int) -> Any:
+    """Put the labels behind the features of rows on the host or on a GPU."""
+    if isinstance(rows, np.ndarray) and array_gpu(rows) is None:
+        return np.column_stack([rows, labels.astype(rows.dtype)])
+    cupy = import_cupy()
+    with cupy.cuda.Device(gpu):
+        result = cupy.empty((len(rows), rows.shape[1] + 1), rows.dtype)
+        result[:, :-1] = rows
+        result[:, -1] = cupy.asarray(labels)
+    return result
+
+
+def weigh_variant(dtype: DTypeLike, is_loss: bool) -> Variant:
+    """Name the kernel that adds up the parts."""
+    return variant("explain/cuda/weigh_parts", REAL=np.dtype(dtype), LOSS=int(is_loss))

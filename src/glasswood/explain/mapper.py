@@ -1,0 +1,128 @@
+"""Batches of rows to explanations."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from glasswood.explain.stored import explainer_bytes
+from glasswood.facts import feature_names
+from glasswood.inputs import refuse_transform
+from glasswood.inputs.matching import index_of_feature, listed
+from glasswood.mapping.carried import carry
+from glasswood.mapping.columns import (
+    explanation_metadata,
+    interaction_columns,
+    margin_columns,
+    value_columns,
+)
+from glasswood.mapping.mapper import Mapper
+from glasswood.parallel import n_threads
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Sequence
+
+    from glasswood.ensemble import TreeEnsemble
+    from glasswood.typing import Array
+
+OUTPUTS = ("values", "interactions", "margin")
+
+
+class ExplanationMapper(Mapper):
+    """Maps batches to explanations (`Explainer.mapper`)."""
+
+    def __init__(
+        self,
+        explainer: Any,
+        output: str,
+        columns: Any,
+        inputs: Sequence[str] | None,
+        features: Sequence[int | str] | None,
+        n_jobs: int | None,
+        path: str | os.PathLike[str] | None,
+    ) -> None:
+        if output not in OUTPUTS:
+            raise ValueError(f"output is {output!r}, expected one of {', '.join(OUTPUTS)}")
+        if explainer.settings.output == "log_loss":
+            raise NotImplementedError("batches have no labels for output='log_loss'; use shap_values(X, y=y)")
+        refuse_transform(explainer.game.forest, "mapper", "shap_values", takes_statistics=True)
+        n_threads(n_jobs)
+        players = player_names(explainer)
+        self._places = None if features is None else _places(features, players)
+        if self._places and output == "values":
+            self._places.sort()
+        self._wanted = players if self._places is None else tuple(players[place] for place in self._places)
+        self._class, self._output, self._device, self._n_jobs = (
+            type(explainer),
+            output,
+            explainer.settings.device,
+            n_jobs,
+        )
+        super().__init__(explainer, path, inputs, columns)
+        if explainer.settings.n_jobs != n_jobs:
+            self._model, self._live = self._model or carry(self._content()), None
+
+    def _content(self) -> bytes:
+        return explainer_bytes(self._live.game, self._live.settings)
+
+    def _open(self, source: bytes | str) -> Any:
+        return self._class.load(source, device=self._device, n_jobs=self._n_jobs)
+
+    def _forest(self, engine: Any) -> TreeEnsemble:
+        trees: TreeEnsemble = engine.game.forest
+        return trees
+
+    @property
+    def _settings(self) -> tuple[object, ...]:
+        return self._device, self._n_jobs
+
+    @property
+    def n_results(self) -> int:
+        """Numbers that a row takes while it is explained."""
+        players = len(player_names(self._engine)) if self._output == "interactions" else 1
+        return len(self._wanted) * players * int(self._engine.n_outputs)
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """What `glasswood explain` writes beside its results."""
+        explainer = self._engine
+        return explanation_metadata(player_names(explainer), explainer.expected_value, explainer.game.forest)
+
+    def _compute(self, engine: Any, rows: Any) -> dict[str, Array]:
+        forest, players = engine.game.forest, player_names(engine)
+        columns: dict[str, Array] = {}
+        if self._output == "interactions":
+            columns = interaction_columns(self._of_array(engine, rows), self._wanted, players, forest)
+        elif self._output == "values":
+            columns = value_columns(self._of_array(engine, rows), self._wanted, forest)
+        margin = engine.forest.predict(rows, output="margin", device=self._device, n_jobs=self._n_jobs)
+        return columns | margin_columns(margin, engine.expected_value, forest)
+
+    def _of_array(self, engine: Any, rows: Any) -> Any:
+        if self._output == "values":
+            values = engine.shap_values(rows)
+            return values if self._places is None else values[:, self._places]
+        if self._output == "interactions":
+            return engine.shap_interaction_values(rows, features=self._places)
+        return engine.forest.predict(rows, output="margin", device=self._device, n_jobs=self._n_jobs)
+
+
+def _places(features: Sequence[int | str], players: Sequence[str]) -> list[int]:
+    """Look up features or groups by index or name, each once, in the order in which they are asked for."""
+    if isinstance(features, str) or not hasattr(features, "__iter__"):
+        instead = f"; pass [{features!r}]" if isinstance(features, str) else ""
+        raise TypeError(f"features is {features!r}, expected a list of indices or names{instead}")
+    check_features([name for name in features if isinstance(name, str)], players, "features")
+    names = tuple(players)
+    return list(dict.fromkeys(index_of_feature(feature, len(names), names, "features") for feature in features))
+
+
+def check_features(wanted: Sequence[str], players: Sequence[str], option: str) -> None:
+    """Raise ValueError if there are no such features or groups; `option` says where they were named."""
+    if unknown := [name for name in wanted if name not in players]:
+        raise ValueError(f"{option} names {listed(unknown)}; the model's features are {listed(players)}")
+
+
+def player_names(explainer: Any) -> tuple[str, ...]:
+    """Names of the groups, or of the features; x0, x1, ... where the model has none."""
+    return tuple(explainer.players) if explainer.groups else feature_names(explainer.game.forest)

@@ -1,0 +1,282 @@
+"""Summaries of SHAP values that need no values: sums and counts that add up over batches and machines."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from glasswood import _core
+from glasswood.extras import import_extra
+from glasswood.files import check_output, replacing
+from glasswood.parallel import n_threads
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterator, Sequence
+
+    from glasswood.typing import Array, Doubles, Int64s
+
+TOGETHER = 1 << 14
+"""Rows that are explained together."""
+
+OCTAVES, STEPS = 30, 32
+"""Powers of 2 below the scale that the sketch tells apart, and bins of each."""
+
+HALF = OCTAVES * STEPS
+QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+ARRAYS = ("total", "squares", "magnitudes", "leads", "sketch", "pair_magnitudes")
+
+
+class Summary:
+    """Sums over the SHAP values of many rows (`Explainer.summary`). ``a + b`` is the summary of the rows of both.
+
+    Attributes
+    ----------
+    n_rows : int
+    names : tuple of str
+        Features, or groups.
+    output_names : list of str
+    expected_value : ndarray of shape (k,)
+    """
+
+    def __init__(self, names: Sequence[str], output_names: Sequence[str], expected_value: Any, scale: float) -> None:
+        self.names, self.output_names = tuple(names), list(output_names)
+        self.expected_value: Doubles = np.atleast_1d(np.asarray(expected_value, np.float64))
+        self.scale, self.n_rows, self.n_pair_rows = float(scale), 0, 0
+        shape = len(self.names), len(self.output_names)
+        self.total, self.squares, self.magnitudes = (np.zeros(shape) for _ in range(3))
+        self.leads: Int64s = np.zeros(shape, np.int64)
+        self.sketch: Int64s = np.zeros((*shape, 2 * HALF + 1), np.int64)
+        self.pair_magnitudes: Doubles = np.zeros((0, 0, shape[1]))
+
+    def __repr__(self) -> str:
+        return f"Summary({self.n_rows:,} rows, {len(self.names)} features)"
+
+    def add_values(self, values: Array, n_jobs: int | None = None) -> None:
+        """Count SHAP values (n, P) or (n, P, k)."""
+        values = np.ascontiguousarray(values.reshape(len(values), *self.total.shape))
+        self.n_rows += len(values)
+        sums = self.total, self.squares, self.magnitudes, self.leads, self.sketch
+        _core.add_values(values, *sums, _top(self.scale) - HALF, n_threads(n_jobs))
+
+    def add_interactions(self, values: Array) -> None:
+        """Count interaction values (n, P, P) or (n, P, P, k)."""
+        n = len(self.names)
+        values = values.reshape(len(values), n, n, -1)
+        if not self.pair_magnitudes.size:
+            self.pair_magnitudes = np.zeros((n, n, self.total.shape[1]))
+        self.n_pair_rows += len(values)
+        self.pair_magnitudes += np.abs(values).sum(axis=0, dtype=np.float64)
+
+    def __add__(self, other: Summary) -> Summary:
+        if not isinstance(other, Summary):
+            return NotImplemented
+        if not self.is_like(other):
+            raise ValueError(
+                "the summaries come from different explainers; add summaries of one model, output and background"
+            )
+        result = Summary(self.names, self.output_names, self.expected_value, self.scale)
+        for name in ("n_rows", "n_pair_rows", *ARRAYS[:-1]):
+            setattr(result, name, getattr(self, name) + getattr(other, name))
+        pairs = [one.pair_magnitudes for one in (self, other) if one.pair_magnitudes.size]
+        result.pair_magnitudes = sum(pairs[1:], pairs[0]) if pairs else result.pair_magnitudes
+        return result
+
+    def __radd__(self, other: Any) -> Summary:
+        """Let ``sum(summaries)`` start from 0."""
+        return self if isinstance(other, int) and other == 0 else NotImplemented
+
+    def is_like(self, other: Summary) -> bool:
+        """Whether both have the same features, outputs and expected values."""
+        kinds = [(one.names, one.output_names, one.expected_value.tolist(), one.scale) for one in (self, other)]
+        return kinds[0] == kinds[1]
+
+    @property
+    def mean(self) -> Doubles:
+        """Mean SHAP values, (P, k)."""
+        return self.total / self._n
+
+    @property
+    def mean_abs(self) -> Doubles:
+        """Mean magnitudes of the SHAP values, (P, k)."""
+        return self.magnitudes / self._n
+
+    @property
+    def standard_error(self) -> Doubles:
+        """Standard errors of `mean`, for independent rows."""
+        variance = np.maximum(self.squares / self._n - self.mean**2, 0)
+        return np.asarray(np.sqrt(variance / max(self._n - 1, 1)))
+
+    @property
+    def share_first(self) -> Doubles:
+        """Share of the rows in which each feature has the largest |φ|, (P, k)."""
+        return np.asarray(self.leads / self._n)
+
+    @property
+    def _n(self) -> int:
+        if not self.n_rows:
+            raise ValueError("the summary has no rows, so it has no means")
+        return self.n_rows
+
+    def quantiles(self, q: Sequence[float] = QUANTILES) -> Doubles:
+        """Quantiles of the SHAP values, (len(q), P, k), within 1.6 % of their magnitude.
+
+        Parameters
+        ----------
+        q : sequence of float
+            From 0 to 1.
+
+        Raises
+        ------
+        ValueError
+            If a number is outside 0 to 1, or there are no rows.
+        """
+        wanted = np.asarray(q, np.float64)
+        if wanted.ndim != 1 or not ((wanted >= 0) & (wanted <= 1)).all():
+            raise ValueError(f"q is {q!r}, expected numbers from 0 to 1")
+        ranks = np.ceil(wanted * self._n).clip(1)
+        below = self.sketch.cumsum(axis=-1)
+        at = np.array([(below < rank).sum(axis=-1) for rank in ranks]).reshape(len(wanted), *self.total.shape)
+        return np.asarray(_middles(self.scale)[at])
+
+    def strongest_pairs(self, n: int = 20, output: int = 0) -> list[tuple[str, str, float]]:
+        """Pairs by the mean magnitude of their interaction, largest first; empty if `pair_rows` was 0."""
+        if not self.n_pair_rows:
+            return []
+        found = 2 * self.pair_magnitudes[:, :, output] / self.n_pair_rows
+        rows, columns = np.triu_indices(len(self.names), 1)
+        order = np.argsort(-found[rows, columns], kind="stable")[:n]
+        return [(self.names[rows[i]], self.names[columns[i]], float(found[rows[i], columns[i]])) for i in order]
+
+    def rows(self, output: int = 0) -> list[dict[str, Any]]:
+        """One dictionary for each feature, by mean |φ|, largest first."""
+        quantiles = self.quantiles()[:, :, output]
+        figures = {
+            name: getattr(self, name)[:, output] for name in ("mean", "standard_error", "mean_abs", "share_first")
+        }
+        figures |= {f"q{100 * q:02.0f}": one for q, one in zip(QUANTILES, quantiles, strict=True)}
+        order = np.argsort(-self.mean_abs[:, output], kind="stable")
+        return [{"feature": self.names[i]} | {name: float(one[i]) for name, one in figures.items()} for i in order]
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write a ``.json`` file, or a ``.parquet`` file with a line for each feature and output.
+
+        Parameters
+        ----------
+        path : path
+
+        Raises
+        ------
+        ValueError
+            If the file name has another suffix.
+        OSError
+            If the file cannot be written.
+        """
+        target = check_output(path)
+        if target.suffix not in {".json", ".parquet"}:
+            raise ValueError(f"{target} has the suffix {target.suffix!r}, expected .json or .parquet")
+        text = json.dumps(self._state())
+        with replacing(target) as temporary:
+            if target.suffix == ".json":
+                temporary.write_text(text + "\n", encoding="utf-8")
+                return
+            arrow = import_extra("pyarrow", "files", "Parquet files need pyarrow")
+            parquet = import_extra("pyarrow.parquet", "files", "Parquet files need pyarrow")
+            lines = [
+                {"output": name} | row
+                for output, name in enumerate(self.output_names)
+                for row in (self.rows(output) if self.n_rows else [])
+            ]
+            parquet.write_table(
+                arrow.Table.from_pylist(lines).replace_schema_metadata({"glasswood_summary": text}), temporary
+            )
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Summary:
+        """Read a file that `save` wrote.
+
+        Parameters
+        ----------
+        path : path
+
+        Raises
+        ------
+        ValueError
+            If the file holds no summary.
+        """
+        source = Path(path)
+        try:
+            if source.suffix == ".parquet":
+                parquet = import_extra("pyarrow.parquet", "files", "Parquet files need pyarrow")
+                state = json.loads(parquet.read_schema(source).metadata[b"glasswood_summary"])
+            else:
+                state = json.loads(source.read_text(encoding="utf-8"))
+            result = cls(state["names"], state["output_names"], state["expected_value"], state["scale"])
+            result.n_rows, result.n_pair_rows = int(state["n_rows"]), int(state["n_pair_rows"])
+            for name in ARRAYS:
+                empty = getattr(result, name)
+                if name == "sketch":
+                    empty.reshape(-1)[np.array(state["places"], np.int64)] = state["counts"]
+                    continue
+                found = np.array(state[name], empty.dtype)
+                n = len(result.names)
+                shape = (n, n, empty.shape[2]) if name == "pair_magnitudes" and found.size else empty.shape
+                setattr(result, name, found.reshape(shape))
+        except (KeyError, TypeError, ValueError, IndexError) as error:
+            raise ValueError(f"{source} holds no summary that Summary.save wrote: {error}") from error
+        return result
+
+    def _state(self) -> dict[str, Any]:
+        names = ("names", "output_names", "scale", "n_rows", "n_pair_rows")
+        places = np.flatnonzero(self.sketch)
+        state = {name: getattr(self, name) for name in names} | {"expected_value": self.expected_value.tolist()}
+        state |= {name: getattr(self, name).ravel().tolist() for name in ARRAYS if name != "sketch"}
+        return state | {"places": places.tolist(), "counts": self.sketch.ravel()[places].tolist()}
+
+
+def _top(scale: float) -> int:
+    """Step of the scale: a float's exponent, and the first five bits of its fraction."""
+    return int(np.float32(scale).view(np.int32)) >> 18
+
+
+def _middles(scale: float) -> Doubles:
+    """List the number in the middle of each bin."""
+    bits = (_top(scale) - HALF + np.arange(1, HALF + 1, dtype=np.int32)) << 18
+    middle = (bits + (1 << 17)).view(np.float32).astype(np.float64)
+    return np.concatenate([-middle[::-1], [0.0], middle])
+
+
+def scale_of(explainer: Any) -> float:
+    """Power of 2 above what values can be; it is the same for all batches of an explainer."""
+    largest = explainer.game.forest.largest_margin if explainer.settings.output == "margin" else 1.0
+    return 2.0 ** math.ceil(math.log2(2 * largest)) if 0 < largest < 2.0**60 else 2.0**20
+
+
+def summarised(explainer: Any, result: Summary, batches: Any, pair_rows: int, by_position: bool) -> Summary:
+    """Add the values of all batches."""
+    for rows in _batches(batches):
+        values = np.asarray(explainer.shap_values(rows, by_position=by_position))
+        result.add_values(values, explainer.settings.n_jobs)
+        if pair_rows:
+            some = rows[:: max(1, _length(rows) // pair_rows)][:pair_rows]
+            result.add_interactions(np.asarray(explainer.shap_interaction_values(some, by_position=by_position)))
+    return result
+
+
+def _batches(batches: Any) -> Iterator[Any]:
+    """Rows in pieces of some thousands, of one table or of an iterable of them."""
+    if hasattr(batches, "num_rows") or hasattr(batches, "shape"):
+        batches = [batches]
+    for rows in batches:
+        n_rows = _length(rows)
+        for first in range(0, n_rows, TOGETHER):
+            last = min(first + TOGETHER, n_rows)
+            yield rows.slice(first, last - first) if hasattr(rows, "num_rows") else rows[first:last]
+
+
+def _length(rows: Any) -> int:
+    return int(rows.num_rows if hasattr(rows, "num_rows") else len(rows))

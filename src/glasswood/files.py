@@ -1,0 +1,74 @@
+"""Output files that appear complete or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+MODEL_SUFFIXES = (".json", ".ubj", ".cbm", ".txt", ".onnx", ".zip")
+"""Suffixes of other libraries' model files, by which `glasswood.load` chooses a reader."""
+
+
+UNFINISHED = ".glasswood-*.part"
+"""Names of files that are being written; one is left only where its process was killed."""
+
+
+def check_output(path: str | os.PathLike[str], inputs: Iterable[Path] = ()) -> Path:
+    """Say which file will be written, before any work: symbolic links are followed.
+
+    Raises
+    ------
+    FileNotFoundError
+        If the folder does not exist.
+    PermissionError
+        If it cannot be written to.
+    ValueError
+        If `path` is a folder or a device, or one of the inputs.
+    """
+    target = Path(path).resolve()
+    if not target.parent.is_dir():
+        raise FileNotFoundError(f"cannot write {path}: the folder {target.parent} does not exist; create it first")
+    if not os.access(target.parent, os.W_OK | os.X_OK):
+        raise PermissionError(f"cannot write {path}: the folder {target.parent} is not writable; choose another one")
+    if target.exists() and not target.is_file():
+        raise ValueError(f"cannot write {path}: it is not a regular file; give the path of a file")
+    for source in inputs:
+        if target.exists() and source.exists() and target.samefile(source):
+            raise ValueError(f"cannot write {path}: it is the input {source}; give the path of another file")
+    return target
+
+
+@contextlib.contextmanager
+def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Yield a temporary path beside `path`; rename it into place, or remove it if the block raises.
+
+    A symbolic link stays a link: the file that it names is replaced. The new file has the mode of the old one.
+
+    Raises
+    ------
+    FileNotFoundError, PermissionError, ValueError
+        As `check_output`, before anything is computed.
+    OSError
+        Naming `path` if the temporary file cannot be made or written.
+    """
+    target = check_output(path)
+    temporary = target.with_name(f".glasswood-{secrets.token_hex(8)}.part")
+    try:
+        temporary.open("xb").close()
+        yield temporary
+        if target.exists():
+            shutil.copymode(target, temporary)
+        os.replace(temporary, target)
+    except BaseException as error:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        if isinstance(error, OSError) and error.errno and error.filename in {None, str(temporary)}:
+            raise OSError(error.errno, os.strerror(error.errno), str(path)) from error
+        raise

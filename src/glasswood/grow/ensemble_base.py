@@ -1,0 +1,254 @@
+"""The steps of both kinds of ensembles of model trees: draw rows, grow on each draw, join the forests."""
+
+from __future__ import annotations
+
+import time
+from abc import abstractmethod
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from glasswood.device import on_host, parse_device
+from glasswood.evaluate.links import respond
+from glasswood.forest import Forest
+from glasswood.grow.backfitting import fitted_together
+from glasswood.grow.boosting import IN_MIXTURES, Draw, Mixture, SequencePlan, TreeSequence, boosted, mixed
+from glasswood.grow.checks import check_parameters, one_of
+from glasswood.grow.data.reading import routed
+from glasswood.grow.data.repeats import repetitions
+from glasswood.grow.estimator import TreeEstimator
+from glasswood.grow.losses import LINKS
+from glasswood.grow.merging import merged
+from glasswood.grow.search.engine import Circumstances, find_sorter
+from glasswood.grow.search.process import Interrupts, undisturbed
+from glasswood.grow.search.selection import BRIEF, FOLDS, MOST_ROWS
+from glasswood.parallel import n_threads
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from glasswood.grow.data.columns import TrainingData
+    from glasswood.grow.estimator import ModelTreeRegressor
+    from glasswood.grow.losses import SequenceLoss
+    from glasswood.typing import Doubles, Int32s, Int64s, Output, Rows
+
+BOOSTED: dict[str, Any] = {
+    "penalty": 0.1, "max_leaves": 8, "noise": "uniform", "clip": "leaf",
+    "population_size": 16, "generations": 20, "log_terms": False,
+}  # fmt: skip
+"""What the trees of a sequence are grown with by default."""
+
+
+class TreeEnsembleEstimator(TreeEstimator):
+    """Ensembles of model trees; their parameters are those of `ModelTreeEnsembleRegressor`."""
+
+    estimator: Any
+    n_estimators: int
+    max_samples: float
+    method: str
+    learning_rate: float
+    max_trees: int
+    time_limit: float | None
+    n_jobs: int | None
+    random_state: Any
+
+    @property
+    def _has_intervals(self) -> bool:
+        """Whether intervals are made."""
+        return False
+
+    @abstractmethod
+    def _members(self) -> dict[str, Any]:
+        """Return what the trees of each method are by default."""
+
+    @abstractmethod
+    def _loss(self, target: Doubles) -> SequenceLoss:
+        """Return what a sequence reduces."""
+
+    @abstractmethod
+    def _alone(self, member: Any, data: TrainingData, given: Circumstances) -> TreeSequence:
+        """Grow one tree on rows, as its estimator does."""
+
+    @abstractmethod
+    def _whole(
+        self, member: ModelTreeRegressor, seconds: float | None, data: TrainingData, given: Circumstances
+    ) -> TreeSequence:
+        """Grow a tree that a boosted sequence may begin with, by a brief search."""
+
+    def apply(self, X: Rows) -> Int32s:
+        """Index of the leaf that each row reaches in each tree: int32, (n_rows, n_trees)."""
+        leaves: Int32s = routed(self, X, "leaf")
+        return leaves
+
+    @property
+    def feature_importances_(self) -> Doubles:
+        """Mean of the importances of the trees: float64, (n_features,); boosted trees by the squares they explain."""
+        check_is_fitted(self)
+        shares = np.array([tree.feature_importances_ for tree in self.estimators_])
+        squares = np.ones(len(shares))
+        if self.method != "mean":
+            explained = np.array([tree._explained for tree in self.estimators_])
+            squares = (explained / (explained.max() or 1.0)) ** 2
+        importances: Doubles = squares @ shares / (squares.sum() or 1.0)
+        return importances
+
+    @property
+    def categorical_features(self) -> Sequence[int | str] | None:
+        """Those of `estimator`."""
+        return None if self.estimator is None else self.estimator.categorical_features
+
+    @property
+    def monotonic_cst(self) -> Any:
+        """Those of `estimator`."""
+        return None if self.estimator is None else self.estimator.monotonic_cst
+
+    @property
+    def coefficient_signs(self) -> Any:
+        """Those of `estimator`."""
+        return None if self.estimator is None else self.estimator.coefficient_signs
+
+    @property
+    def interaction_cst(self) -> Any:
+        """Those of `estimator`."""
+        return None if self.estimator is None else self.estimator.interaction_cst
+
+    @property
+    def device(self) -> str:
+        """That of `estimator`."""
+        return "auto" if self.estimator is None else self.estimator.device
+
+    def _staged(self, X: Rows, output: Output) -> Iterator[Any]:
+        """Predict rows after each step, in which every sequence that has not ended adds a tree to each output."""
+        check_is_fitted(self)
+        forest = self.forest_.ensemble
+        first = np.cumsum([0] + [tree.forest_.n_trees for tree in self.estimators_])
+        margins = forest.base_score.astype(np.float64)
+        for step in range(int(self._steps.max()) + 1):
+            for number in np.flatnonzero(self._steps == step).tolist():
+                own = slice(first[number], first[number + 1])
+                added = np.asarray(on_host(routed(self.estimators_[number], X, "margin")))
+                total = np.tile(margins, (len(added), 1)) if margins.ndim == 1 else margins
+                total[:, forest.tree_output[own]] += forest.tree_weight[own] * added.reshape(len(added), -1)
+                margins = total
+            yield respond(forest, margins, output)
+
+    def _member(self) -> Any:
+        """Check the parameters, and return what a tree is grown with."""
+        members = self._members()
+        check_parameters(self, method=one_of(*members), loss=one_of("squared", *LINKS))
+        default = members[self.method]
+        if self.estimator is not None and not isinstance(self.estimator, type(default)):
+            given, expected = type(self.estimator).__name__, type(default).__name__
+            raise TypeError(f"estimator is a {given}, expected a {expected} or None")
+        member = default if self.estimator is None else clone(self.estimator)
+        check_parameters(member)
+        return member
+
+    def _fit(
+        self, member: Any, data: TrainingData, home: int | None, group: Doubles, objective: str, **meaning: Any
+    ) -> tuple[list[TreeSequence | Mixture], list[Draw], TrainingData]:
+        """Grow on draws with the same part of every `group`, and join; also the rows in their order.
+
+        For a sum, which has seen all rows, it returns other sequences, grown on parts of the rows.
+        `objective` and `meaning` are fields of the forest.
+        """
+        data, order, copies = data.in_order()
+        rows = repetitions(data.columns.X, data.target) if copies > 1 else np.arange(len(order))
+        sorter = find_sorter(member.device, home, *data.columns.X.shape)
+        data = data._replace(columns=data.columns.ranked(n_threads(self.n_jobs), sorter))
+        draws = self._samples(rows, group[order].astype(np.int64))
+        self.samples_ = [order[draw.seen] for draw in draws]
+        with undisturbed() as interrupts:
+            sequences = self._grown(member, data, draws, home, interrupts)
+            self._join(sequences, **meaning, objective=f"{objective}{self._constraints}")
+            if self.method == "sum":
+                draws = self._folds(rows)
+                sequences = self._grown(member.set_params(**BRIEF), data, draws, home, interrupts)
+            self.interrupted_ = interrupts.have_come
+        return sequences, draws, data
+
+    def _samples(self, row: Int64s, group: Int64s) -> list[Draw]:
+        """Draw the rows of each sequence; copies of a `row` that it sees are not among those that it has not seen.
+
+        The same part of every `group` is drawn, at least one row.
+        """
+        random = check_random_state(self.random_state)
+        if self.method == "sum":
+            seen = np.arange(len(row), dtype=np.int32)
+            return [Draw(int(random.randint(2**31 - 1)), seen, seen[:0])]
+        draws = []
+        for _ in range(self.n_estimators):
+            seed = int(random.randint(2**31 - 1))
+            shuffled = random.permutation(len(row))
+            parts = [shuffled[group[shuffled] == one] for one in np.unique(group)]
+            seen = np.concatenate([part[: max(1, round(self.max_samples * len(part)))] for part in parts])
+            seen = np.sort(seen).astype(np.int32)
+            draws.append(Draw(seed, seen, np.flatnonzero(~np.isin(row, row[seen])).astype(np.int32)))
+        return draws
+
+    def _folds(self, row: Int64s) -> list[Draw]:
+        """Divide rows, of which copies have the same number, so that each is left out of one of `FOLDS` draws."""
+        random = check_random_state(self.random_state)
+        n_folds = min(FOLDS, int(row[-1]) + 1) if len(row) <= MOST_ROWS and self._has_intervals else 0
+        fold = (random.permutation(row[-1] + 1) % max(n_folds, 1))[row]
+        parts = [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(n_folds if n_folds > 1 else 0)]
+        return [
+            Draw(int(random.randint(2**31 - 1)), seen.astype(np.int32), unseen.astype(np.int32))
+            for seen, unseen in parts
+        ]
+
+    def _grown(
+        self, member: Any, data: TrainingData, draws: list[Draw], home: int | None, interrupts: Interrupts
+    ) -> list[TreeSequence | Mixture]:
+        """Grow the sequences, as many beside each other as there are threads."""
+        began, n_together = time.perf_counter(), min(n_threads(self.n_jobs), len(draws))
+        if parse_device(member.device)[0] in {"cuda", "all"} or home is not None:
+            n_together = 1
+        member.set_params(n_jobs=self.n_jobs if n_together == 1 else 1, verbose=False)
+        loss = self._loss(data.target)
+
+        def fitted(number: int) -> list[TreeSequence]:
+            draw = draws[number]
+            seconds = self._share(time.perf_counter() - began, len(draws) - number, n_together)
+            given = Circumstances(draw.seed, home=home, interrupts=Interrupts(interrupts))
+            if self.method == "mean":
+                tree = clone(member).set_params(random_state=draw.seed, time_limit=seconds)
+                return [self._alone(tree, data.taken(draw.seen), given)]
+            n_trees = self.max_trees if self.method == "boosting" else self.n_estimators
+            whole = partial(self._whole, member)
+            changes = IN_MIXTURES if self.estimator is None else {}
+            plan = SequencePlan(draw, member, loss, n_trees, seconds, self, self.learning_rate, whole, changes)
+            return boosted(plan, data, given) if self.method == "boosting" else [fitted_together(plan, data, given)]
+
+        if n_together <= 1:
+            return mixed([fitted(number) for number in range(len(draws))], draws, data, loss)
+        with ThreadPoolExecutor(n_together) as pool:
+            return mixed(list(pool.map(fitted, range(len(draws)))), draws, data, loss)
+
+    def _share(self, elapsed: float, n_left: int, n_together: int) -> float | None:
+        """Seconds for one of the trees that are left."""
+        if self.time_limit is None:
+            return None
+        return max((self.time_limit - elapsed) * min(1.0, n_together / n_left), 1e-3)
+
+    def _join(self, sequences: list[TreeSequence | Mixture], **meaning: Any) -> None:
+        """Set the trees and their forest, the mean of the sequences; `meaning` are further fields of it."""
+        self.estimators_ = [tree for sequence in sequences for tree in sequence.estimators]
+        self.sequence_ = np.repeat(np.arange(len(sequences)), [len(sequence.estimators) for sequence in sequences])
+        self._steps = np.concatenate([sequence.steps for sequence in sequences])
+        share = 1 / len(sequences)
+        self.forest_ = Forest(
+            merged(
+                [tree.forest_.ensemble for tree in self.estimators_],
+                np.concatenate([sequence.outputs for sequence in sequences]),
+                share * np.concatenate([sequence.weights for sequence in sequences]),
+                base_score=np.mean([sequence.start for sequence in sequences], axis=0),
+                **meaning,
+            )
+        )
+        self.n_leaves_ = self.forest_.n_leaves

@@ -1,0 +1,238 @@
+"""Losses that sequences of trees reduce: where they begin, what each tree is grown on, and what is left."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Protocol, Self
+
+import numpy as np
+
+from glasswood.evaluate.links import expit, softmax, softplus
+
+if TYPE_CHECKING:
+    from glasswood.typing import Doubles, Link
+
+LINKS: dict[str, Link] = {"poisson": "exp", "gamma": "exp", "quantile": "identity"}
+"""From margins to predictions, by the losses that trees reduce by working responses."""
+
+LEAST_MEAN = 1e-300
+"""Smallest mean of counts, so that its logarithm is finite."""
+
+SHARP, ROUGH = 0.01, 0.2
+"""Part of the mean absolute residual within which the absolute value of a residual counts as a parabola, and in
+searches."""
+
+FURTHEST = 4.0
+"""Largest working response of a row: one that is surely in the wrong class would outweigh all others (Friedman,
+Hastie and Tibshirani 2000, https://doi.org/10.1214/aos/1016218223, section 4.2)."""
+
+LEAST_VARIANCE = 1e-6
+"""Smallest variance of the class of a row."""
+
+LEAST_SHARE = 1e-6
+"""Smallest share of a class at which a sequence begins."""
+
+
+class SequenceLoss(Protocol):
+    """A loss of margins, float64, (n_rows, n_outputs).
+
+    Attributes
+    ----------
+    n_outputs : int
+        Trees that each step adds, one after another.
+    """
+
+    @property
+    def n_outputs(self) -> int:
+        """Trees of a step."""
+
+    def start(self, target: Doubles, weight: Doubles) -> Doubles:
+        """Choose the margins at which a sequence begins, (n_outputs,)."""
+
+    def step(self, target: Doubles, margins: Doubles, weight: Doubles, output: int) -> tuple[Doubles, Doubles]:
+        """Return what the tree of an output is to predict, and the weights of its rows."""
+
+    def total(self, target: Doubles, margins: Doubles, weight: Doubles) -> float:
+        """Add up the loss over rows, up to a factor."""
+
+
+@dataclass(frozen=True)
+class SquaredLoss:
+    """Squares of residuals, in units in which none overflows."""
+
+    unit: float
+    n_outputs: int = 1
+
+    @classmethod
+    def of(cls, target: Doubles) -> SquaredLoss:
+        """Choose the unit."""
+        return cls(float(np.abs(target).max()) or 1.0)
+
+    def start(self, target: Doubles, weight: Doubles) -> Doubles:
+        """Begin at the mean."""
+        return np.array([self.unit * float(np.average(target / self.unit, weights=weight))])
+
+    def step(self, target: Doubles, margins: Doubles, weight: Doubles, output: int) -> tuple[Doubles, Doubles]:
+        """Return the residuals."""
+        return target - margins[:, output], weight
+
+    def total(self, target: Doubles, margins: Doubles, weight: Doubles) -> float:
+        """Add up weighted squares."""
+        return float(weight @ ((target - margins[:, 0]) / self.unit) ** 2)
+
+
+@dataclass(frozen=True)
+class LogLoss:
+    """Deviance of classes: two have one output, the log-odds of the second; more have one each, by a softmax.
+
+    Steps are those of LogitBoost: a tree fits the working responses (y - p) / (p (1 - p)), weighted by p (1 - p), so
+    that the equations of its leaves are Newton's steps.
+    """
+
+    n_classes: int
+
+    @property
+    def n_outputs(self) -> int:
+        """One for two classes."""
+        return 1 if self.n_classes == 2 else self.n_classes
+
+    def start(self, target: Doubles, weight: Doubles) -> Doubles:
+        """Begin at the shares of the classes."""
+        shares = np.bincount(target.astype(np.intp), weight, self.n_classes) / weight.sum()
+        logs = np.log(np.maximum(shares, LEAST_SHARE))
+        start: Doubles = logs[1:] - logs[:1] if self.n_classes == 2 else logs
+        return start
+
+    def step(self, target: Doubles, margins: Doubles, weight: Doubles, output: int) -> tuple[Doubles, Doubles]:
+        """Return working responses and their weights."""
+        own = target == (1 if self.n_classes == 2 else output)
+        p = expit(margins[:, 0]) if self.n_classes == 2 else softmax(margins)[:, output]
+        variance = np.maximum(p * (1 - p), LEAST_VARIANCE)
+        return np.clip((own - p) / variance, -FURTHEST, FURTHEST), weight * variance
+
+    def total(self, target: Doubles, margins: Doubles, weight: Doubles) -> float:
+        """Add up weighted log-losses."""
+        if self.n_classes == 2:
+            return float(weight @ (softplus(margins[:, 0]) - target * margins[:, 0]))
+        own = margins[np.arange(len(target)), target.astype(np.intp)]
+        most = margins.max(axis=1)
+        return float(weight @ (most + np.log(np.exp(margins - most[:, None]).sum(axis=1)) - own))
+
+
+@dataclass(frozen=True)
+class PoissonLoss:
+    """Half the Poisson deviance of counts, margins being logarithms of their means."""
+
+    n_outputs: int = 1
+    furthest: float = np.inf
+
+    def rough(self) -> Self:
+        """Keep rows that are far off from outweighing others in a search."""
+        return replace(self, furthest=FURTHEST)
+
+    def start(self, target: Doubles, weight: Doubles) -> Doubles:
+        """Begin at the logarithm of the mean."""
+        return np.log([max(float(np.average(target, weights=weight)), LEAST_MEAN)])
+
+    def step(self, target: Doubles, margins: Doubles, weight: Doubles, output: int) -> tuple[Doubles, Doubles]:
+        """Return (y - m) / m, and the weights m."""
+        mean = np.exp(margins[:, output])
+        return np.minimum((target - mean) / mean, self.furthest), weight * mean
+
+    def total(self, target: Doubles, margins: Doubles, weight: Doubles) -> float:
+        """Add up weighted deviances, up to a constant."""
+        return float(weight @ (np.exp(margins[:, 0]) - target * margins[:, 0]))
+
+
+@dataclass(frozen=True)
+class GammaLoss:
+    """Half the deviance of a gamma distribution of constant shape, margins being logarithms of its means."""
+
+    n_outputs: int = 1
+    furthest: float = np.inf
+
+    def rough(self) -> Self:
+        """Keep rows that are far off from outweighing others in a search."""
+        return replace(self, furthest=FURTHEST)
+
+    def start(self, target: Doubles, weight: Doubles) -> Doubles:
+        """Begin at the logarithm of the mean."""
+        return np.log([float(np.average(target, weights=weight))])
+
+    def step(self, target: Doubles, margins: Doubles, weight: Doubles, output: int) -> tuple[Doubles, Doubles]:
+        """Return (y - m) / m; Fisher's information is the same everywhere."""
+        mean = np.exp(margins[:, output])
+        return np.minimum((target - mean) / mean, self.furthest), weight
+
+    def total(self, target: Doubles, margins: Doubles, weight: Doubles) -> float:
+        """Add up weighted deviances, up to a constant."""
+        return float(weight @ (margins[:, 0] + target * np.exp(-margins[:, 0])))
+
+
+@dataclass(frozen=True)
+class QuantileLoss:
+    """Quantile loss: residuals above count `level` times, those below 1 - `level` times.
+
+    Each step minimises a parabola that lies above the loss and touches it at the margins (Hunter and Lange 2000,
+    https://doi.org/10.1080/10618600.2000.10474866).
+    """
+
+    level: float
+    n_outputs: int = 1
+    sharp: float = SHARP
+
+    def rough(self) -> Self:
+        """Take wider parabolas in a search, so that it makes no leaves of rows next to the last tree's predictions."""
+        return replace(self, sharp=ROUGH)
+
+    def start(self, target: Doubles, weight: Doubles) -> Doubles:
+        """Begin at the quantile of all rows."""
+        order = np.argsort(target, kind="stable")
+        shares = np.cumsum(weight[order]) / weight.sum()
+        return target[order[[min(int(np.searchsorted(shares, self.level)), len(target) - 1)]]].astype(np.float64)
+
+    def step(self, target: Doubles, margins: Doubles, weight: Doubles, output: int) -> tuple[Doubles, Doubles]:
+        """Return where the parabolas have their minima, and their curvatures."""
+        residual = target - margins[:, output]
+        size = np.abs(residual)
+        spread = float(np.average(size, weights=weight))
+        if spread == 0:
+            return residual, weight
+        size = size + self.sharp * spread
+        return residual + (2 * self.level - 1) * size, weight * (spread / size)
+
+    def total(self, target: Doubles, margins: Doubles, weight: Doubles) -> float:
+        """Add up weighted losses."""
+        residual = target - margins[:, 0]
+        return float(weight @ np.maximum(self.level * residual, (self.level - 1) * residual))
+
+
+def loss_of(name: str, quantile: float) -> PoissonLoss | GammaLoss | QuantileLoss:
+    """Make the loss of this name that trees reduce by working responses."""
+    if name == "quantile":
+        return QuantileLoss(quantile)
+    return PoissonLoss() if name == "poisson" else GammaLoss()
+
+
+def objective_of(name: str, quantile: float) -> str:
+    """Name a loss as the objective of a forest."""
+    if name not in LINKS:
+        return "squared error"
+    return f"quantile {quantile:g}" if name == "quantile" else name
+
+
+def refuse_intervals(name: str) -> None:
+    """Raise ValueError unless residuals make intervals."""
+    if name in LINKS:
+        raise ValueError(f"loss={name!r} has no intervals; fit loss='quantile' for two quantiles, or loss='squared'")
+
+
+def check_range(name: str, target: Doubles) -> None:
+    """Raise ValueError if the target is out of the range of the loss."""
+    wrong = {"poisson": target < 0, "gamma": target <= 0}.get(name, np.zeros(len(target), bool))
+    if wrong.any():
+        at = int(np.argmax(wrong))
+        expected = "numbers of at least 0" if name == "poisson" else "numbers above 0"
+        raise ValueError(f"y is {target[at]} in row {at}, loss={name!r} expects {expected}")
+    if name == "poisson" and not target.any():
+        raise ValueError("y is 0 in all rows, loss='poisson' expects a number above 0 among them")

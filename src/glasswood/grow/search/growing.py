@@ -1,0 +1,105 @@
+"""One tree from rows that are ready: the search, and the best tree with its equations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from glasswood.grow.data.derived import with_derived
+from glasswood.grow.data.rows import gathered, prepare
+from glasswood.grow.search.engine import (
+    Circumstances,
+    engine_numbers,
+    find_sorter,
+    make_engine,
+    place_rows,
+    search,
+    to_values,
+)
+from glasswood.grow.tree.assembly import grown_tree, target_range
+from glasswood.grow.tree.pruning import Prices, pruned
+from glasswood.grow.tree_search import search_of
+from glasswood.parallel import n_threads
+
+if TYPE_CHECKING:
+    from glasswood.grow.data.columns import TrainingColumns, TrainingData
+    from glasswood.grow.data.rows import TrainingRows
+    from glasswood.grow.search.engine import SearchResult
+    from glasswood.grow.tree.assembly import GrownTree
+    from glasswood.grow.tree.intervals import LeftOutRows
+    from glasswood.typing import Doubles, Int32s
+
+
+@dataclass(frozen=True, eq=False)
+class Growth:
+    """The result of a search, and its rows in its own order; `order` gives their places among the rows passed.
+
+    `middle` is what equations are fitted to, if it is not the target (`glasswood.grow.search.consensus`); `parts` is
+    what trees on parts of the rows tell of its scores.
+    """
+
+    result: SearchResult
+    rows: TrainingRows
+    columns: TrainingColumns
+    target: Doubles
+    order: Int32s
+    middle: Doubles | None = None
+    parts: LeftOutRows | None = None
+
+    def tree(self, model: Any, **meaning: Any) -> GrownTree:
+        """Refit the leaves of the best tree as `model` has it; `meaning` are further fields of the Forest."""
+        smoothing = 0 if self.columns.term_signs is not None else model.smoothing
+        choices = {"clip": model.clip, "smoothing": smoothing, "middle": self.middle}
+        grown = grown_tree(self.result.best, self.rows, self.columns, self.target, **choices, **meaning)
+        if self.parts is None:
+            return grown
+        unseen = self.parts.off[self.order] / grown.errors
+        return replace(grown, scores=self.parts.widened(grown.scores, unseen))
+
+    def population(self) -> list[dict[str, Any]]:
+        """Return the last population, by value."""
+        return to_values(self.result.population, self.rows)
+
+
+def is_pruned(model: Any) -> bool:
+    """Whether the best tree of the search is pruned by the noise about its splits and terms."""
+    return bool(model.noise == "any" and model.fitness == "bic")
+
+
+def with_share_of_time(model: Any, n_searches: int) -> Any:
+    """Return the estimator with a part of its limit of time."""
+    if model.time_limit is None:
+        return model
+    return type(model)(**{**model.get_params(deep=False), "time_limit": model.time_limit / n_searches})
+
+
+def grow(model: Any, data: TrainingData, given: Circumstances) -> Growth:
+    """Search for the best tree, and prune it where the estimator has it so.
+
+    Parameters
+    ----------
+    model : ModelTreeRegressor
+        Its parameters, checked.
+    data : TrainingData
+    given : Circumstances
+    """
+    (columns, target, weight), order, copies = data.in_order()
+    is_linear = model.leaf_model == "linear"
+    if is_linear:
+        columns = with_derived(columns, target, weight, model.log_terms)
+    linear, threads = ~columns.is_categorical & columns.is_usable & is_linear, n_threads(model.n_jobs)
+    ranking = find_sorter(model.device, given.home, *columns.X.shape), columns.ranks
+    rows = prepare(columns.X, target, weight, linear, threads, model.storage, columns.is_testable, *ranking)
+    gpu = place_rows(model.device, model.algorithm, given.home, rows, model.chunks, model.max_leaves)
+    engine = make_engine(rows, engine_numbers(model, rows, columns, copies, given.seed), gpu)
+    result = search(engine, rows, model, given, gpu)
+    if (source := rows.source) is not None:
+        columns, target, order = columns.taken(source), gathered(target, source), gathered(order, source)
+    if is_pruned(model):
+        price = model.penalty, search_of(model).test_weight
+        prices = Prices(*price, len(order) / copies, copies, model.max_terms_per_leaf)
+        limits = (-np.inf, np.inf) if model.clip == "none" else target_range(target)
+        result.best = pruned(result.best, rows, columns, target, prices, limits)
+    return Growth(result, rows, columns, target, order)

@@ -1,0 +1,272 @@
+"""Columns of numbers or categories to rows of floats, by the category tables of a forest."""
+
+from __future__ import annotations
+
+import numbers
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from glasswood import _core
+from glasswood.inputs.arrays import objects_to_floats, to_floats
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import DTypeLike, NDArray
+
+    from glasswood.ensemble import TreeEnsemble
+    from glasswood.typing import Array, Bools
+
+BY_VALUE = ("scikit-learn", "catboost", "onnx", "spark", "ydf")
+"""Libraries that expect the values of categories in arrays; others, their codes."""
+
+ABSENT = ("", "None", "nan", "<NA>")
+"""What NumPy makes of a missing value beside text."""
+
+
+@dataclass(frozen=True, eq=False)
+class Coded:
+    """A column as positions in a list of values.
+
+    Attributes
+    ----------
+    codes : integers, (n_rows,)
+        -1 where the value is missing.
+    values : list
+        What the codes stand for.
+    is_categorical : bool
+        Whether the codes are the frame's own; False for text that was only coded to be read once.
+    """
+
+    codes: Array
+    values: list[Any]
+    is_categorical: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Numbers:
+    """A column of real numbers or Python objects; `absent` marks rows without a value."""
+
+    values: Array
+    absent: Bools | None = None
+
+
+Column = Coded | Numbers
+
+
+def array_to_rows(array: Array, forest: TreeEnsemble) -> Array:
+    """Make rows of an array of numbers or objects with the right number of columns."""
+    kind = array.dtype.kind
+    if kind in "OUSaT":
+        return columns_to_rows(object_columns(array, forest), len(array), forest)
+    if arrays_hold_values(forest):
+        return columns_to_rows([Numbers(column) for column in array.T], len(array), forest)
+    is_lightgbm = forest.source.lower().startswith("lightgbm")
+    return to_floats(array, np.float32 if is_lightgbm else forest.threshold.dtype)
+
+
+def arrays_hold_values(forest: TreeEnsemble) -> bool:
+    """Whether the source library expects the values of categories in arrays of numbers, not their codes."""
+    return forest.categories is not None and forest.source.lower().startswith(BY_VALUE)
+
+
+def columns_to_rows(columns: Sequence[Column], n_rows: int, forest: TreeEnsemble) -> Array:
+    """Make rows of the forest's row type from the columns of its features."""
+    rows = np.empty((n_rows, len(columns)), forest.threshold.dtype, order="F")
+    with np.errstate(over="ignore"):
+        for feature, column in enumerate(columns):
+            rows[:, feature] = column_floats(column, feature, forest)
+    return rows
+
+
+def object_column(values: NDArray[np.object_]) -> Column:
+    """Text is coded; everything else is read number by number."""
+    found = _core.object_codes(values)
+    return Numbers(values) if found is None else Coded(*found, is_categorical=False)
+
+
+def object_columns(array: Array, forest: TreeEnsemble) -> list[Column]:
+    """Columns of an array of objects or text; NumPy makes text of numbers beside the texts of categories."""
+    columns = list(array.astype(object).T)
+    if forest.categories is not None and array.dtype.kind in "UT":
+        columns = [
+            _numbers_of_text(column) if table is None else column
+            for column, table in zip(columns, forest.categories, strict=True)
+        ]
+    return [object_column(column) for column in columns]
+
+
+def _numbers_of_text(values: NDArray[np.object_]) -> NDArray[np.object_]:
+    """Numbers again; a column with other texts stays as it is."""
+    try:
+        return np.array([np.nan if value in ABSENT else float(value) for value in values], object)
+    except ValueError:
+        return values
+
+
+def column_floats(column: Column, feature: int, forest: TreeEnsemble) -> Array:
+    """Numbers or positions of a feature's column."""
+    table = None if forest.categories is None else forest.categories[feature]
+    where = f"column {_name(feature, forest)} of X"
+    if table is not None and forest.category_hash:
+        return _hashed_positions(column, table, where)
+    if isinstance(column, Numbers):
+        if table is None:
+            return number_floats(column, forest.threshold.dtype, where)
+        return _positions_of_numbers(number_floats(column, np.float64, where), table, where)
+    if table is not None:
+        return _positions(column, table, where)
+    if column.is_categorical and _takes_codes(forest, feature):
+        return np.where(column.codes < 0, np.nan, column.codes)
+    return _category_numbers(column, where)
+
+
+def number_floats(column: Column, row_type: DTypeLike, where: str) -> Array:
+    """Numbers of a column as floats.
+
+    Raises
+    ------
+    TypeError
+        If it holds categories that are not numbers.
+    """
+    if isinstance(column, Coded):
+        return _category_numbers(column, where)
+    if column.values.dtype.kind == "O":
+        return objects_to_floats(column.values, row_type, where)
+    floats = to_floats(column.values, row_type)
+    return floats if column.absent is None else np.where(column.absent, floats.dtype.type(np.nan), floats)
+
+
+def _positions(column: Coded, table: Array, where: str) -> Array:
+    """Position of each value in the table, NaN if it is not there."""
+    position = {value: float(i) for i, value in enumerate(table.tolist())}
+    _check_kinds(column.values, table, where)
+    translated = np.array([position.get(value, np.nan) for value in column.values] + [np.nan])
+    return translated.take(column.codes, mode="wrap")
+
+
+def _positions_of_numbers(floats: Array, table: Array, where: str) -> Array:
+    """Position of each number in a table of numbers, NaN if it is not there."""
+    values, codes = np.unique(floats, return_inverse=True)
+    if table.dtype.kind not in "biuf" and np.isnan(values).all():
+        return np.full(len(floats), np.nan)
+    return _positions(Coded(codes, values.tolist(), is_categorical=False), table, where)
+
+
+def _hashed_positions(column: Column, table: Array, where: str) -> Array:
+    """Position of each value's hash in the table, the table's length if it is not there.
+
+    Raises
+    ------
+    TypeError
+        If a value is neither text nor a whole number, which CatBoost refuses too.
+    ValueError
+        If a row has none.
+    """
+    codes, hashes = category_hashes(column, where)
+    position = {number: float(i) for i, number in enumerate(table.tolist())}
+    return np.array([position.get(number, float(len(table))) for number in hashes.tolist()]).take(codes)
+
+
+def category_hashes(column: Column, where: str) -> tuple[Array, Array]:
+    """Codes of the rows, and the hash of each code's category as CatBoost has it: uint32 in int64.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a value is missing, or neither text nor a whole number.
+    """
+    coded = with_values(column, where)
+    return coded.codes, _core.category_hashes([_category_text(value, where) for value in coded.values])
+
+
+def with_values(column: Column, where: str) -> Coded:
+    """Distinct values of a column of CatBoost's categories.
+
+    Raises
+    ------
+    ValueError
+        If a row has none.
+    """
+    coded = column if isinstance(column, Coded) else _coded_numbers(column, where)
+    if len(lacking := np.flatnonzero(coded.codes < 0)):
+        raise ValueError(
+            f"{where} has no value in row {lacking[0]}, and CatBoost does not accept missing categories; "
+            "fill them with the text that they had in training"
+        )
+    return coded
+
+
+def _coded_numbers(column: Numbers, where: str) -> Coded:
+    """Distinct values of a column of numbers or objects, -1 where there is none."""
+    values = column.values
+    if values.dtype.kind != "O":
+        if values.dtype.kind == "f" and len(values):
+            _category_text(float(values[0]), where)
+        distinct, codes = np.unique(values, return_inverse=True)
+        codes = codes if column.absent is None else np.where(column.absent, -1, codes)
+        return Coded(codes, distinct.tolist(), is_categorical=False)
+    table: dict[object, int] = {}
+    missing = [value is None or value != value for value in values]
+    places = [
+        -1 if lacks else table.setdefault(value, len(table)) for value, lacks in zip(values, missing, strict=True)
+    ]
+    return Coded(np.array(places, np.int64), list(table), is_categorical=False)
+
+
+def _category_text(value: object, where: str) -> str:
+    """Text that CatBoost makes of a category; True is "1"."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, numbers.Integral | np.bool_):
+        return str(int(value))
+    raise TypeError(
+        f"{where} holds {value!r} ({type(value).__name__}); CatBoost's categories are text or whole numbers, "
+        "convert the column as for training"
+    )
+
+
+def _check_kinds(values: Sequence[Any], table: Array, where: str) -> None:
+    """Numbers never equal text: every row would silently be missing."""
+    known = table.tolist()
+    if not known or not values or isinstance(values[0], str) == isinstance(known[0], str):
+        return
+    raise TypeError(
+        f"{where} holds {values[0]!r} ({type(values[0]).__name__}), the model was trained on categories like "
+        f"{known[0]!r} ({type(known[0]).__name__}); pass those values"
+    )
+
+
+def _takes_codes(forest: TreeEnsemble, feature: int) -> bool:
+    """Whether the source library reads the codes of a categorical column that the forest has no table for.
+
+    XGBoost and LightGBM do if the model knows no table at all, and refuse the column if it knows those of others. What
+    is compared with thresholds is not a code: the column of training held numbers.
+    """
+    if forest.categories is not None or not forest.source.lower().startswith(("xgboost", "lightgbm")):
+        return False
+    tests = forest.feature == feature
+    if forest.is_categorical and (forest.category_set[tests] >= 0).any():
+        return True
+    return not tests.any() and feature not in forest.linear_feature
+
+
+def _category_numbers(column: Coded, where: str) -> Array:
+    """Decode a categorical column of numbers."""
+    text = next((value for value in column.values if isinstance(value, str)), None)
+    if text is not None:
+        raise TypeError(
+            f"{where} holds text ({text!r}), and the forest has no table of categories for it; "
+            "convert the column to the numbers that the model was trained on"
+        )
+    try:
+        values = np.array([*column.values, np.nan], np.float64)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"{where} holds categories that are not numbers: {error}") from error
+    return values.take(column.codes, mode="wrap")
+
+
+def _name(feature: int, forest: TreeEnsemble) -> str:
+    return repr(forest.feature_names[feature]) if forest.feature_names else str(feature)

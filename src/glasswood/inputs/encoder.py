@@ -1,0 +1,137 @@
+"""One row by the names of its features, as the numbers that the trees compare."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from glasswood.inputs.categories import column_floats, object_column
+from glasswood.inputs.matching import column_order
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from glasswood.ensemble import TreeEnsemble
+    from glasswood.typing import Array, Doubles
+
+EXACT = 2**53
+"""Whole numbers up to here are floats, too."""
+
+MOST_HASHED = 100_000
+"""Categories of a feature whose hashes are kept."""
+
+
+class _Feature(NamedTuple):
+    """Known values of a feature, and what they become.
+
+    Attributes
+    ----------
+    codes : dict, or None
+        Position of each category; None where the feature is a number.
+    kinds : tuple of types
+        Values that are numbers, or looked up; others are encoded as a column of a frame.
+    other : float, or None
+        Code of values that are not among the codes; None where they are hashed first.
+    missing : float, or None
+        Code of None; None where it is refused.
+    """
+
+    codes: dict[object, float] | None
+    kinds: tuple[type, ...]
+    other: float | None
+    missing: float | None
+
+
+class RowEncoder:
+    """Turns one row of texts and numbers into the numbers that the trees compare; `Forest.encoder` makes it.
+
+    They are those that a frame of this one row becomes: a category is its position in the forest's table.
+    """
+
+    def __init__(self, forest: TreeEnsemble) -> None:
+        self._forest = forest
+        tables = forest.categories or (None,) * forest.n_features
+        self._features = [_feature_of(table, bool(forest.category_hash)) for table in tables]
+
+    def __call__(self, row: Mapping[str, Any] | Sequence[Any]) -> Doubles:
+        """Encode a row.
+
+        Parameters
+        ----------
+        row : mapping, tuple or list
+            Values by the names of the features, or in the features' order: numbers, texts of categories, None or NaN
+            where one is missing.
+
+        Returns
+        -------
+        float64, (n_features,)
+            What ``predictor(names=True)`` and ``Explainer.row(names=True)`` take in place of the row.
+
+        Raises
+        ------
+        ValueError
+            If the row lacks features, or has others.
+        TypeError
+            If a value is neither a number nor a category as the model knows them.
+        """
+        codes = []
+        for feature, value in enumerate(self.values(row)):
+            known, kinds, other, missing = self._features[feature]
+            code = missing if value is None else None
+            if type(value) in kinds and (type(value) is not int or -EXACT <= value <= EXACT):
+                code = value if known is None else known.get(value, other)
+            codes.append(self._encode(feature, value) if code is None else code)
+        return np.array(codes, np.float64)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return RowEncoder, (self._forest,)
+
+    def values(self, row: Any) -> Sequence[Any]:
+        """List the row's values in the features' order; refuse rows that have other features."""
+        forest = self._forest
+        if not hasattr(row, "keys"):
+            if not isinstance(row, tuple | list):
+                raise TypeError(
+                    f"the row is a {type(row).__name__}, expected a mapping of names to values or a tuple of values"
+                )
+            if len(row) != forest.n_features:
+                raise ValueError(f"the row has {len(row)} values, expected {forest.n_features}, one for each feature")
+            return row
+        if forest.feature_names is None:
+            raise ValueError("the row has names and the forest has none; pass a tuple in the features' order")
+        if len(row) == forest.n_features:
+            try:
+                return [row[name] for name in forest.feature_names]
+            except KeyError:
+                pass
+        names = list(row.keys())
+        order = column_order(names, forest, "the row")
+        return [row[names[place]] for place in order or range(len(names))]
+
+    def _encode(self, feature: int, value: object) -> float:
+        """Encode as a frame's column with this one value."""
+        alone = np.empty(1, object)
+        alone[0] = value
+        with np.errstate(over="ignore"):
+            code = float(column_floats(object_column(alone), feature, self._forest)[0])
+        known, kinds, other, _ = self._features[feature]
+        if known is not None and other is None and type(value) in kinds:
+            if len(known) >= MOST_HASHED:
+                known.clear()
+            known[value] = code
+        return code
+
+
+def _feature_of(table: Array | None, is_hashed: bool) -> _Feature:
+    if table is None:
+        return _Feature(None, (float, int), None, math.nan)
+    if is_hashed:
+        return _Feature({}, (str, int), None, None)
+    values = table.tolist()
+    codes = {value: float(place) for place, value in enumerate(values)}
+    for kinds in ((str,), (float, int)):
+        if values and all(type(value) in kinds for value in values):
+            return _Feature(codes, kinds, math.nan, math.nan)
+    return _Feature(codes, (), math.nan, None)

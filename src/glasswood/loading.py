@@ -1,0 +1,198 @@
+"""`glasswood.load`: read any supported model as a Forest."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from glasswood.ensemble import TreeEnsemble
+from glasswood.forest import Forest
+from glasswood.readers import EXPECTED, FORMATS, READERS, library_of, read_file, read_model, suffix_of
+from glasswood.readers.curve import make_curve
+from glasswood.readers.spark import is_folder, read_folder
+from glasswood.storage import load_forest
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import ArrayLike
+
+    from glasswood.readers.curve import Curve
+    from glasswood.typing import ModelFormat, Rows
+
+
+CLASS_LINKS = ("logistic", "softmax", "one_vs_all")
+
+TOLERANCE = 1e-5
+"""Relative to the largest number: libraries add hundreds of trees up in float32."""
+
+
+def load(
+    model: object,
+    check: Rows | None = None,
+    mmap: bool = False,
+    format: ModelFormat | None = None,  # noqa: A002
+    survival_at: ArrayLike | None = None,
+    hazard_at: ArrayLike | None = None,
+    class_names: Sequence[str] | None = None,
+) -> Forest:
+    """Read a trained model of any supported library.
+
+    Parameters
+    ----------
+    model : object or path
+        An ``xgboost.Booster`` or ``lightgbm.Booster``, a fitted estimator of XGBoost, LightGBM, CatBoost, scikit-learn
+        or another library of the guide's table, a ``treelite.Model``, an ``onnx.ModelProto``, a `ModelTreeRegressor` or
+        a `Forest`. Or the path of a model file: ``.json`` (XGBoost, CatBoost), ``.ubj`` (XGBoost), ``.txt``
+        (LightGBM), ``.cbm`` (CatBoost), ``.onnx``, ``.zip`` (H2O's MOJO), ``.glasswood``, or a folder that pyspark.ml
+        has saved. Files with other suffixes are recognized by their contents. Files do not need their library; folders
+        need pyarrow.
+        A forest from a Booster or a file predicts as the Booster does, with all its rounds. A forest from an estimator
+        predicts as the estimator does: up to its best iteration, and labels if it is a classifier. CatBoost's Booster
+        is ``catboost.CatBoost``, which predicts margins.
+    check : array-like of shape (n_rows, n_features), optional
+        Rows on which to compare the predictions of the forest with those of the live model.
+    mmap : bool
+        Map a ``.glasswood`` file instead of reading it, so that processes share its memory. The file may be replaced
+        (`Forest.save`) or deleted meanwhile. Writing into it or truncating it changes the forest or ends the process.
+    format : {"xgboost", "lightgbm", "catboost", "onnx", "h2o", "glasswood"}, optional
+        Format of the file `model`, whatever its suffix.
+    survival_at, hazard_at : array-like of shape (n_times,), optional
+        Increasing times at which the forest predicts the probability to survive or the cumulative hazard, with one
+        output for each time. For survival forests of scikit-survival, which otherwise predict risk scores.
+    class_names : sequence of str, optional
+        Names of the classes, in the order of the model's labels (0, 1, ...). The forest predicts these names, and
+        reports, texts and pictures show them; `y` may still hold 0, 1, ... A Booster or file that predicts
+        probabilities or margins of classes becomes a classifier.
+
+    Returns
+    -------
+    Forest
+
+    Raises
+    ------
+    TypeError
+        If glasswood cannot read such a `model`.
+    ValueError
+        If the model is not trained, a file is truncated or corrupt, predictions differ on `check`, `mmap` is used
+        with anything other than a ``.glasswood`` file, or `class_names` are not the names of all classes.
+    NotImplementedError
+        If the library or a feature of the model is not supported; the message names it.
+
+    Examples
+    --------
+    >>> forest = glasswood.load("model.json")  # doctest: +SKIP
+    """
+    curve = make_curve(survival_at, hazard_at)
+    trees = _read(model, mmap, format, curve)
+    forest = model if isinstance(model, Forest) else Forest(trees)
+    if check is not None:
+        check_predictions(forest, model, check, curve)
+    return forest if class_names is None else Forest(_with_names(trees, class_names))
+
+
+def _with_names(trees: TreeEnsemble, class_names: Sequence[str]) -> TreeEnsemble:
+    """Name the classes; sums of a Booster's trees that stand for probabilities become labels, too."""
+    names = np.asarray(class_names)
+    if names.ndim != 1 or names.dtype.kind not in "UT" or len(set(names.tolist())) < len(names):
+        raise ValueError(f"class_names is {class_names!r}, expected different texts, one for each class")
+    n_classes = len(trees.classes[0]) if len(trees.classes) == 1 else 0
+    fields: dict[str, Any] = {}
+    if not trees.classes and (trees.link == "logistic") == (trees.n_outputs == 1) and trees.link in CLASS_LINKS:
+        n_classes, fields = max(2, trees.n_outputs), {"is_estimator": True}
+    if trees.prediction in {"response", "margin"}:
+        fields["prediction"] = "half" if trees.n_outputs == 1 else "argmax"
+    if not n_classes:
+        raise ValueError(
+            f"class_names are for classifiers of one target, this forest was trained for "
+            f"{trees.objective or 'regression'}; leave class_names=None"
+        )
+    if len(names) != n_classes:
+        raise ValueError(f"class_names has {len(names)} names, the model {n_classes} classes; pass one for each")
+    return dataclasses.replace(trees, classes=(names.astype(str),), **fields)
+
+
+def _read(model: object, mmap: bool, library: str | None, curve: Curve | None) -> TreeEnsemble:
+    path = Path(model) if isinstance(model, str | os.PathLike) else None
+    if curve is not None and (path is not None or isinstance(model, Forest | TreeEnsemble)):
+        raise TypeError(
+            f"{curve.kind}_at is for live survival forests, got {path or type(model).__name__}; pass the fitted model"
+        )
+    if library is not None and (path is None or library not in FORMATS):
+        raise ValueError(
+            f"format is {library!r} for {path or type(model).__name__}, expected one of {', '.join(FORMATS)} for a file"
+        )
+    if path is not None and path.is_dir():
+        if library is None and not mmap and is_folder(path):
+            return read_folder(path)
+        raise IsADirectoryError(f"{path} is a folder, expected a model file; {EXPECTED}")
+    if path is not None and suffix_of(path, library) == ".glasswood":
+        _check_format(path, library, "glasswood")
+        return load_forest(path, mmap)
+    if mmap:
+        raise ValueError(f"mmap=True maps .glasswood files, not {path or type(model).__name__}; pass the path of one")
+    if isinstance(model, Forest | TreeEnsemble):
+        return model if isinstance(model, TreeEnsemble) else model.ensemble
+    if path is None:
+        return read_model(model, curve)
+    trees = read_file(path, library)
+    _check_format(path, library, trees.source.partition(" ")[0])
+    return trees
+
+
+def _check_format(path: Path, expected: str | None, found: str) -> None:
+    """Raise ValueError if a file is not of the library that `format` names: its first bytes have told which reader."""
+    if expected is not None and expected != found.lower():
+        raise ValueError(f"{path} holds a model of {found}, format says {expected!r}; leave format out")
+
+
+def check_predictions(forest: Forest, model: object, X: Rows, curve: Curve | None = None) -> None:
+    """Compare default predictions.
+
+    Parameters
+    ----------
+    forest : Forest
+    model : object
+        What the forest was read from.
+    X : array-like of shape (n_rows, n_features)
+    curve : Curve, optional
+        What the forest predicts in place of the model's own predictions.
+
+    Raises
+    ------
+    ValueError
+        If predictions differ, or `model` cannot predict.
+    """
+    expected, found = np.asarray(_source_predictions(model, X, curve)), np.asarray(forest.predict(X))
+    if expected.shape != found.shape:
+        raise ValueError(f"the model predicts shape {expected.shape} for the rows of check, glasswood {found.shape}")
+    differs = _differs(expected, found).reshape(len(expected), -1).any(axis=1)
+    if differs.any():
+        row = int(np.argmax(differs))
+        raise ValueError(
+            f"glasswood and the model disagree on {differs.sum()} of {len(differs)} rows of check; first on row {row}: "
+            f"{found[row]} instead of {expected[row]}; do not use this forest, and report the model"
+        )
+
+
+def _source_predictions(model: Any, X: Rows, curve: Curve | None) -> Any:
+    library = library_of(model)
+    if library not in READERS:
+        raise ValueError(f"check needs a live model that can predict, a {type(model).__name__} cannot; load that")
+    if curve is not None:
+        return curve.of_source(model, X)
+    reader = importlib.import_module(READERS[library])
+    predict = getattr(reader, "predict", None) or type(model).predict
+    return predict(model, X)
+
+
+def _differs(expected: Any, found: Any) -> Any:
+    if expected.dtype.kind != "f":
+        return expected != found
+    scale = np.abs(expected[np.isfinite(expected)]).max(initial=1.0)
+    return ~np.isclose(found, expected, rtol=0, atol=TOLERANCE * scale, equal_nan=True)

@@ -1,0 +1,294 @@
+// Procedure 3 of Spencer (2011) for many rows: a block keeps the codes of its rows in shared memory, [column][lane], so
+// that each lane reads its own bank whatever its node asks for, and passes the trees through two stages of shared
+// memory that are filled while it works on the other. A thread walks 4 or 2 rows, the codes of which share a word, side
+// by side; the two upper levels of a tree are the same nodes for all of them and stay in registers. Teams of threads
+// may share the rows of a block and take different trees, where rows are too long or too few to occupy the GPU
+// otherwise.
+//
+// Macros: FORMAT (evaluate/cuda/packed.cuh), LEAF (type of the leaves' values), THREADS (of a block), TEAMS,
+//         MODE: VALUES writes each tree's value, [tree][stride];
+//               SUMS adds all trees to float64 margins in their order and writes them as RESULT, by one team;
+//               PARTIAL does so for forests of one output by teams, and blocks that share a tile: each adds some trees,
+//               and the last one to finish joins the sums, or adds all trees once more where their order matters.
+#include "common/cuda/async.cuh"
+#include "evaluate/cuda/exact_sum.cuh"
+#include "evaluate/cuda/last_block.cuh"
+#include "evaluate/cuda/packed.cuh"
+
+#define VALUES 0
+#define SUMS 1
+#define PARTIAL 2
+
+using Leaf = LEAF;
+using Result = RESULT;
+
+namespace glasswood {
+
+constexpr int LANES = THREADS / TEAMS, N_ROWS = CODES_PER_WORD, TILE_ROWS = LANES * N_ROWS;
+constexpr unsigned ALL = 0xffffffffu;
+
+// Trees that are staged together; they add to one output. Where trees are too large for that, only their levels above
+// staged_levels are staged.
+struct alignas(16) Group {
+  int first_chunk, n_chunks;  // of 16 bytes, in the image; of large trees, n_chunks each
+  int n_trees, first_tree;
+  int output, ends_output;
+  int staged_levels;  // 0: all, and the leaves' values
+  int reserved;
+};
+
+// Trees, tile and stages of a block.
+struct Block {
+  const uint4* image;
+  const int* tree_chunks;
+  const Group* groups;
+  uint4* stages;
+  int stage_chunks;
+
+  __device__ __forceinline__ void stage(int g, int place) const {
+    const Group group = groups[g];
+    uint4* const target = stages + (place & 1) * stage_chunks;
+    if (group.staged_levels == 0) {
+      for (int i = threadIdx.x; i < group.n_chunks; i += THREADS) copy_chunk(target + i, image + group.first_chunk + i);
+    } else {
+      for (int t = 0; t < group.n_trees; ++t)
+        for (int i = threadIdx.x; i < group.n_chunks; i += THREADS)
+          copy_chunk(target + t * group.n_chunks + i, image + tree_chunks[group.first_tree + t] + i);
+    }
+  }
+};
+
+__device__ __forceinline__ void load_tile(const Code* codes, long long stride, int n_columns, uint4* tile) {
+  constexpr int CHUNKS = LANES / 4;
+  const long long first_row = static_cast<long long>(blockIdx.x) * TILE_ROWS;
+  for (int i = threadIdx.x; i < n_columns * CHUNKS; i += THREADS) {
+    const int column = i / CHUNKS;
+    const Code* source = codes + column * stride + first_row;
+    copy_chunk(tile + i, reinterpret_cast<const uint4*>(source) + (i - column * CHUNKS));
+  }
+}
+
+// Where the rows of a thread stand in a tree.
+struct RowsInTree {
+  const unsigned* mine;  // this thread's codes of the column that column_of calls 0
+  unsigned at[N_ROWS];
+
+  __device__ __forceinline__ const unsigned* codes_of(Node node) const { return mine + column_of(node) * LANES; }
+
+  __device__ __forceinline__ void top(Node root, Node left, Node right) {
+    const unsigned *of_root = codes_of(root), *of_left = codes_of(left), *of_right = codes_of(right);
+    const unsigned x = *of_root, l = *of_left, r = *of_right;
+#pragma unroll
+    for (int k = 0; k < N_ROWS; ++k) {
+      const bool to_right = goes_right(root, raised(x, k));
+      at[k] = child_of(to_right ? right : left, 1 + to_right, raised(to_right ? r : l, k));
+    }
+  }
+
+  // One level down; returns what all nodes have in common.
+  __device__ __forceinline__ unsigned step(const Node* nodes) {
+    unsigned common = ALL;
+#pragma unroll
+    for (int i = 0; i < N_ROWS; ++i) {
+      const Node node = nodes[at[i]];
+      at[i] = child_of(node, at[i], raised(*codes_of(node), i));
+      common &= unsigned(node);
+    }
+    return common;
+  }
+
+  // Goes down so many levels, or until no row moves any more: most rows of a deep tree end above its last level.
+  __device__ __forceinline__ void descend(const Node* nodes, int n_levels) {
+    for (; n_levels >= 4; n_levels -= 4) {
+      step(nodes);
+      step(nodes);
+      step(nodes);
+      const unsigned common = step(nodes);
+      if (n_levels > 4 && __all_sync(ALL, are_settled(common))) return;
+    }
+    for (; n_levels > 0; --n_levels) step(nodes);
+  }
+};
+
+__device__ __forceinline__ void walk_tree(RowsInTree& walk, const char* tree, const char* whole_tree,
+                                          int staged_levels) {
+  const int depth = reinterpret_cast<const TreeHeader*>(tree)->depth;
+  const Node* nodes = reinterpret_cast<const Node*>(tree + HEADER_BYTES);
+  walk.top(nodes[0], nodes[1], nodes[2]);
+  walk.descend(nodes, (staged_levels == 0 ? depth : staged_levels) - 2);
+  if (staged_levels != 0) walk.descend(reinterpret_cast<const Node*>(whole_tree + HEADER_BYTES), depth - staged_levels);
+}
+
+template <class Type>
+struct alignas(sizeof(Type) * CODES_PER_WORD <= 16 ? sizeof(Type) * CODES_PER_WORD : 16) Pack {
+  Type values[CODES_PER_WORD];
+};
+
+// Values of the leaves that the rows of a thread have come to.
+__device__ __forceinline__ void read_leaves(const RowsInTree& walk, const char* tree, const char* whole_tree,
+                                            bool is_staged, Leaf (&values)[N_ROWS]) {
+  const int first_value = reinterpret_cast<const TreeHeader*>(tree)->first_value;
+  const Leaf* const near = reinterpret_cast<const Leaf*>(tree + first_value);
+  const Leaf* const far = reinterpret_cast<const Leaf*>(whole_tree + first_value);
+#pragma unroll
+  for (int i = 0; i < N_ROWS; ++i) values[i] = is_staged ? near[walk.at[i]] : far[walk.at[i]];
+}
+
+// Passes groups begin ... end - 1, the first of which is on its way, and calls take(group, tree, values) for trees
+// `first`, first + step ... of each, and finish(group).
+template <class Take, class Finish>
+__device__ __forceinline__ void pass_trees(const Block& block, RowsInTree& walk, int begin, int end, int first,
+                                           int step, Take take, Finish finish) {
+  end_copies();
+  for (int g = begin; g < end; ++g) {
+    const Group group = block.groups[g];
+    if (g + 1 < end) block.stage(g + 1, g + 1 - begin);
+    end_copies();
+    const int* const chunks = block.tree_chunks + group.first_tree;
+    int chunk = chunks[min(first, group.n_trees)];
+    await_copies<1>();
+    __syncthreads();
+    const uint4* const staged = block.stages + ((g - begin) & 1) * block.stage_chunks;
+    for (int t = first; t < group.n_trees; t += step) {
+      const int place = group.staged_levels == 0 ? chunk - group.first_chunk : t * group.n_chunks;
+      const char* const tree = reinterpret_cast<const char*>(staged + place);
+      const char* const whole = reinterpret_cast<const char*>(block.image + chunk);
+      chunk = chunks[min(t + step, group.n_trees)];
+      Leaf values[N_ROWS];
+      walk_tree(walk, tree, whole, group.staged_levels);
+      read_leaves(walk, tree, whole, group.staged_levels == 0, values);
+      take(group, group.first_tree + t, values);
+    }
+    finish(group);
+    __syncthreads();
+  }
+}
+
+// Row of the tile that the i-th walk of a thread takes.
+__device__ __forceinline__ int row_of(int i) { return int(threadIdx.x) % LANES * N_ROWS + i; }
+
+__device__ __forceinline__ void write_values(const Leaf (&values)[N_ROWS], Leaf* tile) {
+  Pack<Leaf> pack;
+#pragma unroll
+  for (int k = 0; k < N_ROWS; ++k) pack.values[k] = values[k];
+  *reinterpret_cast<Pack<Leaf>*>(tile + row_of(0)) = pack;
+}
+
+// Adds trees in their order; `margins` are those of the tile's `n_rows` rows. All teams do the same.
+__device__ __forceinline__ void sum_trees(const Block& block, RowsInTree& walk, int begin, int end,
+                                          const double* base_score, int n_outputs, long long n_rows, Result* margins) {
+  double sums[N_ROWS];
+  bool begins_output = true;
+  pass_trees(
+      block, walk, begin, end, 0, 1,
+      [&](const Group& group, int, const Leaf(&values)[N_ROWS]) {
+#pragma unroll
+        for (int i = 0; i < N_ROWS; ++i) sums[i] = (begins_output ? base_score[group.output] : sums[i]) + values[i];
+        begins_output = false;
+      },
+      [&](const Group& group) {
+        if (!group.ends_output) return;
+#pragma unroll
+        for (int i = 0; i < N_ROWS; ++i)
+          if (row_of(i) < n_rows)
+            margins[static_cast<long long>(row_of(i)) * n_outputs + group.output] = Result(sums[i]);
+        begins_output = true;
+      });
+}
+
+#if MODE == PARTIAL
+// Joins n sums a row, [sum][stride], for the rows of the tile. Calls take(row, sum).
+template <class Take>
+__device__ __forceinline__ void join_sums(const ExactSum* sums, int n, long long stride, long long n_rows, Take take) {
+  for (int row = threadIdx.x; row < n_rows && row < TILE_ROWS; row += THREADS) {
+    ExactSum sum{0, 0, 255, 0};
+#pragma unroll 8
+    for (int i = 0; i < n; ++i) {
+      const uint4 words = *reinterpret_cast<const uint4*>(sums + i * stride + row);
+      sum.join(*reinterpret_cast<const ExactSum*>(&words));
+    }
+    take(row, sum);
+  }
+}
+
+// Sums of the team's trees for the rows of a thread.
+__device__ __forceinline__ void sum_team(const Block& block, RowsInTree& walk, int begin, int end,
+                                         ExactSum (&sums)[N_ROWS]) {
+#pragma unroll
+  for (int i = 0; i < N_ROWS; ++i) sums[i] = {0, 0, 255, 0};
+  pass_trees(
+      block, walk, begin, end, threadIdx.x / LANES, TEAMS,
+      [&](const Group&, int, const Leaf(&values)[N_ROWS]) {
+#pragma unroll
+        for (int i = 0; i < N_ROWS; ++i) sums[i].add(values[i]);
+      },
+      [](const Group&) {});
+}
+
+// Writes the margins of the tile's rows by all teams of all blocks that share it, `tile` being their sums
+// [sum][stride]. Returns whether the order of the trees matters to some row, in the last of these blocks.
+__device__ __forceinline__ bool join_partial(const ExactSum (&sums)[N_ROWS], ExactSum* shared, ExactSum* tile,
+                                             long long stride, unsigned* arrivals, double base_score, int n_trees,
+                                             long long n_rows, Result* margins) {
+  bool alike = true;
+  const auto finish = [&](int row, const ExactSum& sum) {
+    alike = alike && sum.rounds_alike(base_score, n_trees, Result());
+    margins[row] = Result(base_score + sum.sum);
+  };
+  ExactSum* const of_block = tile + blockIdx.y * stride;
+  if (TEAMS > 1) {
+#pragma unroll
+    for (int i = 0; i < N_ROWS; ++i) shared[threadIdx.x / LANES * TILE_ROWS + row_of(i)] = sums[i];
+    __syncthreads();
+    if (gridDim.y == 1) {
+      join_sums(shared, TEAMS, TILE_ROWS, n_rows, finish);
+      return !__syncthreads_and(alike);
+    }
+    join_sums(shared, TEAMS, TILE_ROWS, n_rows, [&](int row, const ExactSum& sum) { of_block[row] = sum; });
+  } else {
+#pragma unroll
+    for (int i = 0; i < N_ROWS; ++i) of_block[row_of(i)] = sums[i];
+  }
+  if (!is_last_block(arrivals + blockIdx.x, gridDim.y)) return false;
+  join_sums(tile, gridDim.y, stride, n_rows, finish);
+  return !__syncthreads_and(alike);
+}
+#endif
+
+}  // namespace glasswood
+
+extern "C" __global__ void __launch_bounds__(THREADS, 768 / THREADS)
+    walk_tiles_kernel(const uint4* __restrict__ image, const int* __restrict__ tree_chunks,
+                      const glasswood::Group* __restrict__ groups, int n_groups, int groups_per_block, int stage_chunks,
+                      const glasswood::Code* __restrict__ codes, long long stride, int n_rows, int n_columns,
+                      const double* __restrict__ base_score, int n_outputs, int n_trees, glasswood::ExactSum* partial,
+                      unsigned* arrivals, Result* __restrict__ result) {
+  using namespace glasswood;
+  extern __shared__ uint4 memory[];
+  const Block block{image, tree_chunks, groups, memory + n_columns * (LANES / 4), stage_chunks};
+  const int begin = blockIdx.y * groups_per_block, end = min(n_groups, begin + groups_per_block);
+  const long long first_row = static_cast<long long>(blockIdx.x) * TILE_ROWS, n_mine = n_rows - first_row;
+  RowsInTree walk;
+  walk.mine = reinterpret_cast<const unsigned*>(memory) + int(threadIdx.x) % LANES - FIRST_COLUMN * LANES;
+  // Trees do not depend on the launch that makes the codes.
+  block.stage(begin, 0);
+  await_previous();
+  load_tile(codes, stride, n_columns, memory);
+#if MODE == VALUES
+  Leaf* const tile = reinterpret_cast<Leaf*>(result) + first_row;
+  pass_trees(
+      block, walk, begin, end, threadIdx.x / LANES, TEAMS,
+      [&](const Group&, int tree, const Leaf(&values)[N_ROWS]) { write_values(values, tile + tree * stride); },
+      [](const Group&) {});
+#elif MODE == SUMS
+  sum_trees(block, walk, begin, end, base_score, n_outputs, n_mine, result + first_row * n_outputs);
+#else
+  ExactSum sums[N_ROWS];
+  sum_team(block, walk, begin, end, sums);
+  if (join_partial(sums, reinterpret_cast<ExactSum*>(block.stages), partial + first_row, stride, arrivals,
+                   base_score[0], n_trees, n_mine, result + first_row)) {
+    block.stage(0, 0);
+    sum_trees(block, walk, 0, n_groups, base_score, 1, n_mine, result + first_row);
+  }
+#endif
+}

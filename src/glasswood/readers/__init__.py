@@ -1,0 +1,178 @@
+"""From a trained model of another library to the arrays of its trees."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+from glasswood.readers.ubjson import is_ubjson
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from glasswood.ensemble import TreeEnsemble
+    from glasswood.readers.curve import Curve
+
+READERS = {
+    "xgboost": "glasswood.readers.xgboost",
+    "lightgbm": "glasswood.readers.lightgbm",
+    "catboost": "glasswood.readers.catboost",
+    "onnx": "glasswood.readers.onnx",
+    "treelite": "glasswood.readers.treelite",
+    "glasswood": "glasswood.readers.model_tree",
+    "sklearn": "glasswood.readers.sklearn",
+    "sksurv": "glasswood.readers.sksurv",
+    "quantile_forest": "glasswood.readers.quantile_forest",
+    "ngboost": "glasswood.readers.ngboost",
+    "econml": "glasswood.readers.econml",
+    "causalml": "glasswood.readers.causalml",
+    "imodels": "glasswood.readers.imodels",
+    "lineartree": "glasswood.readers.lineartree",
+    "ydf": "glasswood.readers.ydf",
+    "pyspark": "glasswood.readers.spark",
+    "h2o": "glasswood.readers.h2o",
+}
+"""Modules whose `read` takes a live model of a library."""
+
+UNREAD = {
+    "snapml": "its trees are in its compiled library alone, and the PMML that it writes lacks the training weights of "
+    "nodes and the columns that no tree asks for"
+}
+"""Libraries that are told apart only to say why they are not read."""
+
+FILES = {
+    ".json": "glasswood.readers.json_file",
+    ".ubj": "glasswood.readers.xgboost",
+    ".cbm": "glasswood.readers.catboost",
+    ".txt": "glasswood.readers.lightgbm",
+    ".onnx": "glasswood.readers.onnx",
+    ".zip": "glasswood.readers.h2o",
+}
+"""Modules whose `read_file` takes a path with the suffix."""
+
+FORMATS = {
+    "xgboost": ".json",
+    "lightgbm": ".txt",
+    "catboost": ".cbm",
+    "onnx": ".onnx",
+    "h2o": ".zip",
+    "glasswood": ".glasswood",
+}
+"""Libraries by name, and a suffix of their files; XGBoost's and CatBoost's are told apart by what they hold."""
+
+STARTS = (
+    (b"CBM1", ".cbm"),
+    (b"tree\n", ".txt"),
+    (b"tree\r\n", ".txt"),
+    (b"\x08", ".onnx"),
+    (b"PK\x03\x04", ".zip"),
+)
+"""First bytes of files."""
+
+
+EXPECTED = (
+    "expected a Booster or estimator of XGBoost or LightGBM, a CatBoost model, a tree ensemble of scikit-learn, "
+    "scikit-survival, quantile-forest, NGBoost, econml, causalml, imodels, linear-tree or YDF, a treelite.Model, an "
+    "onnx.ModelProto, a glasswood.Forest, or the path of a .json, .ubj, .txt, .cbm, .onnx, .zip (H2O) or .glasswood "
+    "file or of a folder of pyspark.ml"
+)
+
+
+WITH_CURVES = ("sksurv", "sklearn")
+"""Libraries of models that predict curves over time; scikit-learn's pipelines may end in one."""
+
+
+def read_model(model: object, curve: Curve | None = None) -> TreeEnsemble:
+    """Read a live model; a survival forest with a curve for its outputs, if one is asked for.
+
+    Raises
+    ------
+    TypeError
+        If no reader takes it, or it predicts no curves.
+    """
+    if isinstance(model, type):
+        raise TypeError(
+            f"the model is the class {model.__name__}, expected a fitted one; pass {model.__name__}(...).fit(X, y)"
+        )
+    if (owner := getattr(model, "__self__", None)) is not None and library_of(owner) is not None:
+        called = getattr(model, "__name__", "a method")
+        raise TypeError(
+            f"the model is the method {called} of a {type(owner).__name__}; pass the {type(owner).__name__} itself"
+        )
+    library = library_of(model)
+    if library in UNREAD:
+        raise NotImplementedError(
+            f"a {type(model).__name__} of {library} is not supported: {UNREAD[library]}; explain "
+            "the tree of glasswood.distill(model, X), or train with another library"
+        )
+    if library is None:
+        raise TypeError(f"cannot load a {type(model).__module__}.{type(model).__qualname__}; {EXPECTED}")
+    if curve is not None and library not in WITH_CURVES:
+        raise TypeError(
+            f"a {type(model).__name__} does not predict curves over time; {curve.kind}_at is for survival forests of "
+            "scikit-survival"
+        )
+    options = {} if curve is None else {"curve": curve}
+    trees: TreeEnsemble = importlib.import_module(READERS[library]).read(model, **options)
+    return trees
+
+
+def library_of(model: object) -> str | None:
+    """Name the library that a live model comes from, by the modules of its class and base classes."""
+    for base in type(model).__mro__:
+        library = base.__module__.partition(".")[0]
+        if library in READERS or library in UNREAD:
+            return library
+    return None
+
+
+def read_file(path: Path, library: str | None = None) -> TreeEnsemble:
+    """Read a file of the library named or, without a name, of the one that its suffix or first bytes tell.
+
+    Raises
+    ------
+    ValueError
+        If neither its suffix nor its first bytes tell the format, or the file is truncated or corrupt.
+    """
+    suffix = suffix_of(path, library)
+    if suffix not in FILES and _is_pickle(path):
+        raise ValueError(
+            f"{path} is a pickle, which glasswood does not open: it may run any code; load it by joblib.load or "
+            "pickle.load, and pass the model to glasswood.load, whose forest.save writes a .glasswood file"
+        )
+    if suffix not in FILES:
+        raise ValueError(
+            f"cannot tell from its suffix {path.suffix!r} or its first bytes what {path} holds; {EXPECTED}"
+        )
+    trees: TreeEnsemble = importlib.import_module(FILES[suffix]).read_file(path)
+    return trees
+
+
+def _is_pickle(path: Path) -> bool:
+    """Whether a file is a pickle by its suffix or, of protocol 2 and later, its first bytes."""
+    if path.suffix.lower() in {".pkl", ".pickle", ".joblib"}:
+        return True
+    with path.open("rb") as file:
+        start = file.read(2)
+    return len(start) == 2 and start[0] == 0x80 and 2 <= start[1] <= 5
+
+
+def suffix_of(path: Path, library: str | None = None) -> str:
+    """Tell a file's format by its suffix or, if that is unknown or a library is named, by its first bytes.
+
+    Returns
+    -------
+    str
+        One of `FILES`, ".glasswood", or "" if it is none of them.
+    """
+    suffix = path.suffix.lower()
+    if library is None and suffix in {*FILES, ".glasswood"}:
+        return suffix
+    with path.open("rb") as file:
+        start = file.read(16)
+    if start[:1] == b"{":
+        return ".ubj" if is_ubjson(start) else ".json"
+    if start.startswith(b"\x93GLASS"):
+        return ".glasswood"
+    found = next((known for first, known in STARTS if start.startswith(first)), "")
+    return found or (FORMATS[library] if library else "")

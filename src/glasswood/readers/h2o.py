@@ -1,0 +1,199 @@
+"""H2O: gradient boosting, random and isolation forests, from MOJO files, without H2O or Java."""
+
+from __future__ import annotations
+
+import io
+import math
+import re
+import struct
+import zipfile
+import zlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from glasswood.readers.assemble import NodeArrays, assemble, pack_sets
+from glasswood.readers.documents import get_int
+from glasswood.validation import MOST_FEATURES
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable
+
+    from glasswood.ensemble import TreeEnsemble
+    from glasswood.typing import Array
+
+    Tables = tuple[Array | None, ...]
+
+ALGORITHMS = ("gbm", "drf", "isolationforest")
+OLDEST, NEWEST = 1.3, 1.4
+"""Versions of MOJO files; earlier ones have no weights of nodes."""
+
+LINKS = {"identity": "identity", "log": "exp", "logit": "logistic"}
+HARMLESS: dict[str, tuple[str, ...]] = {
+    "_genmodel_encoding": ("AUTO", "Enum"),
+    "balance_classes": ("false",),
+    "binomial_double_trees": ("false",),
+    "calib_method": (),
+    "endianness": ("LITTLE_ENDIAN",),
+    "link_function": tuple(LINKS),
+    "offset_column": (),
+    "output_anomaly_flag": ("false",),
+}
+"""Options that change predictions, unless they have one of these values or are not there."""
+
+MOST_CATEGORIES = 2**20
+MOST_UNPACKED = 16
+"""Bytes that a byte of the file may unpack to."""
+
+NA_VS_REST, NA_LEFT = 1, (2, 4)
+"""The split that asks only whether the value is missing, and those that send missing values left."""
+
+NO_COLUMN, ROUNDING = 0xFFFF, 1e-12
+LEFT, RIGHT = 4, 5  # places of the children in a node
+BROKEN = (ValueError, LookupError, ArithmeticError, RuntimeError, EOFError, struct.error, zipfile.error, zlib.error)
+
+
+def read(model: Any) -> TreeEnsemble:
+    """Refuse a live model, whose trees are in H2O's JVM: raise TypeError."""
+    name = type(model).__name__
+    raise TypeError(f"the trees of a {name} are in H2O's JVM; save it by model.download_mojo(path) and pass path")
+
+
+def read_file(path: str | os.PathLike[str]) -> TreeEnsemble:
+    """Read the MOJO of a GBM, a DRF or an IsolationForest.
+
+    Raises
+    ------
+    ValueError, NotImplementedError
+        If it is corrupt or no MOJO; if it is another model, of another version, or has an unsupported option.
+    """
+    data = io.BytesIO(Path(path).read_bytes())
+    try:
+        with zipfile.ZipFile(data) as archive:
+            sizes = [(one.file_size, one.compress_size) for one in archive.infolist()]
+            if sum(size for size, _ in sizes) > MOST_UNPACKED * sum(64 + packed for _, packed in sizes):
+                raise ValueError(f"it unpacks to more than {MOST_UNPACKED} times its size")
+            return _read(archive.read)
+    except NotImplementedError as error:
+        raise NotImplementedError(f"{path}: {error}") from error
+    except BROKEN as error:
+        raise ValueError(f"{path} holds no valid MOJO of H2O: {error}; download it again") from error
+
+
+def _read(content: Callable[[str], bytes]) -> TreeEnsemble:
+    info, columns, domains = _header(content)
+    if info["algo"] not in ALGORITHMS or not OLDEST <= float(info["mojo_version"]) <= NEWEST:
+        about, expected = f"{info['algo'][:40]}, version {info['mojo_version'][:20]}", ", ".join(ALGORITHMS)
+        raise NotImplementedError(
+            f"a MOJO of {about} is not supported; expected {expected}, {OLDEST:.2f} to {NEWEST:.2f}"
+        )
+    for option, values in HARMLESS.items():
+        if option in info and info[option] not in values:
+            raise NotImplementedError(f"{option} = {info[option][:40]} is not supported; train the model without it")
+    n_features, n_trees, n_groups = (get_int(info, key) for key in ("n_features", "n_trees", "n_trees_per_class"))
+    if not 0 < n_features <= min(len(columns), MOST_FEATURES) or min(n_trees, n_groups) < 1:
+        raise ValueError(f"it declares {n_features} features and {n_groups} times {n_trees} trees")
+    tables, trees = tuple(domains.get(feature) for feature in range(n_features)), []
+    for place in range(n_groups * n_trees):
+        name = f"trees/t{place // n_trees:02d}_{place % n_trees:03d}"
+        trees.append(_tree(content(f"{name}.bin"), content(f"{name}_aux.bin"), tables))
+    left_sets, *nodes = ([node[field] for tree in trees for node in tree] for field in range(7))
+    feature, value, default_left, left, right, cover = map(np.array, nodes)
+    is_set = np.array([one is not None for one in left_sets])
+    offsets, words = pack_sets([one for one in left_sets if one is not None], default_left[is_set])
+    sets = {"set_offsets": offsets, "set_words": words, "set_others_left": default_left[is_set], "categories": tables}
+    counts, places = np.array([len(tree) for tree in trees]), np.concatenate([np.arange(len(tree)) for tree in trees])
+    threshold, category_set = np.where(is_set, 0.0, value), np.where(is_set, np.cumsum(is_set) - 1, -1)
+    return assemble(
+        NodeArrays(counts, left, right, feature, threshold, default_left, cover, value, places, category_set),
+        n_features=n_features,
+        feature_names=tuple(columns[:n_features]),
+        tree_output=np.repeat(np.arange(n_groups), n_trees),
+        source=f"H2O {info.get('h2o_version', '')[:20]}",
+        objective=info.get("distribution", info["algo"])[:40],
+        **(sets if domains else {}),
+        **_meaning(info, domains.get(len(columns) - 1), n_trees, n_groups),
+    )
+
+
+def _header(content: Callable[[str], bytes]) -> tuple[dict[str, str], list[str], dict[int, Array]]:
+    """Read model.ini: its entries, the names of columns, and the categories of those that have some."""
+    _, entries, columns, files = re.split(r"^\[(?:info|columns|domains)\]$", content("model.ini").decode(), flags=re.M)
+    domains = {}
+    for column, count, file in re.findall(r"^(\d+): (\d+) (\S+)$", files, re.M):
+        lines = content(f"domains/{file}").decode().split("\n")[:-1]
+        if len(lines) != int(count) or len(lines) > MOST_CATEGORIES:
+            raise ValueError(f"{file} has {len(lines)} categories, expected {count}, at most {MOST_CATEGORIES}")
+        texts = [re.sub(r"\\(.)", lambda found: "\n" if found[1] == "n" else found[1], line) for line in lines]
+        domains[int(column)] = np.array(texts, object)
+    return dict(re.findall(r"^(\S+) = (.*)$", entries, re.M)), columns.strip("\n").split("\n"), domains
+
+
+def _tree(data: bytes, auxiliary: bytes, tables: Tables) -> list[list[Any]]:
+    """Read a tree, whose nodes stand before those below them, left ones first.
+
+    A node is the set of categories that go left, feature, threshold or value, default_left, children and cover.
+    """
+    covers = np.frombuffer(auxiliary, "<f4").reshape(-1, 10)[:, 2:4].tolist()
+    nodes: list[list[Any]] = []
+    at, n_splits, waiting = 0, 0, [(-1, LEFT, 0, False, sum(covers[0]) if covers else 0.0)]
+    while waiting:
+        parent, side, skipped, is_leaf, cover = waiting.pop()
+        at += skipped
+        if parent >= 0:
+            nodes[parent][side] = len(nodes)
+        kind, feature = (0, NO_COLUMN) if is_leaf else struct.unpack_from("<BH", data, at)
+        at += 0 if is_leaf else 3
+        if feature == NO_COLUMN:
+            nodes.append([None, -1, *struct.unpack_from("<f", data, at), False, -1, -1, cover])
+            at += 4
+            continue
+        left_set, threshold, default_left, at = _split(data, at, kind & 12, tables[feature])
+        left_cover, right_cover = covers[n_splits]
+        waiting.append((len(nodes), RIGHT, 0, bool(kind & 64), right_cover))
+        waiting.append((len(nodes), LEFT, 0 if kind & 16 else 1 + (kind & 3), bool(kind & 16), left_cover))
+        nodes.append([left_set, feature, threshold, default_left, -1, -1, cover])
+        n_splits += 1
+    if (at, n_splits) != (len(data), len(covers)):
+        raise ValueError(f"a tree of {n_splits} splits ends before its data")
+    return nodes
+
+
+def _split(data: bytes, at: int, test: int, table: Array | None) -> tuple[Array | None, float, bool, int]:
+    """Read a split behind its column: what goes left, threshold, default_left, and where its children begin."""
+    missing, at = data[at], at + 1
+    default_left, threshold, left_set = missing in NA_LEFT, math.inf, None
+    if missing != NA_VS_REST and test:
+        first, n_bits, at = (0, 32, at) if test == 8 else (*struct.unpack_from("<HI", data, at), at + 6)
+        bits = np.unpackbits(np.frombuffer(data, np.uint8, -(-n_bits // 8), at), count=n_bits, bitorder="little")
+        if table is None:
+            raise ValueError("a split asks a number for its category")
+        left_set = np.full(len(table), default_left)
+        left_set[first : first + n_bits] = bits[: max(len(table) - first, 0)] == 0
+        return left_set, threshold, default_left, at + -(-n_bits // 8)
+    if missing != NA_VS_REST:
+        threshold, at = struct.unpack_from("<f", data, at)[0], at + 4
+    return None if table is None else np.arange(len(table)) < threshold, threshold, default_left, at
+
+
+def _meaning(info: dict[str, str], labels: Array | None, n_trees: int, n_groups: int) -> dict[str, Any]:
+    """Say what sums of trees mean: a number, a score of the second of two classes, or one of each class."""
+    kind, is_mean, base = info["category"], info["algo"] == "drf", float(info.get("init_f", 0))
+    weight, link = (1 / n_trees, "identity") if is_mean else (1.0, LINKS[info.get("link_function", "identity")])
+    n_classes, fields = 0 if labels is None else len(labels), {}
+    classes = {"classes": (labels,), "is_estimator": True, "prediction": "argmax"}
+    if kind == "AnomalyDetection" and n_groups == 1:
+        least, most = float(info["min_path_length"]), float(info["max_path_length"])
+        weight, base = (-1 / (most - least), most / (most - least)) if most > least else (0.0, 1.0)
+    elif kind == "Multinomial" and n_classes == n_groups:
+        base, link, fields = 0.0, "shares" if is_mean else "softmax", classes
+    elif kind == "Binomial" and n_classes == 2 and n_groups == 1:  # forests predict shares of the first class
+        border = min(max(float(info["default_threshold"]), ROUNDING), 1 - ROUNDING)
+        weight, base, border = (-weight, 1.0, border) if is_mean else (weight, base, math.log(border / (1 - border)))
+        fields = classes | {"prediction": "positive", "prediction_offset": border - ROUNDING}
+    elif kind != "Regression" or n_groups != 1:
+        raise ValueError(f"it declares {n_groups} trees a round for {kind[:40]} and {n_classes} classes")
+    weights = {"tree_weight": np.full(n_trees * n_groups, weight), "base_score": np.full(n_groups, base)}
+    return fields | weights | {"link": link}

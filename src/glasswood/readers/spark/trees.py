@@ -1,0 +1,152 @@
+"""From the nodes of Spark's trees to a TreeEnsemble."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from glasswood.readers.assemble import NodeArrays, assemble, less_than, pack_sets
+from glasswood.readers.documents import get, get_int
+from glasswood.validation import MOST_FEATURES
+
+if TYPE_CHECKING:
+    from glasswood.ensemble import TreeEnsemble
+    from glasswood.readers.spark.nodes import Nodes
+    from glasswood.typing import Array, Bools, Doubles, Int64s
+
+MOST_CATEGORIES = 2**16
+"""Most categories of a feature; Spark needs a bin for each, and `maxBins` is 32 by default."""
+
+OF_REGRESSION = 3
+"""Statistics of a regression's node: weight, sum and sum of squares of the targets."""
+
+
+def forest_of(nodes: Nodes, document: dict[str, Any], weights: Doubles | None, is_class: bool) -> TreeEnsemble:
+    """Build the forest of an ensemble that adds its trees up (with weights), or averages them.
+
+    Raises
+    ------
+    ValueError
+        If the nodes do not make trees, or are not those that the metadata declare.
+    """
+    n_features = get_int(document, "numFeatures")
+    if not 0 < n_features <= MOST_FEATURES:
+        raise ValueError(f"'numFeatures' is {n_features}")
+    counts = _counts(nodes, document)
+    of_classes = is_class and weights is None
+    value, cover = _values(nodes, get_int(document, "numClasses") if of_classes else 0)
+    is_split = nodes.left >= 0
+    wrong = is_split & ((nodes.feature < 0) | (nodes.feature >= n_features))
+    if wrong.any():
+        raise ValueError(f"a split is on feature {nodes.feature[np.argmax(wrong)]}, it has {n_features} features")
+    sets, others_left, tables = _sets(nodes, is_split, n_features)
+    if weights is not None and len(weights) != len(counts):
+        raise ValueError(f"it has {len(weights)} weights for {len(counts)} trees")
+    category_set = np.where(sets, np.cumsum(sets) - 1, -1)
+    return assemble(
+        NodeArrays(
+            counts=counts,
+            left=_child(nodes.left),
+            right=np.where(is_split, _child(nodes.right), -1),
+            feature=nodes.feature,
+            threshold=np.where(sets, 0.0, less_than(_thresholds(nodes, is_split & ~sets), np.float64)),
+            default_left=others_left,
+            cover=cover,
+            value=value,
+            leaf_id=nodes.id,
+            category_set=category_set if sets.any() else None,
+        ),
+        n_features=n_features,
+        tree_weight=np.full(len(counts), 1 / len(counts)) if weights is None else weights,
+        base_score=np.zeros(value.shape[1]),
+        categories=tables,
+        source=f"Spark {get(document, 'sparkVersion', str)[:20]}",
+        objective=str(get(document, "class", str).rpartition(".")[2]),
+        **_packed(nodes, sets, others_left),
+        **_meaning(value.shape[1], is_class, weights is not None),
+    )
+
+
+def _meaning(n_outputs: int, is_class: bool, is_sum: bool) -> dict[str, Any]:
+    """Say what Spark's prediction is: a number, the class of the largest probability, or the sign of a sum."""
+    if not is_class:
+        return {}
+    if is_sum:
+        labels = np.array([0.0, 1.0])
+        return {"classes": (labels,), "link": "exponential", "prediction": "positive", "is_estimator": True}
+    return {"classes": (np.arange(n_outputs, dtype=np.float64),), "prediction": "argmax", "is_estimator": True}
+
+
+def _counts(nodes: Nodes, document: dict[str, Any]) -> Int64s:
+    """Count the nodes of each tree, whose ids count from 0."""
+    n_trees = get_int(document, "numTrees", 1)
+    if not len(nodes.tree) or nodes.tree[0] != 0 or nodes.tree[-1] != n_trees - 1 or n_trees > len(nodes.tree):
+        raise ValueError(f"it declares {n_trees} trees and holds others")
+    counts = np.bincount(nodes.tree, minlength=n_trees)
+    within = np.arange(len(nodes.tree)) - np.repeat(np.cumsum(counts) - counts, counts)
+    if not counts.all() or (nodes.id != within).any():
+        raise ValueError("the ids of a tree's nodes do not count from 0")
+    return counts
+
+
+def _child(place: Int64s) -> Int64s:
+    """Places of children, those beyond int32 as one that no tree has."""
+    return np.where(np.abs(place) < 2**31, place, 2**31 - 1)
+
+
+def _values(nodes: Nodes, n_classes: int) -> tuple[Doubles, Doubles]:
+    """Numbers that leaves add, (n_nodes, width), and the training weight of all nodes."""
+    width = n_classes or OF_REGRESSION
+    if (nodes.n_statistics != width).any():
+        raise ValueError(f"'impurityStats' of a node has {nodes.n_statistics[nodes.n_statistics != width][0]} numbers")
+    statistics = nodes.statistics.reshape(-1, width)
+    if not n_classes:
+        return nodes.prediction[:, None], statistics[:, 0]
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = statistics.sum(axis=1)
+        return statistics / np.where(total == 0, 1, total)[:, None], total
+
+
+def _thresholds(nodes: Nodes, is_test: Bools) -> Doubles:
+    """Threshold of each split of numbers."""
+    if (nodes.n_sides[is_test] != 1).any():
+        raise ValueError("a split of numbers has several thresholds, or none")
+    result = np.zeros(len(is_test))
+    result[is_test] = nodes.sides[(np.cumsum(nodes.n_sides) - nodes.n_sides)[is_test]]
+    return result
+
+
+def _sets(nodes: Nodes, is_split: Bools, n_features: int) -> tuple[Bools, Bools, tuple[Array | None, ...] | None]:
+    """Find splits of categories, the side of other values at each, and the categories of all features.
+
+    Spark keeps the shorter of the two sides, of which other values and NaN are not members.
+    """
+    sets = is_split & (nodes.n_categories >= 0)
+    if not sets.any():
+        return sets, sets, None
+    counts = nodes.n_categories[sets]
+    if counts.max() > MOST_CATEGORIES:
+        raise ValueError(f"a split has {counts.max()} categories, at most {MOST_CATEGORIES} are supported")
+    most = np.zeros(n_features, np.int64)
+    np.maximum.at(most, nodes.feature[sets], counts)
+    if (most[nodes.feature[sets]] != counts).any() or (most[nodes.feature[is_split & ~sets]] > 0).any():
+        raise ValueError("splits of a feature disagree about its categories")
+    tables = tuple(np.arange(n, dtype=np.float64) if n else None for n in most.tolist())
+    return sets, sets & (nodes.n_sides > nodes.n_categories // 2), tables
+
+
+def _packed(nodes: Nodes, sets: Bools, others_left: Bools) -> dict[str, Any]:
+    """Return the fields of the sets: categories that go left."""
+    if not sets.any():
+        return {}
+    first, lefts = np.cumsum(nodes.n_sides) - nodes.n_sides, []
+    for node in np.flatnonzero(sets):
+        members, count = nodes.sides[first[node] : first[node] + nodes.n_sides[node]], int(nodes.n_categories[node])
+        if not np.isin(members, np.arange(count)).all():
+            raise ValueError(f"a split on {count} categories sends others left")
+        left = np.zeros(count, np.bool_)
+        left[members.astype(np.int64)] = True
+        lefts.append(left)
+    offsets, words = pack_sets(lefts, others_left[sets])
+    return {"set_offsets": offsets, "set_words": words, "set_others_left": others_left[sets]}

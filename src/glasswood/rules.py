@@ -1,0 +1,333 @@
+"""Splits and leaves of a tree in words, one at a time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from glasswood.equations import equation_text, leaf_equation, odds_text
+from glasswood.escapes import shown
+from glasswood.facts import feature_name
+from glasswood.wording import Wording, count_text, number_text, percent_text, threshold_texts
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from glasswood.ensemble import TreeEnsemble
+    from glasswood.typing import Array, Bools, Doubles
+
+SHOWN_CATEGORIES, SHOWN_CLASSES = 6, 3
+
+EXACT, ROUNDED = 17, 0.005
+"""Digits that write any number exactly, and the share of a feature's range by which thresholds may be rounded."""
+
+
+def node_tests(
+    forest: TreeEnsemble, tree: int, wording: Wording, ends: Mapping[int, list[float]] | None = None
+) -> list[tuple[str, str]]:
+    """Write what a row passes to go left, and to go right, at each node of a tree; empty texts at leaves.
+
+    Missing values are not spoken of where an earlier test has let none through. Thresholds have so many digits
+    that they differ from each other, and that they are near within their feature's range where `ends` has it.
+    """
+    first, last = forest.tree_offsets[tree : tree + 2].tolist()
+    limits = _limits(forest, first, last, wording.digits, ends or {})
+    tests, present = [("", "")] * (last - first), [frozenset[int]()] * (last - first)
+    for node in range(last - first):  # breadth-first: parents come first
+        feature, left = int(forest.feature[first + node]), int(forest.left[first + node])
+        if feature < 0:
+            continue
+        is_known = feature in present[node]
+        tests[node] = (
+            _side_text(forest, first + node, 0, wording, limits, is_known),
+            _side_text(forest, first + node, 1, wording, limits, is_known),
+        )
+        for side in (0, 1):
+            is_passed = _takes_missing(forest, first + node, side)
+            present[left + side] = present[node] if is_passed else present[node] | {feature}
+    return tests
+
+
+def _takes_missing(forest: TreeEnsemble, node: int, side: int) -> bool:
+    return bool(forest.default_left[node]) == (side == 0)
+
+
+def _limits(
+    forest: TreeEnsemble, first: int, last: int, digits: int, ends: Mapping[int, list[float]]
+) -> dict[int, dict[float, str]]:
+    """Write the thresholds of a tree, by feature."""
+    compares = (forest.feature[first:last] >= 0) & np.isfinite(forest.threshold[first:last])
+    if forest.is_categorical:
+        compares &= forest.category_set[first:last] < 0
+    features, thresholds = forest.feature[first:last][compares], forest.threshold[first:last][compares]
+    return {
+        f: _between(thresholds[features == f].tolist(), ends.get(f, []), digits) for f in np.unique(features).tolist()
+    }
+
+
+def _between(thresholds: list[float], ends: list[float], digits: int) -> dict[float, str]:
+    """Write the thresholds of a feature, rounded by little of its range, each on its own side of the range's ends."""
+    texts = threshold_texts(thresholds, digits)
+    is_near = all(abs(float(text.replace(",", "")) - value) < _room(value, ends) for value, text in texts.items())
+    return texts if is_near or digits >= EXACT else _between(thresholds, ends, digits + 1)
+
+
+def _room(value: float, ends: list[float]) -> float:
+    """How far the text of a threshold may be from the threshold; the ends of a range are given, or none."""
+    gaps = [abs(value - end) for end in ends]
+    if ends:
+        gaps.append((max(ends) - min(ends)) * ROUNDED)
+    return min((gap for gap in gaps if gap > 0), default=np.inf)
+
+
+def _side_text(
+    forest: TreeEnsemble, node: int, side: int, wording: Wording, limits: dict[int, dict[float, str]], is_present: bool
+) -> str:
+    """Write the test of one side: a comparison, one category or several, a value that is there or not."""
+    feature, threshold = int(forest.feature[node]), forest.threshold[node]
+    name = feature_name(forest, feature)
+    if forest.is_categorical and forest.category_set[node] >= 0:
+        listed, is_this = _categories(forest, node, side)
+        single = len(listed) == 1
+        text = f"{name} {('=' if single else 'in') if is_this else ('!=' if single else 'not in')} {_listed(listed)}"
+    elif np.isinf(threshold):
+        return f"{name} {'missing' if side else 'present'}"
+    else:
+        limit = wording.with_unit(limits[feature][float(threshold)], name)
+        text = f"{name} {'>=' if side else '<'} {limit}"
+    says_missing = _takes_missing(forest, node, side) and _may_be_missing(forest, feature) and not is_present
+    return f"{text} or missing" if says_missing else text
+
+
+def _listed(names: list[str]) -> str:
+    if len(names) == 1:
+        return names[0]
+    more = f", ... {len(names) - SHOWN_CATEGORIES} more" if len(names) > SHOWN_CATEGORIES else ""
+    return "{" + ", ".join(names[:SHOWN_CATEGORIES]) + more + "}"
+
+
+def _may_be_missing(forest: TreeEnsemble, feature: int) -> bool:
+    """Whether the side of missing values says something; where training had none it is a guess."""
+    return forest.nan_allowed and (not len(forest.missing_seen) or bool(forest.missing_seen[feature]))
+
+
+def paths(forest: TreeEnsemble, tree: int, wording: Wording) -> dict[int, list[str]]:
+    """List the tests from the root to each leaf of a tree, by the leaf's index into the forest's leaves.
+
+    If several tests compare a number, only the closest ones are listed.
+    """
+    first, last = forest.tree_offsets[tree : tree + 2].tolist()
+    tests = node_tests(forest, tree, wording)
+    ways: dict[int, list[tuple[int, int]]] = {first: []}
+    leaf, found = leaf_of_node(forest, first), {}
+    for node in range(first, last):  # breadth-first: parents come first, leaves in their order
+        if forest.feature[node] < 0:
+            found[leaf] = [tests[node - first][side] for node, side in _closest(forest, ways[node])]
+            leaf += 1
+            continue
+        for side in (0, 1):
+            ways[first + int(forest.left[node]) + side] = [*ways[node], (node, side)]
+    return found
+
+
+def _closest(forest: TreeEnsemble, way: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Leave out what later comparisons of the same number imply: farther limits, and that it is present."""
+    closest: dict[object, tuple[int, int]] = {}
+    for node, side in way:
+        feature = int(forest.feature[node])
+        if forest.is_categorical and forest.category_set[node] >= 0:
+            closest[node] = (node, side)
+        elif np.isinf(forest.threshold[node]):
+            closest[feature, "present"] = (node, side)
+        else:
+            closest.pop((feature, "present"), None)
+            closest[feature, side] = (node, side)
+    return list(closest.values())
+
+
+def rule_table(forest: TreeEnsemble, summary: dict[str, Any]) -> dict[str, Any]:
+    """One entry per leaf of all trees: leaf, rule, rows, mean, equation, and rmse (log_loss) as in `summary`."""
+    wording = Wording()
+    rules = {leaf: tests for tree in range(forest.n_trees) for leaf, tests in paths(forest, tree, wording).items()}
+    error = "rmse" if "rmse" in summary else "log_loss"
+    return {
+        "leaf": np.arange(forest.n_leaves),
+        "rule": np.array([shown(" and ".join(tests)) or "all rows" for tests in rules.values()]),
+        "rows": summary["n_rows"],
+        "mean": summary["mean"],
+        "equation": np.array([shown(value_text(forest, leaf, wording)) for leaf in rules]),
+        error: summary[error],
+    }
+
+
+def value_text(forest: TreeEnsemble, leaf: int, wording: Wording) -> str:
+    """Write the leaf's value, a number or an equation; of classifiers what multiplies the odds, if not told else."""
+    if not forest.has_linear_leaves:
+        return _values_text(forest, forest.leaf_value[leaf], wording.digits)
+    found = leaf_equation(forest, leaf, wording)
+    if wording.log_odds or not speaks_of_odds(forest):
+        return equation_text(found, wording)
+    return f"odds {factors}" if (factors := odds_text(found, wording)) else "the same for all rows"
+
+
+def speaks_of_odds(forest: TreeEnsemble) -> bool:
+    """Whether leaves hold log-odds of a class: one tree a class, or one of the second of two classes."""
+    return forest.link in {"logistic", "softmax"} and forest.n_trees == forest.n_outputs and forest.leaf_width == 1
+
+
+def class_of(forest: TreeEnsemble, tree: int) -> str:
+    """Name the class that the values of a tree speak for; empty where there is none."""
+    place = class_index(forest, tree)
+    return "" if place is None or forest.leaf_width > 1 else str(forest.classes[0][place])
+
+
+@dataclass(frozen=True, eq=False)
+class ClassShares:
+    """Shares of classes among the training rows of a tree's nodes: names, (n_nodes, n_classes), and which one counts.
+
+    A tree of one of several classes knows that class and the others together. `explained` is the class that the
+    tree's values speak for, -1 where they speak for all.
+    """
+
+    names: list[str]
+    shares: Doubles
+    explained: int
+
+
+def class_shares(forest: TreeEnsemble, tree: int, summary: dict[str, Any] | None) -> ClassShares | None:
+    """Shares of classes among the training rows of each node; None where the model does not know them."""
+    leaves = slice(*forest.leaf_offsets[tree : tree + 2])
+    name, labels = class_of(forest, tree), [str(label) for labels in forest.classes for label in labels.tolist()]
+    if summary is not None and "share" in summary and name:
+        share = np.asarray(summary["share"][leaves])
+        others = labels[0] if forest.n_outputs == 1 else f"not {name}"
+        return ClassShares([others, name], _over_nodes(forest, tree, np.column_stack([1 - share, share])), 1)
+    values = forest.leaf_value[leaves]
+    if len(forest.classes) != 1 or values.shape[1] != len(labels) or (values < 0).any():
+        return None
+    if not np.allclose(values.sum(axis=1), 1, atol=1e-5) or forest.cover[forest.tree_offsets[tree]] <= 0:
+        return None
+    return ClassShares(labels, _over_nodes(forest, tree, values), -1)
+
+
+def _over_nodes(forest: TreeEnsemble, tree: int, of_leaves: Doubles) -> Doubles:
+    """Means over the rows of every node from those of the leaves."""
+    first, last = forest.tree_offsets[tree : tree + 2].tolist()
+    cover, leaf = forest.cover[first:last], len(of_leaves)
+    means = np.zeros((last - first, of_leaves.shape[1]))
+    for node in range(last - first - 1, -1, -1):  # children stand behind their parents
+        if forest.feature[first + node] < 0:
+            leaf -= 1
+            means[node] = of_leaves[leaf]
+        else:
+            sides = [int(forest.left[first + node]), int(forest.left[first + node]) + 1]
+            weight = cover[sides] if cover[sides].sum() > 0 else np.ones(2)
+            means[node] = weight @ means[sides] / weight.sum()
+    return means
+
+
+def shares_text(names: list[str], shares: Doubles) -> str:
+    """List the classes of the largest shares."""
+    order = np.argsort(-shares, kind="stable")
+    listed = [f"{percent_text(float(shares[k]))} {names[k]}" for k in order[:SHOWN_CLASSES] if shares[k] > 0]
+    n_more = int((shares[order[SHOWN_CLASSES:]] > 0).sum())
+    return ", ".join([*listed, *([f"{n_more} more"] if n_more else [])])
+
+
+def _values_text(forest: TreeEnsemble, values: Array, digits: int) -> str:
+    """Write a leaf's values, those of classes by name and without those that are 0."""
+    if len(forest.classes) != 1 or not 1 < len(values) == len(forest.classes[0]):
+        return ", ".join(number_text(value, digits) for value in values)
+    labels = [str(label) for label in forest.classes[0].tolist()]
+    if (values >= 0).all() and abs(float(values.sum()) - 1) < 1e-5:
+        return shares_text(labels, values)
+    named = [f"{number_text(value, digits)} [{label}]" for value, label in zip(values, labels, strict=True) if value]
+    return ", ".join(named) or "0"
+
+
+def leaf_of_node(forest: TreeEnsemble, node: int) -> int:
+    """Index into the forest's leaves of a leaf node."""
+    return int((forest.feature[:node] < 0).sum())
+
+
+def common_range(forest: TreeEnsemble, tree: int, digits: int) -> str:
+    """Range that all leaves of a tree are clipped to; empty where there is none, or each leaf has its own."""
+    if not forest.has_linear_leaves:
+        return ""
+    nodes = slice(*forest.tree_offsets[tree : tree + 2])
+    first = leaf_of_node(forest, nodes.start)
+    ranges = forest.leaf_range[first : first + int((forest.feature[nodes] < 0).sum())]
+    is_common = (ranges == ranges[0]).all() and np.isfinite(ranges[0]).all()
+    return range_text(ranges[0], digits) if is_common else ""
+
+
+def range_text(limits: Any, digits: int) -> str:
+    """Write the ends of a range."""
+    return " ... ".join(number_text(limit, digits) for limit in limits)
+
+
+def _categories(forest: TreeEnsemble, node: int, side: int) -> tuple[list[str], bool]:
+    """List the categories of one side, and say whether it is this one (0: left, 1: right).
+
+    The side of fewer categories where all are known (others count as missing), the asked one of two equal ones;
+    otherwise the left one, unless it takes categories that nobody can list. Hashes of categories stand behind a #.
+    """
+    at = int(forest.category_set[node])
+    words = forest.set_words[forest.set_offsets[at] : forest.set_offsets[at + 1]]
+    goes_left = np.unpackbits(words.astype("<u4").view(np.uint8), bitorder="little").astype(np.bool_)
+    table = forest.categories[int(forest.feature[node])] if forest.categories else None
+    if table is not None and not forest.category_hash:
+        sides = np.full(max(len(table), len(goes_left)), forest.set_others_left[at])
+        sides[: len(goes_left)] = goes_left
+        sides = sides[: len(table)]
+        n_left, n_right = int(sides.sum()), int((~sides).sum())
+        is_left = side == 0 if n_left == n_right == 1 else n_left <= n_right
+        return [str(table[code]) for code in np.flatnonzero(sides == is_left)], is_left == (side == 0)
+    is_left = not forest.set_others_left[at]
+    codes = np.flatnonzero(goes_left == is_left)
+    names = [str(code) if table is None else f"#{table[code]:08x}" for code in codes]
+    return names, is_left == (side == 0)
+
+
+def goes_left(forest: TreeEnsemble, node: int, values: Array) -> Bools:
+    """Whether each value goes left at a split; codes of categories are numbers."""
+    if not forest.is_categorical or forest.category_set[node] < 0:
+        left: Bools = np.asarray(values < forest.threshold[node]) | np.isinf(forest.threshold[node])
+        return left
+    which = int(forest.category_set[node])
+    words = forest.set_words[forest.set_offsets[which] : forest.set_offsets[which + 1]]
+    bits = np.unpackbits(words.astype("<u4").view(np.uint8), bitorder="little").astype(np.bool_)
+    codes = values.astype(np.int64)
+    known = (codes >= 0) & (codes < len(bits))
+    result = np.full(len(values), forest.set_others_left[which])
+    result[known] = bits[codes[known]]
+    return result
+
+
+def class_index(forest: TreeEnsemble, tree: int) -> int | None:
+    """Place of the class that a tree speaks for among the classes; of leaves that hold all classes the second of two.
+
+    None where there is none: regressions, and leaves that hold more classes.
+    """
+    if len(forest.classes) != 1:
+        return None
+    n_classes, output = len(forest.classes[0]), int(forest.tree_output[tree])
+    if n_classes == 2:
+        return 1
+    return output if forest.leaf_width == 1 and n_classes == forest.n_outputs else None
+
+
+def covers_are_counts(forest: TreeEnsemble, tree: int) -> bool:
+    """Whether a tree's covers are numbers of training rows; sums of Hessians or of weights seldom are whole."""
+    covers = forest.cover[slice(*forest.tree_offsets[tree : tree + 2])]
+    return bool(covers[0] > 0 and (covers == np.round(covers)).all())
+
+
+def cover_texts(forest: TreeEnsemble, tree: int) -> list[str]:
+    """Say of each node of a tree how many training rows it had, or what the model has kept of them, if anything."""
+    covers = forest.cover[slice(*forest.tree_offsets[tree : tree + 2])].tolist()
+    if covers_are_counts(forest, tree):
+        return [f"{count_text(cover)} rows" for cover in covers]
+    return [f"cover {number_text(cover, 6)}" if covers[0] > 0 else "" for cover in covers]

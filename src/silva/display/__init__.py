@@ -1,6 +1,0 @@
-"""Trees and explanations for people: texts, tables and pictures."""
-
-from silva.display.pictures import import_plotting, save_beeswarm
-from silva.display.table import ranked_table
-
-__all__ = ["import_plotting", "ranked_table", "save_beeswarm"]
