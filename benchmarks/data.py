@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from glasswood.files import replacing
+from glasswood.base.files import replacing
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -9,7 +9,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.data import CACHE, OBJECTIVES, read
-from glasswood.files import replacing
+from glasswood.base.files import replacing
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from glasswood import Forest
-from glasswood.ensemble import TreeEnsemble
+from glasswood.model.ensemble import TreeEnsemble
 
 
 class ArrayForest(Forest):

@@ -7,8 +7,8 @@ import dataclasses
 import numpy as np
 
 from glasswood import Forest
-from glasswood.ensemble import TreeEnsemble
-from glasswood.typing import Choice
+from glasswood.base.typing import Choice
+from glasswood.model.ensemble import TreeEnsemble
 from tests.strategies import Node, Options, flatten, random_forest
 
 EVERYTHING = {

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from glasswood.files import MODEL_SUFFIXES, replacing
+from glasswood.base.files import MODEL_SUFFIXES, replacing
 from glasswood.readers import FILES
 
 

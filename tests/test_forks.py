@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from glasswood import Explainer, _core
+from glasswood.base.parallel import cached_property
 from glasswood.explain import tables
-from glasswood.parallel import cached_property
 from glasswood.plans import plan_of
 from tests.strategies import full_forest, random_rows
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import glasswood
-from glasswood import progress
+from glasswood.base import progress
 from tests.strategies import full_forest
 
 

@@ -16,10 +16,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glasswood import Explainer, Forest, load, storage
-from glasswood.ensemble import TreeEnsemble
-from glasswood.files import replacing
-from glasswood.storage import load_forest, save_forest
+from glasswood import Explainer, Forest, load
+from glasswood.base.files import replacing
+from glasswood.model import storage
+from glasswood.model.ensemble import TreeEnsemble
+from glasswood.model.storage import load_forest, save_forest
 from tests.example_forests import assert_same, small_forest, whole_forest
 from tests.strategies import forests
 

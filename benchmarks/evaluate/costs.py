@@ -18,11 +18,11 @@ import numpy as np
 from scipy.optimize import minimize
 
 from benchmarks.evaluate.pool import Shape, draw
+from glasswood.base.typing import Choice
 from glasswood.evaluate import costs
 from glasswood.evaluate.choice import runnable
 from glasswood.evaluate.cpu import CpuEvaluator
 from glasswood.inputs import as_rows
-from glasswood.typing import Choice
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -20,9 +20,9 @@ import numpy as np
 from benchmarks.data import ROOT
 from benchmarks.evaluate import report, trees
 from benchmarks.machine import conditions, machine_name
+from glasswood.base.typing import ALGORITHMS, Choice
 from glasswood.evaluate.choice import most_splits, runnable
 from glasswood.plans import plan_of
-from glasswood.typing import ALGORITHMS, Choice
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from glasswood import Forest
-from glasswood.ensemble import TreeEnsemble
+from glasswood.model.ensemble import TreeEnsemble
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -131,7 +131,7 @@ def several_gpus() -> Iterator[tuple[str, list[Run]]]:
 
 def n_gpus() -> int:
     """GPUs of this machine."""
-    from glasswood.device import count_gpus
+    from glasswood.base.device import count_gpus
 
     return count_gpus()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from glasswood.extras import import_extra
+from glasswood.base.extras import import_extra
 
 if TYPE_CHECKING:
     import pandas

@@ -11,21 +11,21 @@ from glasswood.evaluate.linear import with_means
 from glasswood.evaluate.node_table import node_table
 from glasswood.evaluate.predictor import make_predictor
 from glasswood.evaluate.tuning import tune
-from glasswood.facts import as_html, forest_facts, output_names
 from glasswood.inputs import arranged, as_rows, refuse_transform, without_extra
 from glasswood.inputs.encoder import RowEncoder
 from glasswood.inputs.frames import frame_maker
 from glasswood.mapping.columns import plain, prediction_columns
 from glasswood.mapping.predictions import PredictionMapper
-from glasswood.storage import save_forest
+from glasswood.model.facts import as_html, forest_facts, output_names
+from glasswood.model.storage import save_forest
 from glasswood.writers.onnx import save_onnx
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Sequence
 
-    from glasswood.ensemble import TreeEnsemble
-    from glasswood.typing import Algorithm, Array, Choice, Output, Rows
+    from glasswood.base.typing import Algorithm, Array, Choice, Output, Rows
+    from glasswood.model.ensemble import TreeEnsemble
 
 
 class Forest:
@@ -41,7 +41,7 @@ class Forest:
     Attributes
     ----------
     ensemble : TreeEnsemble
-        The trees as flat, read-only arrays, and what their library made of margins (glasswood.ensemble).
+        The trees as flat, read-only arrays, and what their library made of margins (glasswood.model.ensemble).
     n_trees, n_nodes, n_leaves, n_features, n_outputs : int
     depth : int
         Largest number of splits above a leaf.

@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from glasswood.ensemble import TreeEnsemble
 from glasswood.forest import Forest
+from glasswood.model.ensemble import TreeEnsemble
+from glasswood.model.storage import load_forest
 from glasswood.readers import EXPECTED, FORMATS, READERS, library_of, read_file, read_model, suffix_of
 from glasswood.readers.curve import make_curve
 from glasswood.readers.spark import is_folder, read_folder
-from glasswood.storage import load_forest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import ArrayLike
 
+    from glasswood.base.typing import ModelFormat, Rows
     from glasswood.readers.curve import Curve
-    from glasswood.typing import ModelFormat, Rows
 
 
 CLASS_LINKS = ("logistic", "softmax", "one_vs_all")

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from glasswood import __version__
+from glasswood.base.extras import import_extra
 from glasswood.explain import Explainer
-from glasswood.extras import import_extra
 from glasswood.loading import load
 
 if TYPE_CHECKING:

@@ -101,7 +101,7 @@ def test_an_interrupt_while_pandas_is_imported_ends_the_command(files, tmp_path,
 
 
 @pytest.mark.parametrize(
-    "module", ["typing", "glasswood.cli.command", "numpy", "glasswood.ensemble", "glasswood.cli.commands"]
+    "module", ["typing", "glasswood.cli.command", "numpy", "glasswood.model.ensemble", "glasswood.cli.commands"]
 )
 def test_an_interrupt_while_the_command_line_is_imported_is_one_line(module):
     script = INTERRUPTED_IMPORT.replace("pandas.core.arrays", module)

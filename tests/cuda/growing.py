@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from glasswood.device import DeviceError, count_gpus
+from glasswood.base.device import DeviceError, count_gpus
 from glasswood.grow.cuda import paper as cuda_qr
 from glasswood.grow.cuda import rows as cuda
 from glasswood.grow.data.rows import prepare

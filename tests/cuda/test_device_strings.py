@@ -9,8 +9,15 @@ import numpy as np
 import pytest
 
 import glasswood.cuda.compiler
+from glasswood.base.device import (
+    DeviceError,
+    explaining_memory,
+    find_gpus,
+    gpus_worthwhile,
+    is_cuda_usable,
+    parse_device,
+)
 from glasswood.cuda.compiler import compiler_architecture
-from glasswood.device import DeviceError, explaining_memory, find_gpus, gpus_worthwhile, is_cuda_usable, parse_device
 from glasswood.explain import engines
 from glasswood.explain.game import Settings, game_of_features
 from tests.strategies import full_forest
@@ -40,18 +47,18 @@ def stub(n_gpus=1, driver=13000, needed=13000, capability="90", count_error=None
 
 @pytest.fixture
 def install(monkeypatch):
-    import glasswood.device
+    import glasswood.base.device
 
     def put(module):
-        glasswood.device._check_capability.cache_clear()
-        glasswood.device.is_cuda_usable.cache_clear()
-        glasswood.device.count_gpus.cache_clear()
+        glasswood.base.device._check_capability.cache_clear()
+        glasswood.base.device.is_cuda_usable.cache_clear()
+        glasswood.base.device.count_gpus.cache_clear()
         monkeypatch.setitem(sys.modules, "cupy", module)
 
     yield put
-    glasswood.device._check_capability.cache_clear()
-    glasswood.device.is_cuda_usable.cache_clear()
-    glasswood.device.count_gpus.cache_clear()
+    glasswood.base.device._check_capability.cache_clear()
+    glasswood.base.device.is_cuda_usable.cache_clear()
+    glasswood.base.device.count_gpus.cache_clear()
 
 
 def on_gpu(index):

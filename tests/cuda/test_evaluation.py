@@ -14,11 +14,11 @@ import glasswood.evaluate.cuda.few_rows
 import glasswood.evaluate.cuda.packing
 import glasswood.evaluate.cuda.tiles
 import glasswood.evaluate.cuda.tiling
+from glasswood.base.typing import Choice
 from glasswood.cuda.codes import encode_forest
 from glasswood.evaluate.cuda.packing import choose_format
 from glasswood.evaluate.cuda.tiling import Tiling
 from glasswood.plans import plan_of
-from glasswood.typing import Choice
 from tests.conftest import examples
 from tests.evaluate.test_categories import forest_of_sets, rows_of_sets
 from tests.example_forests import empty_forest, with_linear_leaves

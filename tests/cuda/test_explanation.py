@@ -15,7 +15,7 @@ import glasswood.explain.cuda.explainer
 import glasswood.explain.cuda.quadrature
 import glasswood.explain.cuda.tapes
 from glasswood import Explainer
-from glasswood.device import DeviceError, import_cupy
+from glasswood.base.device import DeviceError, import_cupy
 from glasswood.inputs.placed import PlacedRows
 from glasswood.plans import plan_of
 from tests.conftest import examples, repeats

@@ -10,7 +10,7 @@ import glasswood
 import glasswood.cuda.rows
 import glasswood.explain.cuda.quadrature
 from glasswood import Explainer
-from glasswood.device import DeviceError
+from glasswood.base.device import DeviceError
 from tests.conftest import _why_no_gpu, examples, repeats
 from tests.oracles import shapley
 from tests.strategies import Options, forests_and_rows, full_forest, random_forest

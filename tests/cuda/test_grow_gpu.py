@@ -7,7 +7,7 @@ import pytest
 
 import glasswood.grow.search.engine
 from glasswood import ModelTreeRegressor
-from glasswood.device import DeviceError, count_gpus
+from glasswood.base.device import DeviceError, count_gpus
 from glasswood.grow.cuda import parts
 from glasswood.grow.cuda import rows as cuda
 from glasswood.grow.data.rows import STORAGES

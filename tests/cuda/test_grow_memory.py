@@ -16,7 +16,7 @@ import glasswood.grow.cuda.parts
 import glasswood.grow.cuda.rows
 import glasswood.grow.search.engine
 from glasswood import ModelTreeRegressor
-from glasswood.device import DeviceError
+from glasswood.base.device import DeviceError
 from glasswood.grow.cuda import paper as cuda_qr
 from glasswood.grow.cuda import parts
 from glasswood.grow.cuda import rows as cuda

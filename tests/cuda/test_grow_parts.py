@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from glasswood import _core
-from glasswood.device import DeviceError
+from glasswood.base.device import DeviceError
 from glasswood.grow.cuda import parts
 
 

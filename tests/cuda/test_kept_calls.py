@@ -17,8 +17,8 @@ import glasswood.evaluate.cuda.packing
 import glasswood.evaluate.cuda.tiles
 import glasswood.evaluate.cuda.tiling
 from glasswood import Explainer
+from glasswood.base.device import DeviceError
 from glasswood.cuda.launches import KEPT
-from glasswood.device import DeviceError
 from glasswood.plans import plan_of
 from tests.strategies import Options, random_forest, random_rows
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import glasswood
-from glasswood.device import DeviceError
+from glasswood.base.device import DeviceError
 from glasswood.neighbors.cuda import CudaShares
 from glasswood.neighbors.index import LeafIndex, list_rows
 from tests.strategies import full_forest

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import glasswood.explain.cuda.quadrature
-from glasswood.device import import_cupy
+from glasswood.base.device import import_cupy
 from glasswood.explain.cuda.job import diagonal_launch, padded_rows
 from glasswood.explain.cuda.quadrature import MOST_ENTRIES, TILE_SLOTS, lay_out_sum, sum_tiles
 

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 import glasswood
-from glasswood.equations import leaf_equation, leaf_terms
-from glasswood.wording import (
+from glasswood.base.wording import (
     Wording,
     bar_text,
     count_text,
@@ -19,6 +18,7 @@ from glasswood.wording import (
     threshold_text,
     threshold_texts,
 )
+from glasswood.words.equations import leaf_equation, leaf_terms
 from tests.array_forest import ArrayForest
 
 pytest.importorskip("sklearn")

@@ -19,9 +19,9 @@ import pandas as pd
 import pytest
 
 import glasswood
+from glasswood.base.escapes import shown
 from glasswood.display.table import ranked_table
-from glasswood.escapes import shown
-from glasswood.facts import forest_facts
+from glasswood.model.facts import forest_facts
 from tests.display.browser import Page
 from tests.display.hostile import C_CODE, CODE, COMMENT_ENDS, CONTROLS, LINE_ENDS, MATHS, NAMES, SPLICES
 from tests.native import COMPILER

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import glasswood
-from glasswood.escapes import markup
-from glasswood.outline import MOST_LEAVES, estimator_html, tree_html
-from glasswood.wording import number_text
+from glasswood.base.escapes import markup
+from glasswood.base.wording import number_text
+from glasswood.words.outline import MOST_LEAVES, estimator_html, tree_html
 from tests.strategies import full_forest
 
 sklearn = pytest.importorskip("sklearn")

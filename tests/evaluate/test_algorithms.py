@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from glasswood import _core
+from glasswood.base.typing import Choice
 from glasswood.evaluate.choice import runnable
 from glasswood.evaluate.costs import window_levels
-from glasswood.typing import Choice
 from tests.instruction_sets import SETS
 from tests.oracles import evaluate
 from tests.strategies import (

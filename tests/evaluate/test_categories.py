@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from glasswood import _core
+from glasswood.base.typing import Choice
 from glasswood.evaluate.cpu import CpuEvaluator
-from glasswood.typing import Choice
 from tests.instruction_sets import SETS, skip_unless_runs
 from tests.oracles import evaluate
 from tests.strategies import full_forest

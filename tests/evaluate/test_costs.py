@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from glasswood import _core
+from glasswood.base.typing import Choice
 from glasswood.evaluate import costs
 from glasswood.evaluate.cpu import CpuEvaluator
-from glasswood.typing import Choice
 from tests.strategies import chain_forest, full_forest
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from glasswood.base.typing import Choice
 from glasswood.evaluate.cpu import CpuEvaluator
-from glasswood.typing import Choice
 from tests.evaluate.test_row_lanes import oblivious_forest
 from tests.instruction_sets import run_again_on
 from tests.strategies import Options, full_forest, random_forest, random_rows

@@ -65,7 +65,7 @@ def test_threads_of_a_call_that_asks_for_none(asked, expected):
     environment = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
     if asked is not None:
         environment["OMP_NUM_THREADS"] = asked
-    script = "from glasswood.parallel import n_threads; print(n_threads(None), n_threads(-1), n_threads(5))"
+    script = "from glasswood.base.parallel import n_threads; print(n_threads(None), n_threads(-1), n_threads(5))"
     run = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True)
     expected = len(os.sched_getaffinity(0)) if expected is None and hasattr(os, "sched_getaffinity") else expected
     assert run.stdout.split() == [str(expected), str(expected), "5"]

@@ -7,8 +7,8 @@ import dataclasses
 import numpy as np
 import pytest
 
+from glasswood.base.typing import Choice
 from glasswood.evaluate.cpu import CpuEvaluator
-from glasswood.typing import Choice
 from tests.instruction_sets import run_again_on
 from tests.oracles import evaluate
 from tests.strategies import Node, Options, flatten, full_forest, random_forest, random_rows

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 import glasswood
+from glasswood.base.typing import Choice
 from glasswood.evaluate.choice import tuned
 from glasswood.evaluate.cpu import CpuEvaluator
 from glasswood.evaluate.evaluator import Evaluator
 from glasswood.evaluate.tuning import choose_fastest, measure
-from glasswood.typing import Choice
 from tests.example_forests import empty_forest, with_linear_leaves
 from tests.strategies import Options, chain_forest, full_forest, random_forest, random_rows
 

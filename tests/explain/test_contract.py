@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 
 from glasswood import Explainer, load
-from glasswood.device import DeviceError, is_cuda_usable
+from glasswood.base.device import DeviceError, is_cuda_usable
 from tests.example_forests import empty_forest
 from tests.strategies import Node, Options, flatten, forests_and_rows, full_forest, random_forest, random_rows
 

@@ -9,7 +9,7 @@ import sys
 import numpy as np
 import pytest
 
-from glasswood import storage
+from glasswood.model import storage
 from tests.explain.tolerance import assert_close
 from tests.instruction_sets import SETS, skip_unless_runs
 from tests.oracles import evaluate, interventional, shapley

@@ -12,7 +12,7 @@ import pytest
 import scipy.sparse
 
 import glasswood
-import glasswood.device
+import glasswood.base.device
 from glasswood.explain.responses import rescaling
 from glasswood.plans import plan_of
 from tests.example_forests import with_models
@@ -251,7 +251,7 @@ Labels.__module__ = "cupy"
 @pytest.mark.usefixtures("without_shap")
 def test_labels_may_be_on_a_gpu(monkeypatch):
     cupy = types.SimpleNamespace(asnumpy=lambda array: array.values)
-    monkeypatch.setattr(glasswood.device, "import_cupy", lambda: cupy)
+    monkeypatch.setattr(glasswood.base.device, "import_cupy", lambda: cupy)
     forest = classifier()
     X, background, _ = rows_of(forest)
     y = np.arange(len(X)) % 2

@@ -11,7 +11,7 @@ import pytest
 
 import glasswood
 from glasswood.explain.stored import validate_stored
-from glasswood.storage import Attachment, load_attachment
+from glasswood.model.storage import Attachment, load_attachment
 from tests.example_forests import with_models
 from tests.fuzz.formats import join_glasswood, split_glasswood
 from tests.strategies import Options, full_forest, random_forest
@@ -171,7 +171,7 @@ def test_arguments_of_load_are_not_the_files_fault(tmp_path):
 
 @pytest.mark.parametrize("header", [b"[]", b"1", b'{"attachment": ["x"]}', b'{"attachment": 3', b"\xff"])
 def test_headers_that_are_no_header(tmp_path, header):
-    from glasswood.storage import read_attachment_note
+    from glasswood.model.storage import read_attachment_note
 
     path = explainer_file(tmp_path / "explainer.glasswood", lambda _: None)
     version, _, arrays = split_glasswood(path.read_bytes())

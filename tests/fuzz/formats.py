@@ -20,8 +20,8 @@ from pyarrow import parquet
 import glasswood
 from glasswood.explain.stored import explainer_bytes
 from glasswood.loading import load
+from glasswood.model.storage import ATTACHED, MAGIC, PREFIX, _padding
 from glasswood.readers.ubjson import decode
-from glasswood.storage import ATTACHED, MAGIC, PREFIX, _padding
 from glasswood.writers.onnx import onnx_bytes
 from tests.example_forests import empty_forest, whole_forest, with_models
 from tests.fuzz import checkpoints, protobuf, ubjson

@@ -29,7 +29,7 @@ import pandas as pd
 import glasswood
 from glasswood.display.report.page import as_json
 from glasswood.display.table import ranked_table
-from glasswood.facts import forest_facts
+from glasswood.model.facts import forest_facts
 from tests.display import postgresql, spreadsheet
 from tests.display.hostile import NAMES
 from tests.display.runners import C_FLAGS, call_c

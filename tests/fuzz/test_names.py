@@ -37,7 +37,7 @@ def in_quotes(text, quote='"', *_):
         ("glasswood.display.languages.sql_literal", lambda text, **_: f"'{text}'", "duckdb"),
         ("glasswood.display.languages.excel_literal", in_quotes, "excel"),
         ("glasswood.display.text.shown", as_it_is, "text"),
-        ("glasswood.facts.markup", as_it_is, "html"),
+        ("glasswood.model.facts.markup", as_it_is, "html"),
         ("glasswood.display.report.page.script", as_it_is, "script"),
     ],
 )

@@ -175,12 +175,12 @@ def test_a_device_that_is_none(table, capsys):
 
 
 def test_a_gpu_is_asked_for_where_there_is_none(table, capsys, monkeypatch):
-    import glasswood.device
+    import glasswood.base.device
 
     def none():
-        raise glasswood.device.DeviceError("this machine has no NVIDIA GPU; use device='cpu'")
+        raise glasswood.base.device.DeviceError("this machine has no NVIDIA GPU; use device='cpu'")
 
-    monkeypatch.setattr(glasswood.device, "count_gpus", none)
+    monkeypatch.setattr(glasswood.base.device, "count_gpus", none)
     data, out = str(table / "data.parquet"), table / "tree.glasswood"
     assert main(["grow", data, "--target", "y", "-o", str(out), "--device", "cuda"]) == 1
     assert "no NVIDIA GPU" in capsys.readouterr().err

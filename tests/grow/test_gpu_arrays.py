@@ -7,12 +7,12 @@ import types
 import numpy as np
 import pytest
 
-import glasswood.device
+import glasswood.base.device
 import glasswood.grow.cuda.paper
 import glasswood.grow.cuda.rows
 import glasswood.grow.search.engine
 from glasswood import ModelTreeEnsembleRegressor, ModelTreeRegressor
-from glasswood.device import DeviceError
+from glasswood.base.device import DeviceError
 from tests.grow.engines import piecewise
 
 X, Y = piecewise(200, 2)
@@ -41,7 +41,7 @@ def asked(monkeypatch):
         raise DeviceError(f"{gpus} refused")
 
     cupy = types.SimpleNamespace(asnumpy=lambda array: array.values, from_dlpack=lambda array: array)
-    monkeypatch.setattr(glasswood.device, "import_cupy", lambda: cupy)
+    monkeypatch.setattr(glasswood.base.device, "import_cupy", lambda: cupy)
     monkeypatch.setattr(glasswood.grow.search.engine, "find_gpus", lambda device: devices.append(device) or (1,))
     monkeypatch.setattr(glasswood.grow.cuda.rows, "RowsOnGpus", refuse)
     return devices
@@ -128,7 +128,7 @@ def test_intervals_of_rows_of_a_gpu_are_on_the_host(monkeypatch, kind):
     on_cpu = glasswood.Forest.predict
 
     def predict(forest, rows, *arguments, **__):
-        found = on_cpu(forest, glasswood.device.on_host(rows), *arguments, device="cpu")
+        found = on_cpu(forest, glasswood.base.device.on_host(rows), *arguments, device="cpu")
         return Results(found) if isinstance(rows, Array) else found
 
     monkeypatch.setattr(glasswood.Forest, "predict", predict)

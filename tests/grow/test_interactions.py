@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("sklearn")
 
 import glasswood
-from glasswood.facts import forest_facts
+from glasswood.model.facts import forest_facts
 
 GROUPS = [[0, 1], [2]]
 SMALL = glasswood.ModelTreeRegressor(max_leaves=6, generations=3, population_size=8, noise="uniform", clip="leaf")

@@ -7,10 +7,10 @@ import pytest
 pytest.importorskip("sklearn")
 
 import glasswood
-from glasswood.ensemble import LOGARITHM
 from glasswood.grow.data import derived
 from glasswood.grow.data.columns import numeric_columns
 from glasswood.grow.data.derived import with_derived
+from glasswood.model.ensemble import LOGARITHM
 
 FAST = {"n_iter_no_change": 20, "n_jobs": 1, "log_terms": True}
 

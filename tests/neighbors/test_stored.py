@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import glasswood
-from glasswood.storage import Attachment, load_attachment, save_forest
+from glasswood.model.storage import Attachment, load_attachment, save_forest
 
 
 @pytest.fixture

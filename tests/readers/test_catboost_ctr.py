@@ -13,9 +13,9 @@ from tests.test_storage import rewrite
 
 import glasswood
 from glasswood import _core
+from glasswood.base.typing import Choice
 from glasswood.evaluate.evaluator import evaluator_of
 from glasswood.inputs import statistics
-from glasswood.typing import Choice
 
 catboost = pytest.importorskip("catboost", reason="CatBoost is not installed: pip install catboost")
 pandas = pytest.importorskip("pandas")

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
 from glasswood import __version__
+from glasswood.base.typing import FLOAT_TYPES, OUTPUTS, ExplainRule
 from glasswood.cli import bench, commands, compare, demo, distill, grow, neighbors, plot, report
 from glasswood.cli.parser import Parser
 from glasswood.cli.tables.formats import FORMATS
@@ -25,7 +26,6 @@ from glasswood.cli.values import (
     rows_source,
     table,
 )
-from glasswood.typing import FLOAT_TYPES, OUTPUTS, ExplainRule
 
 if TYPE_CHECKING:
     import argparse

@@ -5,11 +5,11 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
+from glasswood.base.files import check_output
 from glasswood.cli.commands import read_features
 from glasswood.cli.tables.sources import inputs
 from glasswood.evaluate.evaluator import Evaluator
 from glasswood.evaluate.tuning import choose_fastest, measure
-from glasswood.files import check_output
 from glasswood.forest import Forest
 from glasswood.loading import load
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
-    from glasswood.typing import Choice
+    from glasswood.base.typing import Choice
 
 
 def bench(options: argparse.Namespace) -> None:

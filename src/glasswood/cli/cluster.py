@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from glasswood import __version__
+from glasswood.base.files import UNFINISHED, replacing
 from glasswood.cli.tables.reader import TableReader
 from glasswood.cli.tables.writer import Appender, part_name
 from glasswood.dask.engine import import_distributed
-from glasswood.files import UNFINISHED, replacing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

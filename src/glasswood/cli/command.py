@@ -9,9 +9,9 @@ import sys
 import traceback
 from typing import TYPE_CHECKING, NoReturn
 
+from glasswood.base.device import DeviceError
+from glasswood.base.escapes import shown
 from glasswood.cli.arguments import make_parser
-from glasswood.device import DeviceError
-from glasswood.escapes import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from glasswood.base.files import check_output
+from glasswood.base.progress import counting_rows
 from glasswood.cli.tables.formats import STREAM, import_pyarrow
 from glasswood.cli.tables.reader import TableReader
 from glasswood.cli.tables.sources import find, inputs
 from glasswood.cli.tables.writer import check_directory, new_directory, writing
 from glasswood.cli.values import dialect_of
-from glasswood.facts import column_names, forest_facts
-from glasswood.files import check_output
 from glasswood.mapping.mapper import input_columns
-from glasswood.progress import counting_rows
+from glasswood.model.facts import column_names, forest_facts
 
 if TYPE_CHECKING:
     import argparse
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from pyarrow import RecordBatch
 
-    from glasswood.ensemble import TreeEnsemble
     from glasswood.mapping.mapper import Mapper
+    from glasswood.model.ensemble import TreeEnsemble
 
     Wanted = tuple[list[str], list[str], list[str], int]
 

@@ -48,9 +48,9 @@ def add_parser(subparsers: argparse._SubParsersAction[Parser]) -> None:
 def run(options: argparse.Namespace) -> None:
     """Run `glasswood compare`."""
     import glasswood
+    from glasswood.base.files import check_output, replacing
     from glasswood.cli.commands import read_features
     from glasswood.cli.tables.sources import inputs
-    from glasswood.files import check_output, replacing
 
     if (options.other is None) == (options.other_data is None):
         raise ValueError("compare expects a second file of rows, or --other and a second model")

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from glasswood.base.wording import leaves_text
 from glasswood.cli.tables.reader import TableReader
 from glasswood.cli.tables.writer import writing
 from glasswood.display import import_plotting, ranked_table, save_beeswarm
-from glasswood.facts import feature_names
 from glasswood.inputs import as_rows
 from glasswood.mapping.columns import explanation_metadata, margin_columns, value_columns
 from glasswood.mapping.frames import arrow_batch
-from glasswood.wording import leaves_text
+from glasswood.model.facts import feature_names
 
 if TYPE_CHECKING:
     import argparse
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
-    from glasswood.ensemble import TreeEnsemble
-    from glasswood.typing import Array
+    from glasswood.base.typing import Array
+    from glasswood.model.ensemble import TreeEnsemble
 
 DATA = Path(__file__).parent.parent / "data"
 UNIT = "$100,000"

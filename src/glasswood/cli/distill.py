@@ -55,9 +55,9 @@ def add_parser(subparsers: argparse._SubParsersAction[Parser]) -> None:
 def run(options: argparse.Namespace) -> None:
     """Run `glasswood distill`."""
     import glasswood
+    from glasswood.base.files import check_output
     from glasswood.cli.commands import read_features
     from glasswood.cli.tables.sources import inputs
-    from glasswood.files import check_output
 
     check_output(options.out, (options.model, *inputs(options.data)))
     forest = glasswood.load(options.model, format=options.format)

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from glasswood.base.files import check_output
+from glasswood.base.wording import leaves_text
 from glasswood.cli.tables.sources import inputs
 from glasswood.cli.values import REPLACED, add_command, add_device, add_dialect, dialect_of, forest_file, names
-from glasswood.files import check_output
 from glasswood.grow.data.rows import STORAGES
-from glasswood.wording import leaves_text
 
 if TYPE_CHECKING:
     import argparse

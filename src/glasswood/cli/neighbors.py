@@ -66,9 +66,9 @@ def add_parser(
 
 def run(options: argparse.Namespace) -> None:
     """Run `glasswood neighbors`."""
+    from glasswood.base.files import check_output
     from glasswood.cli.commands import check_table, transform
     from glasswood.cli.tables.sources import inputs
-    from glasswood.files import check_output
 
     more = [path for source in (options.training, options.calibration) if source for path in inputs(source)]
     check_table(options, more)
@@ -119,9 +119,9 @@ def _rows_and_target(source: Path, options: argparse.Namespace, forest: Any) -> 
 
 def _mapper(neighbors: Neighbors, options: argparse.Namespace) -> Callable[[Any], Any]:
     """Make a function of batches."""
-    from glasswood.facts import column_names
     from glasswood.mapping.frames import as_frame, features_of, result
     from glasswood.mapping.mapper import input_columns
+    from glasswood.model.facts import column_names
 
     ensemble = neighbors.forest.ensemble
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from glasswood.wording import nearest_text
+from glasswood.base.wording import nearest_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -40,10 +40,10 @@ def add_parser(subparsers: argparse._SubParsersAction[Parser]) -> None:
 def run(options: argparse.Namespace) -> None:
     """Run `glasswood plot`."""
     import glasswood
+    from glasswood.base.extras import import_extra
+    from glasswood.base.files import check_output, replacing
     from glasswood.cli.commands import read_column, read_features
     from glasswood.cli.tables.sources import find
-    from glasswood.extras import import_extra
-    from glasswood.files import check_output, replacing
 
     if options.target is not None and options.data is None:
         raise ValueError("--target names a column of DATA; pass DATA too")

@@ -60,9 +60,9 @@ def add_parser(subparsers: argparse._SubParsersAction[Parser]) -> None:
 def run(options: argparse.Namespace) -> None:
     """Run `glasswood report`."""
     import glasswood
+    from glasswood.base.files import check_output
     from glasswood.cli.commands import read_column, read_features
     from glasswood.cli.tables.sources import find, inputs
-    from glasswood.files import check_output
 
     check_output(
         options.out, (options.model, *find(options.data).files, *(inputs(options.before) if options.before else ()))

@@ -7,11 +7,11 @@ import csv
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from glasswood.base.device import parse_device
+from glasswood.base.typing import MODEL_FORMATS
 from glasswood.cli.tables.delimited import Dialect
 from glasswood.cli.tables.formats import table_format
 from glasswood.cli.tables.sources import is_pattern
-from glasswood.device import parse_device
-from glasswood.typing import MODEL_FORMATS
 
 if TYPE_CHECKING:
     from collections.abc import Callable

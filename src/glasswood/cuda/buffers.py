@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from glasswood.base.device import import_cupy
 from glasswood.cuda.per_gpu import gpu_limits
-from glasswood.device import import_cupy
 
 if TYPE_CHECKING:
-    from glasswood.typing import Array
+    from glasswood.base.typing import Array
 
 KEPT_SHARE = 1024
 """Buffers up to this part of a GPU's memory are allocated once: while memory is allocated the GPU waits, for longest

@@ -17,8 +17,8 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from glasswood.ensemble import TreeEnsemble
-    from glasswood.typing import Array, Bools, Int32s, Int64s
+    from glasswood.base.typing import Array, Bools, Int32s, Int64s
+    from glasswood.model.ensemble import TreeEnsemble
 
 LARGEST_SHORT_CODE = 2**16 - 1
 

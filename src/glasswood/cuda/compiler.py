@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from glasswood.device import INSTALL, DeviceError
-from glasswood.progress import announcing
+from glasswood.base.device import INSTALL, DeviceError
+from glasswood.base.progress import announcing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

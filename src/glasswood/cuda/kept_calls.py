@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from glasswood import _core
+from glasswood.base.device import import_cupy
 from glasswood.cuda import launches
-from glasswood.device import import_cupy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
     from glasswood.cuda.launches import Plan
-    from glasswood.ensemble import TreeEnsemble
+    from glasswood.model.ensemble import TreeEnsemble
 
 SPARE_BYTES = 2**20
 """Results up to this size are allocated ahead."""

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import numpy as np
 
 from glasswood import _core
+from glasswood.base.device import capability, import_cupy
 from glasswood.cuda.compiler import compile_kernel, compiler_architecture, parameters
 from glasswood.cuda.per_gpu import gpu_limits
-from glasswood.device import capability, import_cupy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from glasswood.base.typing import Array, GpuArray
     from glasswood.cuda.compiler import Variant
     from glasswood.cuda.streams import Beside
-    from glasswood.typing import Array, GpuArray
 
 ARGUMENT_BYTES = 8
 

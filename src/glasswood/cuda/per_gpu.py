@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from glasswood.device import import_cupy
+from glasswood.base.device import import_cupy
 
 if TYPE_CHECKING:
     from collections.abc import Callable

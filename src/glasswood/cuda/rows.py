@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from glasswood.device import DeviceError, array_gpu, explaining_memory, import_cupy
-from glasswood.escapes import shown
+from glasswood.base.device import DeviceError, array_gpu, explaining_memory, import_cupy
+from glasswood.base.escapes import shown
 from glasswood.inputs.categories import arrays_hold_values
 
 if TYPE_CHECKING:
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import DTypeLike
 
-    from glasswood.ensemble import TreeEnsemble
-    from glasswood.typing import Array, GpuArray
+    from glasswood.base.typing import Array, GpuArray
+    from glasswood.model.ensemble import TreeEnsemble
 
 HOST_CHUNK_BYTES, MOST_CHUNK_BYTES = 2**25, 2**29
 """Rows and results of a chunk between host and GPU: enough to hide launches; more where few long rows fit."""

@@ -7,7 +7,7 @@ import functools
 import sys
 from typing import TYPE_CHECKING, Any
 
-from glasswood.device import import_cupy
+from glasswood.base.device import import_cupy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -19,9 +19,9 @@ from glasswood.inputs.matching import listed
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from glasswood.base.typing import Doubles, Int64s
     from glasswood.dask.triangles import LeafSums, Terms
-    from glasswood.ensemble import TreeEnsemble
-    from glasswood.typing import Doubles, Int64s
+    from glasswood.model.ensemble import TreeEnsemble
 
 SAMPLE_ROWS = 10_000_000
 TOGETHER = 8

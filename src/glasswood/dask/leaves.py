@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from glasswood.ensemble import OF_NUMBERS
 from glasswood.grow.tree.assembly import MARGIN, GrownTree
 from glasswood.grow.tree.refit import LeafModel, independent, shared_out
+from glasswood.model.ensemble import OF_NUMBERS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from glasswood.base.typing import Bools, Doubles, Int32s
     from glasswood.dask.triangles import LeafSums, Terms
-    from glasswood.ensemble import TreeEnsemble
-    from glasswood.typing import Bools, Doubles, Int32s
+    from glasswood.model.ensemble import TreeEnsemble
 
 
 def solved(terms: Terms, sums: LeafSums, unit: float) -> LeafModel:

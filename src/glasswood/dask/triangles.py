@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from glasswood.ensemble import OF_NUMBERS
 from glasswood.evaluate.linear import term_values
+from glasswood.model.ensemble import OF_NUMBERS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from glasswood.ensemble import TreeEnsemble
-    from glasswood.typing import Doubles, Floats, Int32s
+    from glasswood.base.typing import Doubles, Floats, Int32s
+    from glasswood.model.ensemble import TreeEnsemble
 
 BLOCK = 100_000
 """Rows that are decomposed together."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from glasswood.base.escapes import comment, python_literal
 from glasswood.display.code_comments import columns_of_c, origin, returned
 from glasswood.display.explainer_code import explainer_source
 from glasswood.display.languages import (
@@ -20,17 +21,16 @@ from glasswood.display.languages import (
     Language,
     Python,
 )
-from glasswood.ensemble import LOGARITHM, MISSING, NUMBER, OF_NUMBERS
-from glasswood.escapes import comment, python_literal
 from glasswood.explain import Explainer
-from glasswood.facts import feature_names
 from glasswood.loading import load
+from glasswood.model.ensemble import LOGARITHM, MISSING, NUMBER, OF_NUMBERS
+from glasswood.model.facts import feature_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from glasswood.ensemble import TreeEnsemble
-    from glasswood.typing import SqlDialect
+    from glasswood.base.typing import SqlDialect
+    from glasswood.model.ensemble import TreeEnsemble
 
 DEEPEST = 60
 """Levels of a tree that become nested expressions; parsers stop somewhere above."""

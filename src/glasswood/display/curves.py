@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from glasswood.typing import Array
+    from glasswood.base.typing import Array
 
 CURVE_ROWS, CURVE_POINTS = 20_000, 24
 """Rows that a curve is of at most, and its points."""

@@ -16,8 +16,8 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from glasswood.ensemble import TreeEnsemble
-    from glasswood.typing import Array, Doubles, Int32s, Int64s
+    from glasswood.base.typing import Array, Doubles, Int32s, Int64s
+    from glasswood.model.ensemble import TreeEnsemble
 
 LINE = 12
 """Numbers in a line of a table."""

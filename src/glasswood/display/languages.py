@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from glasswood.escapes import excel_literal, python_literal, sql_literal, sql_name
+from glasswood.base.escapes import excel_literal, python_literal, sql_literal, sql_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

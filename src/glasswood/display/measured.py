@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
-from glasswood.escapes import shown
+from glasswood.base.escapes import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

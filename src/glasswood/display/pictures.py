@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from glasswood.escapes import PICTURE
-from glasswood.extras import import_extra
-from glasswood.files import replacing
+from glasswood.base.escapes import PICTURE
+from glasswood.base.extras import import_extra
+from glasswood.base.files import replacing
 
 if TYPE_CHECKING:
     import os

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from glasswood.escapes import PICTURE, shown
-from glasswood.extras import import_extra
+from glasswood.base.escapes import PICTURE, shown
+from glasswood.base.extras import import_extra
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from glasswood.typing import Doubles
+    from glasswood.base.typing import Doubles
 
 
 def plot_history(model: object, ax: Axes | None = None) -> Axes:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from glasswood.escapes import shown
+from glasswood.base.escapes import shown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from glasswood.equations import leaf_equation, probability_text
-from glasswood.escapes import shown
-from glasswood.facts import constraints, feature_names
+from glasswood.base.escapes import shown
+from glasswood.base.wording import Wording, bar_text, check_wording, count_text, counted, number_text, percent_text
 from glasswood.loading import load
-from glasswood.rules import (
+from glasswood.model.facts import constraints, feature_names
+from glasswood.words.equations import leaf_equation, probability_text
+from glasswood.words.rules import (
     class_of,
     class_shares,
     common_range,
@@ -21,13 +22,12 @@ from glasswood.rules import (
     speaks_of_odds,
     value_text,
 )
-from glasswood.wording import Wording, bar_text, check_wording, count_text, counted, number_text, percent_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from glasswood.ensemble import TreeEnsemble
-    from glasswood.rules import ClassShares
+    from glasswood.model.ensemble import TreeEnsemble
+    from glasswood.words.rules import ClassShares
 
 WIDEST = 60
 """Characters of a line before the shares of classes, which stand below each other up to there."""

@@ -8,24 +8,24 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from glasswood.base.wording import Wording, number_text, percent_text
 from glasswood.display.report.trees import shown_class
 from glasswood.display.text import leaf_facts, leaf_number
-from glasswood.equations import described, leaf_equation
-from glasswood.rules import (
+from glasswood.words.equations import described, leaf_equation
+from glasswood.words.rules import (
     class_of,
     leaf_of_node,
     shares_text,
     speaks_of_odds,
 )
-from glasswood.wording import Wording, number_text, percent_text
 
 if TYPE_CHECKING:
+    from glasswood.base.typing import Array
     from glasswood.display.measured import Ruler
     from glasswood.display.report.rows import ReportRows
-    from glasswood.ensemble import TreeEnsemble
-    from glasswood.equations import Term
-    from glasswood.rules import ClassShares
-    from glasswood.typing import Array
+    from glasswood.model.ensemble import TreeEnsemble
+    from glasswood.words.equations import Term
+    from glasswood.words.rules import ClassShares
 
 INDENT, LINE, CURVE, TICKS, TERM = 0.2, 0.17, 0.86, 0.5, 0.18
 """Inches: indentation a level, heights of a line of text, of the chart at a split, of its names, of a term."""

@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from glasswood.base.escapes import PICTURE, shown
+from glasswood.base.extras import import_extra
+from glasswood.base.wording import Wording, check_wording, leaves_text, tick_texts
 from glasswood.display.curves import mean_curve
 from glasswood.display.measured import Ruler
 from glasswood.display.report.rows import read_rows
@@ -34,13 +37,11 @@ from glasswood.display.tree_layout import (
     names_at,
     shown_number,
 )
-from glasswood.escapes import PICTURE, shown
 from glasswood.evaluate.cpu import CpuEvaluator
-from glasswood.extras import import_extra
-from glasswood.facts import feature_name, feature_names
 from glasswood.forest import Forest
 from glasswood.loading import load
-from glasswood.rules import (
+from glasswood.model.facts import feature_name, feature_names
+from glasswood.words.rules import (
     class_of,
     class_shares,
     common_range,
@@ -49,7 +50,6 @@ from glasswood.rules import (
     node_tests,
     speaks_of_odds,
 )
-from glasswood.wording import Wording, check_wording, leaves_text, tick_texts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -57,10 +57,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from numpy.typing import ArrayLike
 
+    from glasswood.base.typing import Array, Rows
     from glasswood.display.report.rows import ReportRows
-    from glasswood.ensemble import TreeEnsemble
-    from glasswood.rules import ClassShares
-    from glasswood.typing import Array, Rows
+    from glasswood.model.ensemble import TreeEnsemble
+    from glasswood.words.rules import ClassShares
 
 WIDTH, LEAST_WIDTH = 11.0, 7.5
 """Inches of the picture, and those below which everything becomes smaller."""

@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.base import clone, is_classifier
 
+from glasswood.base.escapes import markup
+from glasswood.base.wording import leaves_text, percent_text
 from glasswood.distillation.drawn import RowsBetween, taken
-from glasswood.escapes import markup
 from glasswood.forest import Forest
 from glasswood.grow.classifier import ModelTreeClassifier
 from glasswood.grow.ensemble_base import TreeEnsembleEstimator
 from glasswood.grow.estimator import ModelTreeRegressor, TreeEstimator
 from glasswood.inspection.plots import axes_of, plain
-from glasswood.outline import estimator_html
-from glasswood.wording import leaves_text, percent_text
+from glasswood.words.outline import estimator_html
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from glasswood.base.typing import Array, Doubles, Int64s, Rows
     from glasswood.grow.table import Table
-    from glasswood.typing import Array, Doubles, Int64s, Rows
 
 LEAST_ROWS = 8
 WORST_SHARE = 0.05

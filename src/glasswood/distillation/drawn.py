@@ -15,7 +15,7 @@ from glasswood.inputs.frames import to_frame
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from glasswood.typing import Array, Doubles, Int64s
+    from glasswood.base.typing import Array, Doubles, Int64s
 
 CANDIDATES = 8
 """Rows that the nearest one is chosen from."""

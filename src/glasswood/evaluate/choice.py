@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from glasswood.typing import ALGORITHMS, DEVICES
+from glasswood.base.typing import ALGORITHMS, DEVICES
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from glasswood.ensemble import TreeEnsemble
-    from glasswood.typing import Choice
+    from glasswood.base.typing import Choice
+    from glasswood.model.ensemble import TreeEnsemble
 
 MOST_SPLITS = {"by_node": 255}
 """Most splits of a tree that an algorithm can run; those without an entry run every forest."""

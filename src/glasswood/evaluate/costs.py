@@ -15,8 +15,8 @@ from glasswood.evaluate.choice import most_splits
 
 if TYPE_CHECKING:
     from glasswood import _core
-    from glasswood.ensemble import TreeEnsemble
-    from glasswood.typing import Choice
+    from glasswood.base.typing import Choice
+    from glasswood.model.ensemble import TreeEnsemble
 
 MOST_ROWS = (2, 8, 63, 1_000, 8_000)
 """Most rows of each kind of batch except the last, in which a row costs the same."""

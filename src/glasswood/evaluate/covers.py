@@ -10,8 +10,8 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from glasswood.ensemble import TreeEnsemble
-    from glasswood.typing import Array, Doubles, Floats, Int32s
+    from glasswood.base.typing import Array, Doubles, Floats, Int32s
+    from glasswood.model.ensemble import TreeEnsemble
 
 POSITIONS_TOGETHER = 2**24
 """Places of leaves of rows that are counted together."""

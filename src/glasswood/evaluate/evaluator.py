@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from glasswood.device import (
+from glasswood.base.device import (
     array_gpu,
     count_rows,
     find_gpus,
@@ -15,19 +15,19 @@ from glasswood.device import (
     is_cuda_usable,
     parse_device,
 )
+from glasswood.base.parallel import cached_property
+from glasswood.base.typing import OUTPUTS, Choice, Rows
 from glasswood.evaluate.choice import refuse_algorithm, runnable, tuned
 from glasswood.evaluate.cpu import CpuEvaluator
 from glasswood.evaluate.links import is_margin, respond, squeeze
 from glasswood.inputs import as_rows
 from glasswood.inputs.sparse import dense_chunks, in_columns, is_sparse, joined, used_columns
 from glasswood.inputs.statistics import StatisticRows
-from glasswood.parallel import cached_property
-from glasswood.typing import OUTPUTS, Choice, Rows
 
 if TYPE_CHECKING:
-    from glasswood.ensemble import TreeEnsemble
+    from glasswood.base.typing import Floats, Int32s
     from glasswood.evaluate.cuda.evaluator import CudaEvaluator
-    from glasswood.typing import Floats, Int32s
+    from glasswood.model.ensemble import TreeEnsemble
 
 WORTHWHILE = 3e6
 """Rows times trees from which host rows go to a GPU: the crossover beside 16 CPU cores (benchmarks/results/)."""

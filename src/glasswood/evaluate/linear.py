@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from glasswood.ensemble import LOGARITHM, MISSING, NUMBER
-from glasswood.facts import feature_name
+from glasswood.model.ensemble import LOGARITHM, MISSING, NUMBER
+from glasswood.model.facts import feature_name
 
 if TYPE_CHECKING:
-    from glasswood.ensemble import TreeEnsemble
-    from glasswood.typing import Doubles, Floats, Int32s
+    from glasswood.base.typing import Doubles, Floats, Int32s
+    from glasswood.model.ensemble import TreeEnsemble
 
 
 def numbered_leaves(forest: TreeEnsemble) -> TreeEnsemble:

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from glasswood.escapes import shown
+from glasswood.base.escapes import shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from glasswood.ensemble import TreeEnsemble
-    from glasswood.typing import Array
+    from glasswood.base.typing import Array
+    from glasswood.model.ensemble import TreeEnsemble
 
 PROBABILITY_LINKS = {"logistic", "softmax", "one_vs_all", "exponential", "shares"}
 """Links whose responses are probabilities of classes."""

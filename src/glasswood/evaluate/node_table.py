@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from glasswood.facts import feature_names
+from glasswood.model.facts import feature_names
 
 if TYPE_CHECKING:
-    from glasswood.ensemble import TreeEnsemble
+    from glasswood.model.ensemble import TreeEnsemble
 
 
 def node_table(forest: TreeEnsemble) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from glasswood import _core
-from glasswood.device import find_gpus, parse_device
+from glasswood.base.device import find_gpus, parse_device
 from glasswood.evaluate.links import is_margin, respond
 from glasswood.inputs.arrays import checked_row
 from glasswood.inputs.categories import arrays_hold_values
@@ -16,9 +16,9 @@ from glasswood.inputs.encoder import RowEncoder
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from glasswood.ensemble import TreeEnsemble
+    from glasswood.base.typing import Array, Choice, Floats
     from glasswood.evaluate.evaluator import Evaluator
-    from glasswood.typing import Array, Choice, Floats
+    from glasswood.model.ensemble import TreeEnsemble
 
     Arguments = tuple[Evaluator, str, str, str]
 

@@ -8,15 +8,15 @@ from numbers import Real
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from glasswood.device import array_gpu, find_gpus, import_cupy, is_cuda_usable, parse_device
+from glasswood.base.device import array_gpu, find_gpus, import_cupy, is_cuda_usable, parse_device
+from glasswood.base.parallel import n_threads
 from glasswood.inputs import as_rows
-from glasswood.parallel import n_threads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from glasswood.base.typing import Choice, Rows
     from glasswood.evaluate.evaluator import Evaluator
-    from glasswood.typing import Choice, Rows
 
 SIZES = (1, 100, 10_000, 1_000_000)
 """Rows of the batches that are measured, up to the number of rows given."""

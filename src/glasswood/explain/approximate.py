@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from glasswood.ensemble import TreeEnsemble
-    from glasswood.typing import Array, Doubles, Int32s
+    from glasswood.base.typing import Array, Doubles, Int32s
+    from glasswood.model.ensemble import TreeEnsemble
 
 
 def approximate_values(forest: TreeEnsemble, positions: Int32s) -> Doubles:

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from glasswood.device import on_host
+from glasswood.base.device import on_host
 from glasswood.evaluate.evaluator import evaluator_of
 from glasswood.inputs import arranged, as_rows
 from glasswood.inputs.targets import as_vector
 
 if TYPE_CHECKING:
-    from glasswood.ensemble import TreeEnsemble
-    from glasswood.typing import Array, Bools, Doubles, Floats, Int64s, Rows
+    from glasswood.base.typing import Array, Bools, Doubles, Floats, Int64s, Rows
+    from glasswood.model.ensemble import TreeEnsemble
 
 WEIGHT_BITS = 62
 """Weights are integers whose sum stays below 2 to this, so that no sum of them depends on the order of rows."""

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from glasswood.device import array_gpu, on_host
+from glasswood.base.device import array_gpu, on_host
+from glasswood.base.parallel import cached_property
 from glasswood.evaluate.evaluator import evaluator_of
 from glasswood.explain.additivity import check_sums
 from glasswood.explain.approximate import approximate_values
@@ -24,12 +25,11 @@ from glasswood.explain.shap_arguments import call_arguments, taking_one_row
 from glasswood.explain.sparse import in_used_columns, sparse_values, values_of_sparse
 from glasswood.explain.strongest import PairSearch
 from glasswood.explain.walks import walked_part
-from glasswood.facts import output_names
 from glasswood.inputs import arranged, as_rows, refuse_transform, without_extra
 from glasswood.inputs.frames import frame_maker
 from glasswood.inputs.sparse import is_sparse
 from glasswood.mapping.columns import check_unique
-from glasswood.parallel import cached_property
+from glasswood.model.facts import output_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -37,9 +37,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
-    from glasswood.ensemble import TreeEnsemble
+    from glasswood.base.typing import Array, Doubles, Int32s, InteractionIndex, Rows
     from glasswood.explain.game import Settings
-    from glasswood.typing import Array, Doubles, Int32s, InteractionIndex, Rows
+    from glasswood.model.ensemble import TreeEnsemble
 
 
 class ExplainerCalls:

@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
-from glasswood.escapes import shown
+from glasswood.base.escapes import shown
+from glasswood.base.typing import ExplainAlgorithm, ExplainOutput, ExplainRule, FloatType
 from glasswood.inputs.matching import index_of_feature
-from glasswood.typing import ExplainAlgorithm, ExplainOutput, ExplainRule, FloatType
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import DTypeLike
 
-    from glasswood.ensemble import TreeEnsemble
-    from glasswood.typing import Int32s
+    from glasswood.base.typing import Int32s
+    from glasswood.model.ensemble import TreeEnsemble
 
 ALGORITHMS: tuple[str, ...] = get_args(ExplainAlgorithm)
 OUTPUTS: tuple[str, ...] = get_args(ExplainOutput)

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from glasswood import _core
+from glasswood.base.parallel import cached_property, n_threads
 from glasswood.explain.tables import TABLE_BYTES, TableRunner, choose_tables
 from glasswood.explain.walks import index_walk_of, walk_of
-from glasswood.parallel import cached_property, n_threads
 
 if TYPE_CHECKING:
+    from glasswood.base.typing import Array, Doubles, Explained, Int32s
     from glasswood.explain.game import Game, Settings
     from glasswood.inputs.placed import PlacedRows
-    from glasswood.typing import Array, Doubles, Explained, Int32s
 
 ROW_TREES: dict[str, Any] = {"float32": _core.RowTrees32, "float64": _core.RowTrees64}
 

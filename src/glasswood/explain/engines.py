@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from glasswood.device import DeviceError, array_gpu, count_rows, gpus_worthwhile, parse_device
+from glasswood.base.device import DeviceError, array_gpu, count_rows, gpus_worthwhile, parse_device
+from glasswood.base.parallel import cached_property, n_threads
 from glasswood.explain.cpu import CpuExplainer
 from glasswood.explain.responses.coalitions import CoalitionExplainer
 from glasswood.explain.responses.labels import labels_of
 from glasswood.explain.responses.rescaling import ResponseExplainer
 from glasswood.inputs import as_rows
 from glasswood.inputs.placed import PlacedRows
-from glasswood.parallel import cached_property, n_threads
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
+    from glasswood.base.typing import Explained, Rows
     from glasswood.explain.cuda.explainer import CudaExplainer
     from glasswood.explain.game import Game, Settings
-    from glasswood.typing import Explained, Rows
 
 ROWS_TOGETHER, WORTHWHILE = 16, 4e4
 """Rows that a thread explains together, and nodes that it visits for its share of the rows from which a GPU is the

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from glasswood.device import parse_device
+from glasswood.base.device import parse_device
+from glasswood.base.parallel import n_threads
 from glasswood.explain.calls import ExplainerCalls
 from glasswood.explain.game import checked_settings
 from glasswood.explain.mapper import ExplanationMapper
@@ -15,11 +16,10 @@ from glasswood.explain.setup import set_up
 from glasswood.explain.shap_arguments import own_algorithm
 from glasswood.explain.stored import attachment_of, load_explainer
 from glasswood.explain.summary import Summary, scale_of, summarised
-from glasswood.facts import as_html, forest_facts, output_names
-from glasswood.facts import feature_names as shown_names
 from glasswood.forest import Forest
-from glasswood.parallel import n_threads
-from glasswood.storage import naming, save_forest
+from glasswood.model.facts import as_html, forest_facts, output_names
+from glasswood.model.facts import feature_names as shown_names
+from glasswood.model.storage import naming, save_forest
 
 if TYPE_CHECKING:
     import os
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
-    from glasswood.typing import (
+    from glasswood.base.typing import (
         Array,
         Doubles,
         ExplainAlgorithm,

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from glasswood.escapes import markup
-from glasswood.wording import number_text
+from glasswood.base.escapes import markup
+from glasswood.base.wording import number_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

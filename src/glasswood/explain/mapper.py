@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from glasswood.base.parallel import n_threads
 from glasswood.explain.stored import explainer_bytes
-from glasswood.facts import feature_names
 from glasswood.inputs import refuse_transform
 from glasswood.inputs.matching import index_of_feature, listed
 from glasswood.mapping.carried import carry
@@ -16,14 +16,14 @@ from glasswood.mapping.columns import (
     value_columns,
 )
 from glasswood.mapping.mapper import Mapper
-from glasswood.parallel import n_threads
+from glasswood.model.facts import feature_names
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Sequence
 
-    from glasswood.ensemble import TreeEnsemble
-    from glasswood.typing import Array
+    from glasswood.base.typing import Array
+    from glasswood.model.ensemble import TreeEnsemble
 
 OUTPUTS = ("values", "interactions", "margin")
 

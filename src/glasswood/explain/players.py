@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from glasswood.facts import feature_name
+from glasswood.base.parallel import cached_property
 from glasswood.inputs.matching import index_of_feature
 from glasswood.inputs.shown import with_source_values
-from glasswood.parallel import cached_property
+from glasswood.model.facts import feature_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from glasswood.ensemble import TreeEnsemble
-    from glasswood.typing import Array, Int32s
+    from glasswood.base.typing import Array, Int32s
+    from glasswood.model.ensemble import TreeEnsemble
 
 JOINT = " + "
 """Between the columns that a feature comes from."""

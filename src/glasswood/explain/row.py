@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import numpy as np
 
 from glasswood import _core
-from glasswood.facts import feature_names
 from glasswood.inputs import as_rows
 from glasswood.inputs.arrays import checked_row
 from glasswood.inputs.categories import arrays_hold_values
 from glasswood.inputs.encoder import RowEncoder
 from glasswood.inputs.placed import PlacedRows
+from glasswood.model.facts import feature_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from glasswood.base.typing import Array
     from glasswood.explain.cpu import CpuExplainer
     from glasswood.explain.responses.coalitions import CoalitionExplainer
     from glasswood.explain.responses.rescaling import ResponseExplainer
-    from glasswood.typing import Array
 
     Engine: TypeAlias = CpuExplainer | ResponseExplainer | CoalitionExplainer
 

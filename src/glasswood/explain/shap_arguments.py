@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 
-from glasswood.device import on_host
+from glasswood.base.device import on_host
+from glasswood.base.wording import nearest_text
 from glasswood.explain.responses.response import has_rescale_rule, returns_probabilities, slope_of_link
 from glasswood.forest import Forest
 from glasswood.inputs.categories import Numbers
 from glasswood.inputs.frames import Frame
 from glasswood.inputs.matching import as_trained, listed
-from glasswood.wording import nearest_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from glasswood.ensemble import TreeEnsemble
+    from glasswood.model.ensemble import TreeEnsemble
 
 Method = TypeVar("Method", bound="Callable[..., Any]")
 

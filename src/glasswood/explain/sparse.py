@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from glasswood.device import array_gpu, import_cupy, on_host
+from glasswood.base.device import array_gpu, import_cupy, on_host
 from glasswood.explain.cpu import checked_result
 from glasswood.explain.game import Game
 from glasswood.explain.players import make_players
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
-    from glasswood.typing import Array
+    from glasswood.base.typing import Array
 
 
 def in_used_columns(game: Game) -> Game:

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
+from glasswood.base.typing import FLOAT_TYPES
 from glasswood.explain.background import WEIGHT_BITS, Background, condense, expand, mean_margin
 from glasswood.explain.checks import ALGORITHMS, OUTPUTS, RULES
-from glasswood.storage import Attachment, forest_bytes, load_attachment, name_of, naming, read_attachment_note
-from glasswood.typing import FLOAT_TYPES
+from glasswood.model.storage import Attachment, forest_bytes, load_attachment, name_of, naming, read_attachment_note
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-    from glasswood.ensemble import TreeEnsemble
+    from glasswood.base.typing import Array, Bools, Int64s
     from glasswood.explain.game import Game, Settings
-    from glasswood.typing import Array, Bools, Int64s
+    from glasswood.model.ensemble import TreeEnsemble
 
 KIND, VERSION = "explainer", 3
 KEYS = {"kind", "version", "settings", "background"}

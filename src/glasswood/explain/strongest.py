@@ -9,8 +9,8 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from glasswood.base.typing import Array, Int32s, Int64s
     from glasswood.inputs.placed import PlacedRows
-    from glasswood.typing import Array, Int32s, Int64s
 
     Explain = Callable[[PlacedRows], Array]
 

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from glasswood import _core
-from glasswood.extras import import_extra
-from glasswood.files import check_output, replacing
-from glasswood.parallel import n_threads
+from glasswood.base.extras import import_extra
+from glasswood.base.files import check_output, replacing
+from glasswood.base.parallel import n_threads
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Iterator, Sequence
 
-    from glasswood.typing import Array, Doubles, Int64s
+    from glasswood.base.typing import Array, Doubles, Int64s
 
 TOGETHER = 1 << 14
 """Rows that are explained together."""

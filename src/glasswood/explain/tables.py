@@ -10,15 +10,15 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from glasswood import _core
+from glasswood.base.parallel import n_threads
+from glasswood.base.progress import announcing
 from glasswood.explain.walks import walk_of, walked_part
-from glasswood.parallel import n_threads
-from glasswood.progress import announcing
 
 if TYPE_CHECKING:
-    from glasswood.ensemble import TreeEnsemble
+    from glasswood.base.typing import Array, Explained, Int32s, Int64s
     from glasswood.explain.game import Game, Settings
     from glasswood.explain.walks import Walk
-    from glasswood.typing import Array, Explained, Int32s, Int64s
+    from glasswood.model.ensemble import TreeEnsemble
 
 TABLE_BYTES, GPU_TABLE_BYTES = 2**28, 2**29
 """Budgets of explainers that are given none, on cores and on a GPU, which has more memory than it needs."""

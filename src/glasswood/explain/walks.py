@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from glasswood import _core
-from glasswood.parallel import n_threads
+from glasswood.base.parallel import n_threads
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
-    from glasswood.ensemble import TreeEnsemble
+    from glasswood.base.typing import Array, Bools, Doubles, Int32s, Int64s
     from glasswood.explain.game import Game
-    from glasswood.typing import Array, Bools, Doubles, Int32s, Int64s
+    from glasswood.model.ensemble import TreeEnsemble
 
 PLANS = {"float32": _core.ExplainPlan32, "float64": _core.ExplainPlan64}
 

@@ -21,10 +21,10 @@ from glasswood.grow.search.fitting import fit_tree
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from glasswood.base.typing import Doubles, Int32s
     from glasswood.grow.estimator import ModelTreeRegressor
     from glasswood.grow.losses import SequenceLoss
     from glasswood.grow.search.engine import Circumstances
-    from glasswood.typing import Doubles, Int32s
 
 PATIENCE = 10
 """Steps without gain for the left-out rows after which a sequence ends."""

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
-from glasswood.device import parse_device
+from glasswood.base.device import parse_device
+from glasswood.base.typing import Clip, Fitness, GrowAlgorithm, LeafModel, Loss, Noise
 from glasswood.grow.data.rows import STORAGES
 from glasswood.grow.search.engine import OPERATORS, POLISH
 from glasswood.grow.tree_search import TreeSearch
-from glasswood.typing import Clip, Fitness, GrowAlgorithm, LeafModel, Loss, Noise
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

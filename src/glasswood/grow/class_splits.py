@@ -17,10 +17,10 @@ import numpy as np
 from glasswood.evaluate.links import expit
 
 if TYPE_CHECKING:
+    from glasswood.base.typing import Doubles, Int32s, Int64s
     from glasswood.grow.data.rows import TrainingRows
     from glasswood.grow.search.growing import Growth
     from glasswood.grow.tree.refit import LeafModel
-    from glasswood.typing import Doubles, Int32s, Int64s
 
 PLACES = 16
 """Thresholds of a column that are tried."""

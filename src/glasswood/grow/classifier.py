@@ -12,7 +12,7 @@ from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from glasswood.device import array_gpu, on_host
+from glasswood.base.device import array_gpu, on_host
 from glasswood.forest import Forest
 from glasswood.grow.checks import check_parameters
 from glasswood.grow.data.reading import routed, training_data
@@ -23,18 +23,18 @@ from glasswood.grow.search.engine import Circumstances
 from glasswood.grow.search.process import undisturbed
 from glasswood.grow.search.progress import watching
 from glasswood.grow.table import feature_importances, leaf_table
-from glasswood.rules import rule_table
+from glasswood.words.rules import rule_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import ArrayLike
 
+    from glasswood.base.typing import Array, Doubles, Int32s, LeafModel, Rows
     from glasswood.grow.class_splits import Candidate
     from glasswood.grow.data.columns import TrainingColumns, TrainingData
     from glasswood.grow.table import Table
     from glasswood.grow.tree_search import TreeSearch
-    from glasswood.typing import Array, Doubles, Int32s, LeafModel, Rows
 
 OWN = ("rounds", "class_weight")
 """Parameters that a regressor does not have."""

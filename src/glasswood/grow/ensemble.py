@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import RegressorMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
-from glasswood.device import array_gpu, on_host
+from glasswood.base.device import array_gpu, on_host
 from glasswood.grow.boosting import TreeSequence
 from glasswood.grow.data.reading import routed, training_data
 from glasswood.grow.ensemble_base import BOOSTED, TreeEnsembleEstimator
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
+    from glasswood.base.typing import Doubles, Int32s, Loss, Rows
     from glasswood.grow.boosting import Mixture
     from glasswood.grow.data.columns import TrainingData
     from glasswood.grow.losses import SequenceLoss
     from glasswood.grow.search.engine import Circumstances
-    from glasswood.typing import Doubles, Int32s, Loss, Rows
 
 
 class ModelTreeEnsembleRegressor(RegressorMixin, TreeEnsembleEstimator):  # type: ignore[misc]

@@ -13,7 +13,8 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from glasswood.device import on_host, parse_device
+from glasswood.base.device import on_host, parse_device
+from glasswood.base.parallel import n_threads
 from glasswood.evaluate.links import respond
 from glasswood.forest import Forest
 from glasswood.grow.backfitting import fitted_together
@@ -27,15 +28,14 @@ from glasswood.grow.merging import merged
 from glasswood.grow.search.engine import Circumstances, find_sorter
 from glasswood.grow.search.process import Interrupts, undisturbed
 from glasswood.grow.search.selection import BRIEF, FOLDS, MOST_ROWS
-from glasswood.parallel import n_threads
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from glasswood.base.typing import Doubles, Int32s, Int64s, Output, Rows
     from glasswood.grow.data.columns import TrainingData
     from glasswood.grow.estimator import ModelTreeRegressor
     from glasswood.grow.losses import SequenceLoss
-    from glasswood.typing import Doubles, Int32s, Int64s, Output, Rows
 
 BOOSTED: dict[str, Any] = {
     "penalty": 0.1, "max_leaves": 8, "noise": "uniform", "clip": "leaf",

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from glasswood.device import array_gpu, on_host
+from glasswood.base.device import array_gpu, on_host
 from glasswood.grow.boosting import TreeSequence
 from glasswood.grow.classifier import (
     ClassEstimator,
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
+    from glasswood.base.typing import Doubles, Rows
     from glasswood.grow.data.columns import TrainingData
     from glasswood.grow.losses import SequenceLoss
     from glasswood.grow.search.engine import Circumstances
-    from glasswood.typing import Doubles, Rows
 
 
 SHARED = ("leaf_model", "categorical_features", "n_jobs", "verbose", "device")

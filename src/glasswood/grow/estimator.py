@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from glasswood.device import array_gpu, on_host
+from glasswood.base.device import array_gpu, on_host
 from glasswood.forest import Forest
 from glasswood.grow.checks import check_parameters
 from glasswood.grow.data.reading import routed, training_data
@@ -23,18 +23,29 @@ from glasswood.grow.search.progress import watching
 from glasswood.grow.search.stability import stability
 from glasswood.grow.table import feature_importances, history_table, leaf_table
 from glasswood.grow.tree.intervals import around, usable_errors
-from glasswood.outline import estimator_html
-from glasswood.rules import rule_table
+from glasswood.words.outline import estimator_html
+from glasswood.words.rules import rule_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from numpy.typing import ArrayLike
 
+    from glasswood.base.typing import (
+        Clip,
+        Doubles,
+        Fitness,
+        FloatType,
+        GrowAlgorithm,
+        Int32s,
+        LeafModel,
+        Loss,
+        Noise,
+        Rows,
+    )
     from glasswood.grow.search.growing import Growth
     from glasswood.grow.table import Table
     from glasswood.grow.tree_search import TreeSearch
-    from glasswood.typing import Clip, Doubles, Fitness, FloatType, GrowAlgorithm, Int32s, LeafModel, Loss, Noise, Rows
 
 
 class TreeEstimator(BaseEstimator):  # type: ignore[misc]

@@ -22,12 +22,12 @@ from glasswood.grow.tree.refit import Design, rows_by_node
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from glasswood.base.typing import Doubles, Int32s
     from glasswood.grow.data.columns import TrainingData
     from glasswood.grow.search.engine import Circumstances
     from glasswood.grow.search.growing import Growth
     from glasswood.grow.tree.assembly import GrownTree
     from glasswood.grow.tree.refit import LeafModel
-    from glasswood.typing import Doubles, Int32s
 
 RIDGES = (0.1, 1.0, 10.0, 100.0)
 """Penalties that are tried; the likelihood of rows that are left out decides."""

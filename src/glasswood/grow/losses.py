@@ -10,7 +10,7 @@ import numpy as np
 from glasswood.evaluate.links import expit, softmax, softplus
 
 if TYPE_CHECKING:
-    from glasswood.typing import Doubles, Link
+    from glasswood.base.typing import Doubles, Link
 
 LINKS: dict[str, Link] = {"poisson": "exp", "gamma": "exp", "quantile": "identity"}
 """From margins to predictions, by the losses that trees reduce by working responses."""

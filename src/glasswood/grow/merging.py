@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from glasswood.ensemble import TreeEnsemble
+from glasswood.model.ensemble import TreeEnsemble
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from glasswood.typing import Array, Doubles
+    from glasswood.base.typing import Array, Doubles
 
 JOINED = (
     "feature", "threshold", "left", "default_left", "cover", "leaf_value", "leaf_id", "set_words", "set_others_left",

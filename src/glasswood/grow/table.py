@@ -11,10 +11,10 @@ from glasswood.evaluate.linear import term_name
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from glasswood.ensemble import TreeEnsemble
+    from glasswood.base.typing import Array, Doubles
     from glasswood.grow.search.engine import Progress
     from glasswood.grow.tree.assembly import GrownTree
-    from glasswood.typing import Array, Doubles
+    from glasswood.model.ensemble import TreeEnsemble
 
 Table = dict[str, "Array"]
 

@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from glasswood import escapes
-from glasswood.facts import column_names
+from glasswood.base import escapes
 from glasswood.inputs.arrays import checked_array, to_array, to_floats
 from glasswood.inputs.categories import array_to_rows, columns_to_rows
 from glasswood.inputs.frames import to_frame
 from glasswood.inputs.matching import as_trained, check_width, column_order, refuse_repeated
 from glasswood.inputs.sparse import is_sparse, made_dense
 from glasswood.inputs.statistics import statistic_rows
-from glasswood.target_statistics import TargetStatistics
+from glasswood.model.facts import column_names
+from glasswood.model.target_statistics import TargetStatistics
 
 if TYPE_CHECKING:
-    from glasswood.ensemble import TreeEnsemble
-    from glasswood.typing import Array, Rows
+    from glasswood.base.typing import Array, Rows
+    from glasswood.model.ensemble import TreeEnsemble
 
 __all__ = ["arranged", "as_rows", "name_by_position", "refuse_transform", "without_extra"]
 

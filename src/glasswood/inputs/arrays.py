@@ -15,7 +15,7 @@ from glasswood import _core
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
 
-    from glasswood.typing import Array
+    from glasswood.base.typing import Array
 
 CPU = 1
 """DLPack's number of the device that is host memory."""

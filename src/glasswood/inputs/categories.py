@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import DTypeLike, NDArray
 
-    from glasswood.ensemble import TreeEnsemble
-    from glasswood.typing import Array, Bools
+    from glasswood.base.typing import Array, Bools
+    from glasswood.model.ensemble import TreeEnsemble
 
 BY_VALUE = ("scikit-learn", "catboost", "onnx", "spark", "ydf")
 """Libraries that expect the values of categories in arrays; others, their codes."""

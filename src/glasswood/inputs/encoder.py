@@ -13,8 +13,8 @@ from glasswood.inputs.matching import column_order
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from glasswood.ensemble import TreeEnsemble
-    from glasswood.typing import Array, Doubles
+    from glasswood.base.typing import Array, Doubles
+    from glasswood.model.ensemble import TreeEnsemble
 
 EXACT = 2**53
 """Whole numbers up to here are floats, too."""

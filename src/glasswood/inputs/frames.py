@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from polars import Series as PolarsSeries
     from pyarrow import ChunkedArray
 
-    from glasswood.typing import Array
+    from glasswood.base.typing import Array
 
 
 @dataclass(frozen=True, eq=False)

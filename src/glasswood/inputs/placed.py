@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from glasswood.typing import Int32s
+    from glasswood.base.typing import Int32s
 
 
 @dataclass(eq=False, slots=True)

@@ -17,9 +17,9 @@ from glasswood.inputs.sparse import is_sparse
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from glasswood.ensemble import TreeEnsemble
+    from glasswood.base.typing import Array, Rows
     from glasswood.inputs.categories import Column
-    from glasswood.typing import Array, Rows
+    from glasswood.model.ensemble import TreeEnsemble
 
 MISSING = "missing"
 

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from glasswood import _core
-from glasswood.device import array_gpu, import_cupy
-from glasswood.ensemble import ABSENT_IS_MISSING, TreeEnsemble
+from glasswood.base.device import array_gpu, import_cupy
 from glasswood.inputs.matching import check_width
+from glasswood.model.ensemble import ABSENT_IS_MISSING, TreeEnsemble
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from glasswood.typing import Array, Int32s
+    from glasswood.base.typing import Array, Int32s
 
 CHUNK_BYTES = 2**26
 """Memory of the dense rows of a chunk. It is the same for all chunks: to get a page from the system takes longer than

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from glasswood.device import on_host
+from glasswood.base.device import on_host
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from glasswood.ensemble import TreeEnsemble
-    from glasswood.typing import Array, Int64s
+    from glasswood.base.typing import Array, Int64s
+    from glasswood.model.ensemble import TreeEnsemble
 
 
 def as_targets(y: ArrayLike, n_rows: int) -> Array:

@@ -10,8 +10,8 @@ from glasswood.inspection.ranks import settled
 from glasswood.inspection.rows import numbers_only
 
 if TYPE_CHECKING:
+    from glasswood.base.typing import Array, Bools, Doubles, Int64s
     from glasswood.inspection.rows import ChangingRows
-    from glasswood.typing import Array, Bools, Doubles, Int64s
 
 Bins = int | Literal["thresholds"]
 

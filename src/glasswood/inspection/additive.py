@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from glasswood import _core
-from glasswood.parallel import n_threads
+from glasswood.base.parallel import n_threads
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from glasswood.base.typing import Array, Doubles
     from glasswood.inspection.rows import ChangingRows
-    from glasswood.typing import Array, Doubles
 
 Pair = tuple[int, int]
 

@@ -6,20 +6,20 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from glasswood.facts import feature_name
 from glasswood.inputs import refuse_transform
 from glasswood.inputs.matching import index_of_feature
 from glasswood.inspection.plots import Dependence
 from glasswood.inspection.rows import ChangingRows, refuse_no_rows, weights_of
 from glasswood.loading import load
+from glasswood.model.facts import feature_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import ArrayLike
 
-    from glasswood.ensemble import TreeEnsemble
-    from glasswood.typing import Array, Doubles, Rows
+    from glasswood.base.typing import Array, Doubles, Rows
+    from glasswood.model.ensemble import TreeEnsemble
 
 Kind = Literal["average", "individual", "both"]
 Method = Literal["auto", "predict_proba", "decision_function", "predict"]

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import numpy as np
 
 from glasswood.evaluate.links import sums_as_margin
-from glasswood.facts import feature_name, output_names
-from glasswood.facts import feature_names as all_names
 from glasswood.inputs import refuse_transform, without_extra
 from glasswood.inputs.matching import index_of_feature
 from glasswood.inspection.accumulated import accumulated, accumulated_categories, accumulated_pair, edges_of
@@ -19,6 +17,8 @@ from glasswood.inspection.interactions import Interactions, interactions_at, row
 from glasswood.inspection.plots import Dependence, LocalEffect, plot_effects
 from glasswood.inspection.rows import ChangingRows, refuse_no_rows, weights_of
 from glasswood.loading import load
+from glasswood.model.facts import feature_name, output_names
+from glasswood.model.facts import feature_names as all_names
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from numpy.typing import ArrayLike
 
-    from glasswood.ensemble import TreeEnsemble
+    from glasswood.base.typing import Array, Doubles, Rows
     from glasswood.inspection.accumulated import Bins
     from glasswood.inspection.additive import Pair
-    from glasswood.typing import Array, Doubles, Rows
+    from glasswood.model.ensemble import TreeEnsemble
 
 OUTPUTS = ("margin", "probability", "prediction")
 

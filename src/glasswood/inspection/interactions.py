@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from glasswood.escapes import shown
+from glasswood.base.escapes import shown
 from glasswood.inspection.plots import axes_of, plain
 from glasswood.inspection.ranks import settled
 from glasswood.inspection.rows import Bunch, ChangingRows, numbers_only
@@ -14,8 +14,8 @@ from glasswood.inspection.rows import Bunch, ChangingRows, numbers_only
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from glasswood.base.typing import Array, Doubles, Int64s
     from glasswood.inspection.additive import AdditiveParts
-    from glasswood.typing import Array, Doubles, Int64s
 
 MOST_BARS = 20
 """Pairs of a picture."""

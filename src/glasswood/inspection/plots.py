@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from glasswood.escapes import PICTURE, short
-from glasswood.extras import import_extra
+from glasswood.base.escapes import PICTURE, short
+from glasswood.base.extras import import_extra
 from glasswood.inspection.rows import Bunch
 
 if TYPE_CHECKING:

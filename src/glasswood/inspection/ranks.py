@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from glasswood.ensemble import TreeEnsemble
-    from glasswood.typing import Array, Doubles, Floats
+    from glasswood.base.typing import Array, Doubles, Floats
+    from glasswood.model.ensemble import TreeEnsemble
 
 
 class Ranks:

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from glasswood.device import find_gpus, gpus_worthwhile, import_cupy, on_host, parse_device
+from glasswood.base.device import find_gpus, gpus_worthwhile, import_cupy, on_host, parse_device
+from glasswood.base.parallel import cached_property
 from glasswood.evaluate.evaluator import Evaluator
 from glasswood.evaluate.links import respond, sums_as_margin
 from glasswood.inputs import arranged, as_rows
 from glasswood.inputs.shown import own_values
 from glasswood.inspection.ranks import Ranks
-from glasswood.parallel import cached_property
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
-    from glasswood.ensemble import TreeEnsemble
-    from glasswood.typing import Array, Doubles, Rows
+    from glasswood.base.typing import Array, Doubles, Rows
+    from glasswood.model.ensemble import TreeEnsemble
 
 WORTHWHILE = 3_000_000
 """Rows times trees of one prediction from which rows of the host are copied to a GPU."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from glasswood import __version__
-from glasswood.files import replacing
+from glasswood.base.files import replacing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,7 +47,7 @@ def carry(content: bytes, path: str | os.PathLike[str] | None = None) -> Carried
     Raises
     ------
     OSError, ValueError
-        If the file cannot be written (`glasswood.files.check_output`).
+        If the file cannot be written (`glasswood.base.files.check_output`).
     """
     digest = hashlib.blake2b(content, digest_size=16).hexdigest()
     if path is None:

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from glasswood.facts import output_names
 from glasswood.inputs.matching import listed
+from glasswood.model.facts import output_names
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import ArrayLike
 
-    from glasswood.ensemble import TreeEnsemble
-    from glasswood.typing import Array
+    from glasswood.base.typing import Array
+    from glasswood.model.ensemble import TreeEnsemble
 
 
 def spread(name: str, values: Array, forest: TreeEnsemble) -> dict[str, Array]:

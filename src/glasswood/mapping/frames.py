@@ -6,7 +6,7 @@ import dataclasses
 import sys
 from typing import TYPE_CHECKING, Any
 
-from glasswood.extras import import_arrow
+from glasswood.base.extras import import_arrow
 from glasswood.inputs.frames import Frame, to_frame
 from glasswood.inputs.matching import listed, refuse_repeated
 from glasswood.mapping.columns import check_unique, is_text, plain
@@ -14,7 +14,7 @@ from glasswood.mapping.columns import check_unique, is_text, plain
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from glasswood.typing import Array
+    from glasswood.base.typing import Array
 
 EXPECTED = "an Arrow, pandas or polars batch, or a NumPy array"
 

@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from glasswood.extras import import_arrow
-from glasswood.facts import column_names
+from glasswood.base.extras import import_arrow
 from glasswood.inputs.matching import listed
 from glasswood.mapping.carried import carry, opened
 from glasswood.mapping.frames import as_frame, check_columns, features_of, result
+from glasswood.model.facts import column_names
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Iterable, Iterator, Sequence
 
-    from glasswood.ensemble import TreeEnsemble
+    from glasswood.base.typing import Array
     from glasswood.mapping.carried import Carried
-    from glasswood.typing import Array
+    from glasswood.model.ensemble import TreeEnsemble
 
 SPARK_TYPES = {
     "float": "float",

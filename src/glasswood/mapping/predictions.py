@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from glasswood.base.parallel import n_threads
 from glasswood.evaluate.evaluator import Evaluator
 from glasswood.inputs import arranged
 from glasswood.mapping.columns import prediction_columns
 from glasswood.mapping.mapper import Mapper
-from glasswood.parallel import n_threads
-from glasswood.storage import forest_bytes, load_attachment
+from glasswood.model.storage import forest_bytes, load_attachment
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Sequence
 
-    from glasswood.typing import Array
+    from glasswood.base.typing import Array
 
 
 class PredictionMapper(Mapper):

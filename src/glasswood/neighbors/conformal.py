@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
+    from glasswood.base.typing import Array, Doubles, Int32s
     from glasswood.neighbors.training import Counts
-    from glasswood.typing import Array, Doubles, Int32s
 
 SMALLEST_SCALE = 0.1
 """Share of the mean scale that is added to all scales: if neighbours are fitted without error, targets still vary."""

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from glasswood.base.device import explaining_memory, import_cupy, on_host
 from glasswood.cuda.compiler import variant
 from glasswood.cuda.launches import launch
-from glasswood.device import explaining_memory, import_cupy, on_host
 
 if TYPE_CHECKING:
+    from glasswood.base.typing import Array, GpuArray, Int32s
     from glasswood.cuda.compiler import Variant
     from glasswood.neighbors.index import LeafIndex
-    from glasswood.typing import Array, GpuArray, Int32s
 
 TILE, THREADS = 64, 256
 """As in native/neighbors/cuda/find_nearest.cu."""

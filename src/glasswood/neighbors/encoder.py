@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from glasswood.device import on_host
+from glasswood.base.device import on_host
 from glasswood.evaluate.evaluator import evaluator_of
 from glasswood.inputs import arranged, as_rows
 from glasswood.loading import load
@@ -17,8 +17,8 @@ from glasswood.loading import load
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
+    from glasswood.base.typing import Array, Rows
     from glasswood.forest import Forest
-    from glasswood.typing import Array, Rows
 
 
 class LeafEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]

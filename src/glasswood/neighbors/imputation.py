@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from glasswood.ensemble import TreeEnsemble
-    from glasswood.typing import Array, Bools, Doubles, Int32s
+    from glasswood.base.typing import Array, Bools, Doubles, Int32s
+    from glasswood.model.ensemble import TreeEnsemble
 
 
 def are_codes(forest: TreeEnsemble) -> Bools:

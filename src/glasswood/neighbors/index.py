@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from glasswood import _core
-from glasswood.parallel import cached_property, n_threads
+from glasswood.base.parallel import cached_property, n_threads
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
-    from glasswood.ensemble import TreeEnsemble
+    from glasswood.base.typing import Doubles, Int32s, Int64s
+    from glasswood.model.ensemble import TreeEnsemble
     from glasswood.neighbors.training import Counts
-    from glasswood.typing import Doubles, Int32s, Int64s
 
 POSITIONS_TOGETHER = 2**24
 """Leaves of rows that are found together."""

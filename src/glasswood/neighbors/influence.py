@@ -17,9 +17,9 @@ from glasswood.neighbors.training import is_average
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from glasswood.ensemble import TreeEnsemble
+    from glasswood.base.typing import Array, Doubles, Int32s
+    from glasswood.model.ensemble import TreeEnsemble
     from glasswood.neighbors.index import LeafIndex
-    from glasswood.typing import Array, Doubles, Int32s
 
 UNEXPLAINED = 0.05
 """Share of the leaves' squared values that Newton steps may leave unexplained."""

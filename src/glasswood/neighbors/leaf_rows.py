@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from glasswood.device import on_host
-from glasswood.escapes import shown
+from glasswood.base.device import on_host
+from glasswood.base.escapes import shown
+from glasswood.base.parallel import cached_property
 from glasswood.evaluate.evaluator import evaluator_of
 from glasswood.forest import Forest
 from glasswood.inputs import arranged, as_rows
@@ -16,7 +17,6 @@ from glasswood.loading import load
 from glasswood.neighbors.index import LeafIndex, TargetIndex, in_parts, list_rows
 from glasswood.neighbors.stored import load_neighbors, save_neighbors
 from glasswood.neighbors.training import bags_of, check_counts, drew_by_weight, tree_shares
-from glasswood.parallel import cached_property
 
 if TYPE_CHECKING:
     import os
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
-    from glasswood.ensemble import TreeEnsemble
-    from glasswood.typing import Array, Doubles, Int32s, Rows
+    from glasswood.base.typing import Array, Doubles, Int32s, Rows
+    from glasswood.model.ensemble import TreeEnsemble
 
 
 class LeafRows:

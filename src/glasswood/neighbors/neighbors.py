@@ -6,21 +6,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from glasswood.base.parallel import cached_property
 from glasswood.neighbors.conformal import LeafScale, check_coverage, conformal_quantile, jackknife_plus
 from glasswood.neighbors.influence import influence_of
 from glasswood.neighbors.leaf_rows import targets_of
 from glasswood.neighbors.similar import SimilarRows
 from glasswood.neighbors.training import is_average, oob_predictions
-from glasswood.parallel import cached_property
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import ArrayLike
 
+    from glasswood.base.typing import Array, Bools, Doubles, Int32s, Int64s, IntervalMethod, QuantileMethod, Rows
     from glasswood.neighbors.index import TargetIndex
     from glasswood.neighbors.influence import AverageInfluence, BoostedInfluence
-    from glasswood.typing import Array, Bools, Doubles, Int32s, Int64s, IntervalMethod, QuantileMethod, Rows
 
 INFLUENCES_TOGETHER = 2**22
 """Influences that are held together."""

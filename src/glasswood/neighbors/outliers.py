@@ -9,8 +9,8 @@ import numpy as np
 from glasswood.neighbors.imputation import typical_row
 
 if TYPE_CHECKING:
+    from glasswood.base.typing import Array, Bools, Doubles, Int32s, Int64s
     from glasswood.neighbors.index import LeafIndex
-    from glasswood.typing import Array, Bools, Doubles, Int32s, Int64s
 
 NORMAL_DEVIATION = 1.4826
 """Standard deviations of a normal distribution in its median absolute deviation."""

@@ -6,21 +6,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from glasswood.device import gpus_worthwhile
+from glasswood.base.device import gpus_worthwhile
+from glasswood.base.parallel import cached_property
 from glasswood.evaluate.evaluator import evaluator_of
 from glasswood.neighbors.cuda import MOST_NEAREST, WORTHWHILE, CudaShares
 from glasswood.neighbors.imputation import are_codes, fill, typical_row
 from glasswood.neighbors.leaf_rows import LeafRows, targets_of
 from glasswood.neighbors.outliers import outlier_scores, prototypes_of
-from glasswood.parallel import cached_property
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import ArrayLike
 
+    from glasswood.base.typing import Array, Doubles, Int32s, Rows
     from glasswood.neighbors.outliers import Prototypes
-    from glasswood.typing import Array, Doubles, Int32s, Rows
 
 
 class SimilarRows(LeafRows):

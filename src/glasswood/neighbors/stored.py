@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
+from glasswood.model.storage import Attachment, load_attachment, name_of, naming, read_attachment_note, save_forest
 from glasswood.neighbors.index import LeafIndex, LeafLists, TargetIndex
 from glasswood.neighbors.training import MOST_SHARE
-from glasswood.storage import Attachment, load_attachment, name_of, naming, read_attachment_note, save_forest
 
 if TYPE_CHECKING:
-    from glasswood.ensemble import TreeEnsemble
-    from glasswood.typing import Array
+    from glasswood.base.typing import Array
+    from glasswood.model.ensemble import TreeEnsemble
 
 KIND, VERSION = "neighbors", 1
 LISTS = ("offsets", "rows", "mass")

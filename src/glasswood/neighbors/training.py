@@ -9,8 +9,8 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from glasswood.ensemble import TreeEnsemble
-    from glasswood.typing import Array, Doubles, Int64s
+    from glasswood.base.typing import Array, Doubles, Int64s
+    from glasswood.model.ensemble import TreeEnsemble
 
     Counts = NDArray[np.uint16]
 

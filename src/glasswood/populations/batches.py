@@ -10,7 +10,7 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from glasswood.typing import Array, Doubles, Int64s
+    from glasswood.base.typing import Array, Doubles, Int64s
 
 DRAWS = 1000
 """Draws of a bootstrap."""

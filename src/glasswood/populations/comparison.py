@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from glasswood.escapes import PICTURE, short, shown
+from glasswood.base.escapes import PICTURE, short, shown
+from glasswood.base.extras import import_extra
 from glasswood.explain import Explainer, Summary
 from glasswood.explain.players import make_players
 from glasswood.explain.responses.coalitions import WARNED_SECONDS, CostWarning
 from glasswood.explain.responses.response import is_margin
-from glasswood.extras import import_extra
-from glasswood.facts import output_names
 from glasswood.forest import Forest
 from glasswood.inputs import arranged, as_rows, without_extra
 from glasswood.loading import load
+from glasswood.model.facts import output_names
 from glasswood.populations.batches import means_of, parts_of, pooled, standard_error
 from glasswood.populations.shift import shift_of
 
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from numpy.typing import ArrayLike
 
-    from glasswood.ensemble import TreeEnsemble
-    from glasswood.typing import Array, Doubles, Rows
+    from glasswood.base.typing import Array, Doubles, Rows
+    from glasswood.model.ensemble import TreeEnsemble
 
 MOST_BARS = 20
 """Features of a picture."""

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from glasswood.escapes import shown
+from glasswood.base.escapes import shown
 from glasswood.forest import Forest
 from glasswood.grow.merging import merged
 from glasswood.loading import load
 
 if TYPE_CHECKING:
-    from glasswood.ensemble import TreeEnsemble
+    from glasswood.model.ensemble import TreeEnsemble
 
 SAME = ("n_features", "feature_names", "n_outputs", "leaf_width", "category_hash", "zero_threshold", "nan_allowed")
 """What both forests must agree on, so that a row means the same to all trees."""

@@ -11,8 +11,8 @@ from glasswood.populations.batches import drawn
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from glasswood.ensemble import TreeEnsemble
-    from glasswood.typing import Array, Doubles
+    from glasswood.base.typing import Array, Doubles
+    from glasswood.model.ensemble import TreeEnsemble
 
 QUANTILES = 100
 """Quantiles of both populations at which distribution functions are compared."""

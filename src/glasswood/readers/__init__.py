@@ -10,7 +10,7 @@ from glasswood.readers.ubjson import is_ubjson
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from glasswood.ensemble import TreeEnsemble
+    from glasswood.model.ensemble import TreeEnsemble
     from glasswood.readers.curve import Curve
 
 READERS = {

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from glasswood import _core
-from glasswood.ensemble import TreeEnsemble
+from glasswood.model.ensemble import TreeEnsemble
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-    from glasswood.typing import Array, Bools, Int64s
+    from glasswood.base.typing import Array, Bools, Int64s
 
 WORD_BITS = 32
 

@@ -9,8 +9,8 @@ import numpy as np
 from glasswood.readers.sklearn.trees import Member, accepts_nan, check_layout, forest_of
 
 if TYPE_CHECKING:
-    from glasswood.ensemble import TreeEnsemble
-    from glasswood.typing import Doubles
+    from glasswood.base.typing import Doubles
+    from glasswood.model.ensemble import TreeEnsemble
 
 KINDS = {
     "CausalTreeRegressor": "effect",

@@ -10,7 +10,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from glasswood.typing import Array, Doubles
+    from glasswood.base.typing import Array, Doubles
 
 METHODS = {"survival": "predict_survival_function", "hazard": "predict_cumulative_hazard_function"}
 """How scikit-survival calls what predicts a curve."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from glasswood.typing import Array, Int32s, Int64s
+    from glasswood.base.typing import Array, Int32s, Int64s
 
 T = TypeVar("T")
 INT32 = np.iinfo(np.int32)

@@ -9,8 +9,8 @@ import numpy as np
 from glasswood.readers.sklearn.trees import Member, check_layout, forest_of
 
 if TYPE_CHECKING:
-    from glasswood.ensemble import TreeEnsemble
-    from glasswood.typing import Array, Doubles
+    from glasswood.base.typing import Array, Doubles
+    from glasswood.model.ensemble import TreeEnsemble
 
 
 def read(model: Any) -> TreeEnsemble:

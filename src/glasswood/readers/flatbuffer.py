@@ -11,7 +11,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
-    from glasswood.typing import Array
+    from glasswood.base.typing import Array
 
 UINT16, INT32, UINT32 = struct.Struct("<H"), struct.Struct("<i"), struct.Struct("<I")
 

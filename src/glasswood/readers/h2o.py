@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from glasswood.model.validation import MOST_FEATURES
 from glasswood.readers.assemble import NodeArrays, assemble, pack_sets
 from glasswood.readers.documents import get_int
-from glasswood.validation import MOST_FEATURES
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable
 
-    from glasswood.ensemble import TreeEnsemble
-    from glasswood.typing import Array
+    from glasswood.base.typing import Array
+    from glasswood.model.ensemble import TreeEnsemble
 
     Tables = tuple[Array | None, ...]
 

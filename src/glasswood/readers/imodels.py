@@ -12,7 +12,7 @@ from glasswood.readers.assemble import NodeArrays, assemble, less_than
 from glasswood.readers.sklearn.trees import check_layout
 
 if TYPE_CHECKING:
-    from glasswood.ensemble import TreeEnsemble
+    from glasswood.model.ensemble import TreeEnsemble
 
 EXPECTED = "HSTreeRegressor, HSTreeClassifier, FIGSRegressor, FIGSClassifier, or one of their CV variants"
 

@@ -10,7 +10,7 @@ from glasswood.readers.documents import load_document
 if TYPE_CHECKING:
     import os
 
-    from glasswood.ensemble import TreeEnsemble
+    from glasswood.model.ensemble import TreeEnsemble
 
 
 def _dumped_by(document: object) -> str:

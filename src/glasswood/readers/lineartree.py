@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from glasswood.ensemble import NUMBER
+from glasswood.model.ensemble import NUMBER
 from glasswood.readers.assemble import NodeArrays, assemble, less_than
 from glasswood.readers.sklearn.trees import check_layout, common_fields, read_average
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from glasswood.ensemble import TreeEnsemble
-    from glasswood.typing import Array, Doubles
+    from glasswood.base.typing import Array, Doubles
+    from glasswood.model.ensemble import TreeEnsemble
 
 READ = "LinearTreeRegressor, LinearForestRegressor and LinearForestClassifier"
 

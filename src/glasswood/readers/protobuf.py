@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from glasswood.typing import Array, Doubles, Int64s
+    from glasswood.base.typing import Array, Doubles, Int64s
 
 VARINT, EIGHT_BYTES, BYTES, FOUR_BYTES = 0, 1, 2, 5
 MOST_VARINT_BYTES = 10

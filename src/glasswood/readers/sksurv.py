@@ -9,9 +9,9 @@ import numpy as np
 from glasswood.readers.sklearn.trees import Member, accepts_nan, check_layout, forest_of
 
 if TYPE_CHECKING:
-    from glasswood.ensemble import TreeEnsemble
+    from glasswood.base.typing import Array, Doubles
+    from glasswood.model.ensemble import TreeEnsemble
     from glasswood.readers.curve import Curve
-    from glasswood.typing import Array, Doubles
 
 FORESTS = ("SurvivalTree", "ExtraSurvivalTree", "RandomSurvivalForest", "ExtraSurvivalTrees")
 BOOSTED = "GradientBoostingSurvivalAnalysis"

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
     from treelite import Model
 
-    from glasswood.ensemble import TreeEnsemble
-    from glasswood.typing import Array, Bools, Doubles, Int64s
+    from glasswood.base.typing import Array, Bools, Doubles, Int64s
+    from glasswood.model.ensemble import TreeEnsemble
 
     Fields = Callable[[str], Array]
 

@@ -10,8 +10,8 @@ from glasswood.readers.assemble import NodeArrays, assemble, pack_sets
 from glasswood.readers.sklearn.trees import check_layout
 
 if TYPE_CHECKING:
-    from glasswood.ensemble import TreeEnsemble
-    from glasswood.typing import Array, Doubles
+    from glasswood.base.typing import Array, Doubles
+    from glasswood.model.ensemble import TreeEnsemble
 
 RANDOM, BOOSTED = "RandomForestModel", "GradientBoostedTreesModel"
 LINKS = {

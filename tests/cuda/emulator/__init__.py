@@ -12,11 +12,11 @@ import ctypes
 import functools
 import sys
 
+import glasswood.base.device
 import glasswood.cuda.launches
 import glasswood.cuda.per_gpu
 import glasswood.cuda.rows
 import glasswood.cuda.streams
-import glasswood.device
 from tests.cuda.emulator.cupy import Gpus, make_cupy
 from tests.cuda.emulator.nvrtc import make_cuda
 from tests.native import EMULATOR, HOST, LIBRARY, build
@@ -27,9 +27,9 @@ DRIVER = (
 )  # fmt: skip
 
 CACHES = (
-    glasswood.device.count_gpus,
-    glasswood.device.is_cuda_usable,
-    glasswood.device._check_capability,
+    glasswood.base.device.count_gpus,
+    glasswood.base.device.is_cuda_usable,
+    glasswood.base.device._check_capability,
     glasswood.cuda.per_gpu._limits,
     glasswood.cuda.launches.load,
     glasswood.cuda.streams._side_streams,

@@ -7,7 +7,7 @@ import importlib
 import re
 from typing import TYPE_CHECKING
 
-from glasswood.extras import import_arrow
+from glasswood.base.extras import import_arrow
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -11,8 +11,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from glasswood.base.files import check_output, replacing
 from glasswood.cli.tables.formats import STREAM, format_of, import_pyarrow
-from glasswood.files import check_output, replacing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from glasswood.base.files import check_output
+from glasswood.base.wording import Wording, check_wording, leaves_text
 from glasswood.display.report.card import figures, history, model_card
 from glasswood.display.report.dependence import dependence, joint_effects
 from glasswood.display.report.explained import explained
@@ -16,13 +18,11 @@ from glasswood.display.report.rows import SHOWN_FEATURES, chosen, feature_entrie
 from glasswood.display.report.sentences import sentences
 from glasswood.display.report.similar import intervals, similar_rows
 from glasswood.display.report.trees import are_shown, drawn, embedded, is_small
-from glasswood.facts import feature_names, output_names
-from glasswood.files import check_output
 from glasswood.forest import Forest
 from glasswood.inputs import without_extra
 from glasswood.loading import load
+from glasswood.model.facts import feature_names, output_names
 from glasswood.populations import compare
-from glasswood.wording import Wording, check_wording, leaves_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
+    from glasswood.base.typing import Int64s, Rows
     from glasswood.display.report.explained import Explained
     from glasswood.display.report.rows import ReportRows
-    from glasswood.ensemble import TreeEnsemble
-    from glasswood.typing import Int64s, Rows
+    from glasswood.model.ensemble import TreeEnsemble
 
 CHANGED_FEATURES = 30
 """Features of a table."""

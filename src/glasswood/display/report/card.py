@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from glasswood.base.wording import number_text
 from glasswood.display.report.rows import data_hash
-from glasswood.facts import forest_facts
-from glasswood.wording import number_text
+from glasswood.model.facts import forest_facts
 
 if TYPE_CHECKING:
     from glasswood.display.report.explained import Explained

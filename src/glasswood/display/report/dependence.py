@@ -15,8 +15,8 @@ from glasswood.inspection.effects import Effects, sums_over_trees
 from glasswood.inspection.rows import ChangingRows
 
 if TYPE_CHECKING:
+    from glasswood.base.typing import Array, Int64s
     from glasswood.display.report.rows import ReportRows
-    from glasswood.typing import Array, Int64s
 
 FEATURES, POINTS, ROWS = 8, 40, 500
 """Features that are shown, points of a grid, and rows that means are of."""

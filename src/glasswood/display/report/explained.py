@@ -20,9 +20,9 @@ from glasswood.explain.responses.response import is_margin
 from glasswood.inputs.placed import PlacedRows
 
 if TYPE_CHECKING:
+    from glasswood.base.typing import Array, Doubles, Int64s
     from glasswood.display.report.rows import ReportRows
     from glasswood.explain.players import Players
-    from glasswood.typing import Array, Doubles, Int64s
 
 PAIR_NUMBERS, PAIR_ROWS, SHOWN_PAIRS = 20_000_000, 500, 20
 """Interaction values computed at most, rows that they are of, and pairs that are listed."""

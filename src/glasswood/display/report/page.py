@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from glasswood.escapes import markup, script
-from glasswood.files import replacing
+from glasswood.base.escapes import markup, script
+from glasswood.base.files import replacing
 
 if TYPE_CHECKING:
     import os
 
-    from glasswood.typing import Array
+    from glasswood.base.typing import Array
 
 ASSETS = Path(__file__).parent / "assets"
 SCRIPTS = ("basics.js", "model.js", "charts.js", "rows.js", "tree.js", "performance.js", "main.js")

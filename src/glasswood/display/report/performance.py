@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from glasswood.base.extras import import_extra
 from glasswood.display.report.rows import REDACTED_ROWS
-from glasswood.extras import import_extra
 
 if TYPE_CHECKING:
+    from glasswood.base.typing import Array, Doubles
     from glasswood.display.report.rows import ReportRows
-    from glasswood.typing import Array, Doubles
 
 POINTS, GROUPS, BINS, CLASSES, DOTS = 120, 10, 40, 12, 600
 """Points of a curve, groups of a calibration, bars of a histogram, classes with curves, dots of a scatter."""

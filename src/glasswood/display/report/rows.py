@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from glasswood.device import on_host
+from glasswood.base.device import on_host
 from glasswood.display.report.source import SourceColumns
 from glasswood.evaluate.evaluator import Evaluator
-from glasswood.facts import column_names, feature_names, output_names
 from glasswood.inputs import arranged, as_rows
 from glasswood.inputs.shown import own_values
 from glasswood.inputs.targets import as_targets, class_places, refuse_text
+from glasswood.model.facts import column_names, feature_names, output_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import ArrayLike
 
-    from glasswood.ensemble import TreeEnsemble
-    from glasswood.typing import Array, Doubles, Int64s, Rows
+    from glasswood.base.typing import Array, Doubles, Int64s, Rows
+    from glasswood.model.ensemble import TreeEnsemble
 
 CHUNK = 100_000
 """Rows that are predicted and explained at a time."""

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from glasswood.facts import constraints
-from glasswood.wording import count_text, counted, leaves_text, number_text, percent_text
+from glasswood.base.wording import count_text, counted, leaves_text, number_text, percent_text
+from glasswood.model.facts import constraints
 
 if TYPE_CHECKING:
+    from glasswood.base.typing import Doubles
     from glasswood.display.report.rows import ReportRows
-    from glasswood.typing import Doubles
 
 LONGEST = 50
 """Letters of a feature's name in a sentence."""

@@ -13,8 +13,8 @@ from glasswood.neighbors.index import LeafIndex, TargetIndex, list_rows
 from glasswood.neighbors.training import is_average, tree_shares
 
 if TYPE_CHECKING:
+    from glasswood.base.typing import Array, Doubles, Int64s
     from glasswood.display.report.rows import ReportRows
-    from glasswood.typing import Array, Doubles, Int64s
 
 SIMILAR, MOST_ROWS, COVERAGE = 5, 20_000, 0.9
 """Rows shown, rows that intervals follow from, and the share of targets that these hold."""

@@ -11,14 +11,14 @@ from glasswood.inputs import as_rows
 from glasswood.inputs.categories import Coded, Numbers, number_floats, with_values
 from glasswood.inputs.statistics import StatisticRows, columns_of_statistics
 from glasswood.inspection.rows import ChangingRows, numbers_only
-from glasswood.target_statistics import TargetStatistics
+from glasswood.model.target_statistics import TargetStatistics
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from glasswood.ensemble import TreeEnsemble
+    from glasswood.base.typing import Array, Rows
     from glasswood.inputs.categories import Column
-    from glasswood.typing import Array, Rows
+    from glasswood.model.ensemble import TreeEnsemble
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,11 +9,11 @@ import numpy as np
 
 from glasswood.display.curves import CURVE_POINTS, mean_curve
 from glasswood.display.report.rows import REDACTED_ROWS, inner_range, most_frequent
-from glasswood.equations import described, leaf_equation
 from glasswood.evaluate.cpu import CpuEvaluator
 from glasswood.evaluate.linear import term_name
-from glasswood.facts import feature_name
-from glasswood.rules import (
+from glasswood.model.facts import feature_name
+from glasswood.words.equations import described, leaf_equation
+from glasswood.words.rules import (
     class_index,
     common_range,
     covers_are_counts,
@@ -26,11 +26,11 @@ from glasswood.rules import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from glasswood.base.typing import Array, Int32s, Int64s
+    from glasswood.base.wording import Wording
     from glasswood.display.report.rows import ReportRows
-    from glasswood.ensemble import TreeEnsemble
-    from glasswood.equations import Term
-    from glasswood.typing import Array, Int32s, Int64s
-    from glasswood.wording import Wording
+    from glasswood.model.ensemble import TreeEnsemble
+    from glasswood.words.equations import Term
 
 MOST_NODES, MOST_SHOWN_LEAVES, MOST_SHOWN_TREES = 4000, 250, 60
 """Nodes of a model that a page computes with, leaves of a tree that it draws, trees that it draws."""

@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from glasswood.base.device import array_gpu, explaining_memory, import_cupy
+from glasswood.base.parallel import cached_property
+from glasswood.base.typing import Choice
 from glasswood.cuda import kept_calls
 from glasswood.cuda.codes import encode_forest
 from glasswood.cuda.compiler import variant
@@ -14,23 +17,20 @@ from glasswood.cuda.encoder import CodeTables, row_strides
 from glasswood.cuda.launches import NOWHERE, KeptByRows, Plan, launch
 from glasswood.cuda.per_gpu import PerGpu
 from glasswood.cuda.rows import check_gpu_rows, map_rows
-from glasswood.device import array_gpu, explaining_memory, import_cupy
 from glasswood.evaluate.choice import runnable
 from glasswood.evaluate.cuda.few_rows import FewRows, predictor_of
 from glasswood.evaluate.cuda.packing import CODE_TYPES, choose_format, order_by_output
 from glasswood.evaluate.cuda.paper import BLOCK, DEFAULT_SETTINGS, NodeWalks
 from glasswood.evaluate.cuda.tiles import PackedForest, Tiles
-from glasswood.parallel import cached_property
-from glasswood.typing import Choice
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from numpy.typing import DTypeLike
 
+    from glasswood.base.typing import Array, GpuArray
     from glasswood.cuda.compiler import Variant
-    from glasswood.ensemble import TreeEnsemble
-    from glasswood.typing import Array, GpuArray
+    from glasswood.model.ensemble import TreeEnsemble
 
 LEAF_BYTES = 2**29
 """Leaves of the rows in flight."""

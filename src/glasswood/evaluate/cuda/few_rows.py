@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from glasswood import _core
+from glasswood.base.device import explaining_memory, import_cupy
 from glasswood.cuda import launches
 from glasswood.cuda.compiler import variant
 from glasswood.cuda.launches import NOWHERE, Plan, PreparedLaunch
 from glasswood.cuda.rows import pinned
-from glasswood.device import explaining_memory, import_cupy
 from glasswood.evaluate.cuda.packing import CHUNK
 
 if TYPE_CHECKING:

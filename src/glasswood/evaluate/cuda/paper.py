@@ -6,25 +6,25 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from glasswood.base.device import import_cupy
+from glasswood.base.parallel import cached_property
 from glasswood.cuda.codes import divide_sets
 from glasswood.cuda.compiler import variant
 from glasswood.cuda.encoder import CodeTables, row_strides
 from glasswood.cuda.launches import launch
 from glasswood.cuda.per_gpu import PerGpu
-from glasswood.device import import_cupy
 from glasswood.evaluate.choice import most_splits
 from glasswood.evaluate.cuda.windows import cut_windows
-from glasswood.parallel import cached_property
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import DTypeLike
 
+    from glasswood.base.typing import Array, Choice, GpuArray
     from glasswood.cuda.codes import Codes
     from glasswood.cuda.compiler import Variant
-    from glasswood.ensemble import TreeEnsemble
-    from glasswood.typing import Array, Choice, GpuArray
+    from glasswood.model.ensemble import TreeEnsemble
 
 BLOCK = 128
 WANTED_BLOCKS = 2048

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
+    from glasswood.base.typing import Int32s, Int64s
     from glasswood.cuda.codes import Codes
-    from glasswood.ensemble import TreeEnsemble
-    from glasswood.typing import Int32s, Int64s
+    from glasswood.model.ensemble import TreeEnsemble
 
 
 @dataclass(frozen=True, eq=False)

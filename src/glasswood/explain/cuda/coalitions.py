@@ -7,23 +7,23 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from glasswood.base.device import import_cupy, on_host
+from glasswood.base.parallel import cached_property
 from glasswood.cuda.codes import encode_forest
 from glasswood.cuda.compiler import variant
 from glasswood.cuda.encoder import CodeTables
 from glasswood.cuda.launches import NOWHERE, PreparedLaunch
 from glasswood.cuda.per_gpu import PerGpu, gpu_limits
-from glasswood.device import import_cupy, on_host
 from glasswood.explain.cuda.job import Job, diagonal_launch, padded_rows
 from glasswood.explain.responses.response import LOG_LOSS, SOFTMAX_LOSS
-from glasswood.parallel import cached_property
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
+    from glasswood.base.typing import Array, Doubles, Explained, GpuArray, Int32s
     from glasswood.cuda.compiler import Variant
     from glasswood.explain.game import Settings
     from glasswood.explain.responses.coalitions import CoalitionExplainer
-    from glasswood.typing import Array, Doubles, Explained, GpuArray, Int32s
 
 MASK_THREADS, MASK_ROWS = 128, 8
 """As in native/explain/cuda/coalitions/find_masks.cu."""

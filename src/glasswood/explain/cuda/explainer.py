@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from glasswood.base.device import DeviceError, array_gpu, find_gpus, import_cupy
 from glasswood.cuda.kept_calls import Calls, may_be_kept
 from glasswood.cuda.rows import as_cupy, check_gpu_rows, like, map_rows
 from glasswood.cuda.streams import stream_of
-from glasswood.device import DeviceError, array_gpu, find_gpus, import_cupy
 from glasswood.explain.cuda.coalitions import CoalitionJob, CoalitionJobs
 from glasswood.explain.cuda.margin_jobs import MarginJobs
 from glasswood.explain.cuda.responses import ResponseJob, ResponseJobs, with_labels
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import DTypeLike
 
+    from glasswood.base.typing import Array, Explained, GpuArray, Int32s
     from glasswood.explain.cpu import CpuExplainer
     from glasswood.explain.cuda.job import Job
     from glasswood.explain.game import Game, Settings
     from glasswood.inputs.placed import PlacedRows
-    from glasswood.typing import Array, Explained, GpuArray, Int32s
 
 
 class CudaExplainer:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from glasswood.base.device import import_cupy
 from glasswood.cuda.compiler import variant
 from glasswood.cuda.launches import NOWHERE, launch
-from glasswood.device import import_cupy
 from glasswood.explain.cuda.job import fitting_rows, padded_rows
 from glasswood.explain.cuda.tables import KEY_BYTES, group_by_workspace, lay_out_build, lay_out_keys
 from glasswood.explain.cuda.tapes import quadrature
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
     from glasswood._core import TableBatch
+    from glasswood.base.typing import GpuArray
     from glasswood.cuda.compiler import Variant
     from glasswood.explain.background import Background
     from glasswood.explain.cuda.tables import Build, TablePlan
-    from glasswood.typing import GpuArray
 
 COUNT_THREADS, COUNT_ROWS = 128, 8
 """As in native/explain/cuda/tables/count_states.cu."""

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import DTypeLike, NDArray
 
+    from glasswood.base.typing import Array, Doubles, Int32s, Int64s
     from glasswood.cuda.codes import Codes
-    from glasswood.ensemble import TreeEnsemble
-    from glasswood.typing import Array, Doubles, Int32s, Int64s
+    from glasswood.model.ensemble import TreeEnsemble
 
 PART, LEAF, ENTRY, TERM = (np.dtype(_core.leaf_layouts()[name]) for name in ("part", "leaf", "entry", "term"))
 """Structs of native/explain/cuda/leaf_format.h."""

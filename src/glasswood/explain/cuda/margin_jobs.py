@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from glasswood.base.parallel import cached_property
 from glasswood.cuda.codes import encode_forest
 from glasswood.cuda.encoder import CodeTables
 from glasswood.explain.cuda.leaf_games import BackgroundContents, GroupContents
@@ -13,12 +14,11 @@ from glasswood.explain.cuda.table_launches import TableJob
 from glasswood.explain.cuda.tables import SharedTables, TablePlan
 from glasswood.explain.cuda.tapes import TINY_SPLITS
 from glasswood.explain.tables import GPU_TABLE_BYTES, choose_tables
-from glasswood.parallel import cached_property
 
 if TYPE_CHECKING:
+    from glasswood.base.typing import Array, Explained
     from glasswood.explain.cuda.job import Job
     from glasswood.explain.game import Game, Settings
-    from glasswood.typing import Array, Explained
 
 
 class MarginJobs:

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from glasswood.base.device import import_cupy
 from glasswood.cuda.buffers import Buffers, Place
 from glasswood.cuda.compiler import variant
 from glasswood.cuda.encoder import row_strides
 from glasswood.cuda.launches import NOWHERE, Plan, PreparedLaunch
 from glasswood.cuda.per_gpu import gpu_limits
 from glasswood.cuda.streams import Beside
-from glasswood.device import import_cupy
 from glasswood.explain.cuda.job import PlannedJob, diagonal_launch, fitting_rows, padded_rows
 from glasswood.explain.cuda.leaf_tapes import LeafTape, write_leaf_tapes
 from glasswood.explain.cuda.results import OnGpu, find_targets
@@ -22,10 +22,10 @@ from glasswood.explain.cuda.tapes import TINY_SPLITS, Tape, write_tapes
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
 
+    from glasswood.base.typing import GpuArray, Int32s, Int64s
     from glasswood.cuda.compiler import Variant
     from glasswood.cuda.encoder import CodeTables
-    from glasswood.ensemble import TreeEnsemble
-    from glasswood.typing import GpuArray, Int32s, Int64s
+    from glasswood.model.ensemble import TreeEnsemble
 
 SHARED_BYTES, PAIR_SHARED_BYTES = 24 * 1024, 32 * 1024
 """Accumulators of a block in shared memory: eight blocks fit beside each other, seven of interactions.

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from glasswood.base.device import array_gpu, import_cupy
 from glasswood.cuda.compiler import variant
 from glasswood.cuda.launches import NOWHERE, PreparedLaunch
-from glasswood.device import array_gpu, import_cupy
 from glasswood.explain.cuda.job import Job
 from glasswood.explain.cuda.leaf_games import BackgroundContents
 from glasswood.explain.cuda.margin_jobs import MarginJobs
@@ -19,11 +19,11 @@ from glasswood.explain.tables import GPU_TABLE_BYTES
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
+    from glasswood.base.typing import Array, Explained, GpuArray, Int32s
     from glasswood.cuda.compiler import Variant
     from glasswood.explain.cuda.table_launches import TableJob
     from glasswood.explain.game import Game, Settings
     from glasswood.explain.responses.rescaling import WeightedParts
-    from glasswood.typing import Array, Explained, GpuArray, Int32s
 
 THREADS, MOST_PARTS = 128, 49
 """As in native/explain/cuda/weigh_parts.cu."""

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from glasswood.base.typing import Int64s
     from glasswood.explain.cuda.leaf_tapes import LeafTape
     from glasswood.explain.cuda.tapes import Tape
-    from glasswood.typing import Int64s
 
 MOST_COMPLETE = 2**16
 """Interactions of a row up to which numbers without an accumulator are entries too. More would take memory: their

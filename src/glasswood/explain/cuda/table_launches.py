@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 
+from glasswood.base.device import import_cupy
 from glasswood.cuda.buffers import Buffers, Place
 from glasswood.cuda.codes import encode_forest
 from glasswood.cuda.compiler import variant
 from glasswood.cuda.encoder import CodeTables, row_strides
 from glasswood.cuda.launches import NOWHERE, Plan, PreparedLaunch
 from glasswood.cuda.per_gpu import gpu_limits
-from glasswood.device import import_cupy
 from glasswood.explain.cuda.job import PlannedJob, diagonal_launch, fitting_rows, padded_rows
 from glasswood.explain.cuda.quadrature import QuadratureJob, WalkLaunches, lay_out_sum
 from glasswood.explain.cuda.results import OnGpu, find_targets
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
 
     from glasswood._core import TableBatch
+    from glasswood.base.typing import GpuArray
     from glasswood.cuda.compiler import Variant
     from glasswood.cuda.per_gpu import Limits
-    from glasswood.ensemble import TreeEnsemble
-    from glasswood.typing import GpuArray
+    from glasswood.model.ensemble import TreeEnsemble
 
 WIDE_THREADS, NARROW_THREADS, PAIR_THREADS = (256, 512, 384, 128, 64), (256, 128, 64), (512, 256, 128, 64)
 POINT_THREADS = (256, 128, 64)

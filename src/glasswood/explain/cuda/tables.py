@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 
 from glasswood import _core
+from glasswood.base.device import import_cupy
+from glasswood.base.parallel import n_threads
 from glasswood.cuda.codes import Codes
 from glasswood.cuda.compiler import variant
 from glasswood.cuda.encoder import CodeTables
 from glasswood.cuda.launches import NOWHERE, PreparedLaunch
 from glasswood.cuda.per_gpu import PerGpu, gpu_limits
-from glasswood.device import import_cupy
 from glasswood.explain.cuda.tapes import quadrature
 from glasswood.explain.players import make_players
-from glasswood.parallel import n_threads
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
     from glasswood._core import TableBatch
+    from glasswood.base.typing import Int32s, Int64s
     from glasswood.cuda.compiler import Variant
-    from glasswood.ensemble import TreeEnsemble
     from glasswood.explain.players import Players
-    from glasswood.typing import Int32s, Int64s
+    from glasswood.model.ensemble import TreeEnsemble
 
 BUILD_THREADS = 128
 """As in native/explain/cuda/tables/points.cuh and leaf_games.cuh."""

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import DTypeLike, NDArray
 
+    from glasswood.base.typing import Doubles, Int32s, Int64s
     from glasswood.cuda.codes import Codes
-    from glasswood.ensemble import TreeEnsemble
-    from glasswood.typing import Doubles, Int32s, Int64s
+    from glasswood.model.ensemble import TreeEnsemble
 
 MOST_POINTS = 8
 """Quadrature points of one walk; trees that need more are walked again with the next points."""

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from glasswood.device import count_rows
+from glasswood.base.device import count_rows
 from glasswood.inputs.targets import as_targets, class_places
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from glasswood.ensemble import TreeEnsemble
-    from glasswood.typing import Int32s
+    from glasswood.base.typing import Int32s
+    from glasswood.model.ensemble import TreeEnsemble
 
 
 def count_classes(forest: TreeEnsemble) -> int:

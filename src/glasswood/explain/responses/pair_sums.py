@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from glasswood.facts import feature_names
 from glasswood.inputs.matching import listed
+from glasswood.model.facts import feature_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from glasswood.base.typing import Doubles, Int32s, Int64s
     from glasswood.explain.game import Game
     from glasswood.explain.responses.response import Response
-    from glasswood.typing import Doubles, Int32s, Int64s
 
 COALITIONS_TOGETHER = 2**21
 """Margins of coalitions that are handed to a response in Python together."""

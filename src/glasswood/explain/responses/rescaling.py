@@ -27,10 +27,10 @@ from glasswood.explain.tables import TABLE_BYTES
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from glasswood.ensemble import TreeEnsemble
+    from glasswood.base.typing import Array, Doubles, Int32s, Int64s
     from glasswood.explain.game import Game, Settings
     from glasswood.inputs.placed import PlacedRows
-    from glasswood.typing import Array, Doubles, Int32s, Int64s
+    from glasswood.model.ensemble import TreeEnsemble
 
     Ratio = Callable[[Doubles, Any], Doubles]
     Explain = Callable[[CpuExplainer, PlacedRows], Array]

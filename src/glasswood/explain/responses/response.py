@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from glasswood.escapes import shown
+from glasswood.base.escapes import shown
 from glasswood.evaluate.links import LINKS, PROBABILITY_LINKS, labels, responses
 from glasswood.explain.responses.labels import count_classes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from glasswood.ensemble import TreeEnsemble
-    from glasswood.typing import Array, Doubles, Int32s
+    from glasswood.base.typing import Array, Doubles, Int32s
+    from glasswood.model.ensemble import TreeEnsemble
 
 ROUNDING = 1e-14
 """Probabilities that are 0 up to the rounding of sums over trees."""

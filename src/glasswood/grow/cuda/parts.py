@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from glasswood import _core
-from glasswood.device import DeviceError
+from glasswood.base.device import DeviceError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from glasswood import _core
+from glasswood.base.device import DeviceError, capability, import_cupy
+from glasswood.base.parallel import n_threads, side_by_side
 from glasswood.cuda.compiler import compile_kernel, compiler_architecture, variant
-from glasswood.device import DeviceError, capability, import_cupy
 from glasswood.grow.cuda import parts
 from glasswood.grow.cuda.sorting import PORTABLE, sent
 from glasswood.grow.data.rows import rank_zones
-from glasswood.parallel import n_threads, side_by_side
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from glasswood.base.device import import_cupy
+from glasswood.base.parallel import side_by_side
 from glasswood.cuda.compiler import variant
 from glasswood.cuda.launches import launch
-from glasswood.device import import_cupy
 from glasswood.grow.data.sorting import Sorter
-from glasswood.parallel import side_by_side
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from numpy.typing import DTypeLike, NDArray
 
-    from glasswood.typing import Doubles, Int32s
+    from glasswood.base.typing import Doubles, Int32s
 
 PORTABLE = 1
 """cudaHostRegisterPortable: pinned for all GPUs."""

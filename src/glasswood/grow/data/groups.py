@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
+    from glasswood.base.typing import Doubles, Int64s
     from glasswood.grow.data.columns import TrainingData
-    from glasswood.typing import Doubles, Int64s
 
 KINDS = ("pairwise", "no_interactions")
 

@@ -16,20 +16,20 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from glasswood.device import array_gpu, on_host
+from glasswood.base.device import array_gpu, on_host
+from glasswood.base.wording import nearest_text
 from glasswood.grow.data import columns as grow_columns
 from glasswood.grow.data.groups import constraints_text, groups_of
 from glasswood.inputs.arrays import records_message
 from glasswood.inputs.matching import listed
-from glasswood.wording import nearest_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import ArrayLike
 
+    from glasswood.base.typing import Doubles, Int64s, Output, Rows
     from glasswood.grow.data.columns import TrainingColumns, TrainingData
-    from glasswood.typing import Doubles, Int64s, Output, Rows
 
 
 def training_data(estimator: Any, X: Rows, y: ArrayLike, sample_weight: ArrayLike | None) -> TrainingData:

@@ -9,7 +9,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from glasswood.typing import Doubles, Int32s, Int64s
+    from glasswood.base.typing import Doubles, Int32s, Int64s
 
 MOST_ORDERED = 1 << 17
 """More rows keep their order, and repetitions among them are not looked for."""

@@ -10,16 +10,17 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from glasswood import _core, parallel
+from glasswood import _core
+from glasswood.base import parallel
+from glasswood.base.parallel import beside, side_by_side
 from glasswood.grow.data.sorting import KnownRanks, Sorter
-from glasswood.parallel import beside, side_by_side
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
 
-    from glasswood.typing import Bools, Doubles, Floats, Int32s, Int64s
+    from glasswood.base.typing import Bools, Doubles, Floats, Int32s, Int64s
 
 Values = TypeVar("Values", bound="np.ndarray[Any, Any]")
 

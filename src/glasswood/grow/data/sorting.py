@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from glasswood import _core
-from glasswood.parallel import side_by_side
+from glasswood.base.parallel import side_by_side
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
 
-    from glasswood.typing import Bools, Doubles, Int32s, Int64s
+    from glasswood.base.typing import Bools, Doubles, Int32s, Int64s
 
 
 class Sorter:

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from glasswood import _core
-from glasswood.device import DeviceError, find_gpus, is_cuda_usable, parse_device
+from glasswood.base.device import DeviceError, find_gpus, is_cuda_usable, parse_device
+from glasswood.base.parallel import n_threads
 from glasswood.grow.search.process import Interrupts
 from glasswood.grow.tree_search import search_of
-from glasswood.parallel import n_threads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from glasswood.base.parallel import n_threads
 from glasswood.grow.data.derived import like
 from glasswood.grow.data.groups import most_promising
 from glasswood.grow.data.rows import prepare
@@ -18,7 +19,6 @@ from glasswood.grow.search.growing import Growth, grow, with_share_of_time
 from glasswood.grow.search.reweighted import grow_reweighted
 from glasswood.grow.search.robust import grow_robustly
 from glasswood.grow.tree.pruning import without_small_leaves
-from glasswood.parallel import n_threads
 
 if TYPE_CHECKING:
     from collections.abc import Callable

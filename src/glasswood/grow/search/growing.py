@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from glasswood.base.parallel import n_threads
 from glasswood.grow.data.derived import with_derived
 from glasswood.grow.data.rows import gathered, prepare
 from glasswood.grow.search.engine import (
@@ -21,15 +22,14 @@ from glasswood.grow.search.engine import (
 from glasswood.grow.tree.assembly import grown_tree, target_range
 from glasswood.grow.tree.pruning import Prices, pruned
 from glasswood.grow.tree_search import search_of
-from glasswood.parallel import n_threads
 
 if TYPE_CHECKING:
+    from glasswood.base.typing import Doubles, Int32s
     from glasswood.grow.data.columns import TrainingColumns, TrainingData
     from glasswood.grow.data.rows import TrainingRows
     from glasswood.grow.search.engine import SearchResult
     from glasswood.grow.tree.assembly import GrownTree
     from glasswood.grow.tree.intervals import LeftOutRows
-    from glasswood.typing import Doubles, Int32s
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,8 +7,8 @@ import math
 import sys
 from typing import TYPE_CHECKING, Any
 
-from glasswood.progress import new_bar, shows_bars
-from glasswood.wording import leaves_text
+from glasswood.base.progress import new_bar, shows_bars
+from glasswood.base.wording import leaves_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -13,9 +13,9 @@ from glasswood.grow.search.robust import residuals_of
 from glasswood.grow.tree.assembly import target_range
 
 if TYPE_CHECKING:
+    from glasswood.base.typing import Doubles
     from glasswood.grow.search.engine import Circumstances
     from glasswood.grow.search.growing import Growth
-    from glasswood.typing import Doubles
 
 ROUNDS = 3
 """Searches, each for the working responses of the tree before."""

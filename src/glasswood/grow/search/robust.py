@@ -11,10 +11,10 @@ from glasswood.grow.search.growing import grow, with_share_of_time
 from glasswood.grow.tree.refit import fit_leaf, rows_by_node
 
 if TYPE_CHECKING:
+    from glasswood.base.typing import Doubles
     from glasswood.grow.data.columns import TrainingData
     from glasswood.grow.search.engine import Circumstances
     from glasswood.grow.search.growing import Growth
-    from glasswood.typing import Doubles
 
 CORNER = 1.345
 """Standard deviations beyond which a residual counts by its absolute value: 95 % as efficient as squares where noise is

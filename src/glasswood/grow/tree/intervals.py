@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
+    from glasswood.base.typing import Bools, Doubles
     from glasswood.grow.tree.refit import LeafModel
-    from glasswood.typing import Bools, Doubles
 
 LEAST_ERROR = 0.05
 """Part of the mean error of leaves that the error of a leaf counts for at least."""

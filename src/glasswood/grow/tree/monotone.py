@@ -17,8 +17,8 @@ from glasswood.grow.tree.refit import Design, fit_leaf, independent
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from glasswood.base.typing import Doubles, Int32s, Int64s
     from glasswood.grow.tree.refit import LeafModel
-    from glasswood.typing import Doubles, Int32s, Int64s
 
 MIDDLES = 33
 """Places that are tried for the middle of a split."""

@@ -22,9 +22,9 @@ from glasswood.grow.tree.refit import Design, independent, rows_by_node
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from glasswood.base.typing import Bools, Doubles, Int32s, Int64s
     from glasswood.grow.data.columns import TrainingColumns
     from glasswood.grow.data.rows import TrainingRows
-    from glasswood.typing import Bools, Doubles, Int32s, Int64s
 
 DECIDED = 1 - 1e-6
 """Leverage from which on nothing else tells what a row's prediction would be without it."""

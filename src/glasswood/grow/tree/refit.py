@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from glasswood.ensemble import NUMBER
+from glasswood.base.parallel import side_by_side
 from glasswood.grow.data.rows import threads_of
-from glasswood.parallel import side_by_side
+from glasswood.model.ensemble import NUMBER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
+    from glasswood.base.typing import Doubles, Int32s
     from glasswood.grow.data.rows import TrainingRows
-    from glasswood.typing import Doubles, Int32s
 
 BLOCK = 100_000
 """Rows that are decomposed together."""

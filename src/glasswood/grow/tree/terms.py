@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from glasswood.ensemble import NUMBER
 from glasswood.grow.data.columns import Derived
+from glasswood.model.ensemble import NUMBER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from glasswood.base.typing import Bools, Doubles
     from glasswood.grow.data.columns import TrainingColumns
     from glasswood.grow.tree.refit import LeafModel
-    from glasswood.typing import Bools, Doubles
 
 
 def in_features(

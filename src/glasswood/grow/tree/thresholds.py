@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
+    from glasswood.base.typing import Doubles, Int32s
     from glasswood.grow.data.rows import TrainingRows
-    from glasswood.typing import Doubles, Int32s
 
 Gap = tuple[int, int]
 """The largest rank on the left and the smallest on the right; any threshold between them parts the rows alike."""

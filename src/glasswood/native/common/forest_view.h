@@ -14,7 +14,7 @@
 
 namespace glasswood {
 
-// Validated (glasswood.validation) before any plan is built.
+// Validated (glasswood.model.validation) before any plan is built.
 struct ForestView {
   std::span<const int64_t> tree_offsets;
   std::span<const int32_t> feature;

@@ -8,22 +8,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from glasswood.model.target_statistics import TargetStatistics
 from glasswood.readers.assemble import assemble
 from glasswood.readers.catboost.cbm import parse_cbm
 from glasswood.readers.catboost.document import parse_document
 from glasswood.readers.catboost.meaning import meaning
 from glasswood.readers.catboost.model import check_features
 from glasswood.readers.catboost.trees import oblivious_nodes, read_tests, step_nodes
-from glasswood.target_statistics import TargetStatistics
 
 if TYPE_CHECKING:
     import os
 
     from catboost import CatBoost
 
-    from glasswood.ensemble import TreeEnsemble
+    from glasswood.base.typing import Array
+    from glasswood.model.ensemble import TreeEnsemble
     from glasswood.readers.catboost.model import Model
-    from glasswood.typing import Array
 
 
 def read(model: CatBoost) -> TreeEnsemble:

@@ -20,7 +20,7 @@ from glasswood.readers.flatbuffer import UINT32, FlatTable
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from glasswood.typing import Array, Doubles
+    from glasswood.base.typing import Array, Doubles
 
 MAGIC = b"CBM1"
 FORMAT = "FlabuffersModel_v1"

@@ -7,10 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from glasswood.readers.catboost.model import CtrFeature
-from glasswood.readers.documents import as_array, get, get_int, to_float32
-from glasswood.readers.flatbuffer import UINT32, FlatTable
-from glasswood.target_statistics import (
+from glasswood.model.target_statistics import (
     BORDERS,
     BUCKETS,
     COUNTER,
@@ -21,6 +18,9 @@ from glasswood.target_statistics import (
     Statistic,
     StatisticTable,
 )
+from glasswood.readers.catboost.model import CtrFeature
+from glasswood.readers.documents import as_array, get, get_int, to_float32
+from glasswood.readers.flatbuffer import UINT32, FlatTable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

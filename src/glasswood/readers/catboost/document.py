@@ -22,7 +22,7 @@ from glasswood.readers.documents import as_array, concatenate, get, get_int, to_
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from glasswood.typing import Doubles, Int64s
+    from glasswood.base.typing import Doubles, Int64s
 
 TESTS = ("FloatFeature", "OneHotFeature", "OnlineCtr")
 """Kinds of splits that test a feature as it is."""

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
+    from glasswood.base.typing import Array
     from glasswood.readers.catboost.model import Model
-    from glasswood.typing import Array
 
 LINKS = {
     "Logloss": "logistic",

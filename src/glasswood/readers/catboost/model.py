@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from glasswood.target_statistics import Statistic, StatisticTable
-    from glasswood.typing import Array, Doubles, Int32s, Int64s
+    from glasswood.base.typing import Array, Doubles, Int32s, Int64s
+    from glasswood.model.target_statistics import Statistic, StatisticTable
 
 MAX_OUTPUTS = 2**20
 NO_LEAF = 2**32 - 1

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from glasswood.model.validation import LARGEST_FOREST
 from glasswood.readers.assemble import WORD_BITS, NodeArrays, less_than
-from glasswood.validation import LARGEST_FOREST
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from glasswood.base.typing import Array, Bools, Doubles, Int64s
     from glasswood.readers.catboost.model import Model, StepTrees
-    from glasswood.typing import Array, Bools, Doubles, Int64s
 
 DEEPEST = 30
 """CatBoost itself stops at depth 16."""

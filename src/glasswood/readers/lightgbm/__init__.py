@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from lightgbm import Booster, LGBMModel
 
-    from glasswood.ensemble import TreeEnsemble
+    from glasswood.model.ensemble import TreeEnsemble
 
 
 def read(model: Booster | LGBMModel) -> TreeEnsemble:

@@ -10,9 +10,9 @@ import numpy as np
 from glasswood.readers.lightgbm.nodes import count_up
 
 if TYPE_CHECKING:
+    from glasswood.base.typing import Array, Bools, Doubles, Int64s
     from glasswood.readers.lightgbm.nodes import Layout
     from glasswood.readers.lightgbm.text import Document
-    from glasswood.typing import Array, Bools, Doubles, Int64s
 
 WORD = 2**32
 

@@ -10,10 +10,10 @@ import numpy as np
 from glasswood.readers.lightgbm.nodes import count_up
 
 if TYPE_CHECKING:
-    from glasswood.ensemble import TreeEnsemble
+    from glasswood.base.typing import Array, Bools, Int64s
+    from glasswood.model.ensemble import TreeEnsemble
     from glasswood.readers.lightgbm.nodes import Layout
     from glasswood.readers.lightgbm.text import Document
-    from glasswood.typing import Array, Bools, Int64s
 
 A_NUMBER = -1
 """In `linear_category`: the term is the feature's number."""

@@ -11,8 +11,8 @@ from glasswood.readers.assemble import NodeArrays, less_than
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
+    from glasswood.base.typing import Array, Bools, Doubles, Int64s
     from glasswood.readers.lightgbm.text import Document
-    from glasswood.typing import Array, Bools, Doubles, Int64s
 
 ZERO_THRESHOLD = float(np.float32(1e-35))
 SMALLEST_CATEGORY = float(np.nextafter(-1.0, 0.0))

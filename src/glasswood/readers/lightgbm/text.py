@@ -11,7 +11,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
-    from glasswood.typing import Array, Bools, Int64s
+    from glasswood.base.typing import Array, Bools, Int64s
 
 VERSIONS = ("v2", "v3", "v4")
 LARGEST_INTEGER = 2**31 - 1

@@ -16,7 +16,7 @@ from glasswood.readers.onnx.outputs import output_values
 if TYPE_CHECKING:
     import os
 
-    from glasswood.ensemble import TreeEnsemble
+    from glasswood.model.ensemble import TreeEnsemble
     from glasswood.readers.onnx.graph import Graph
 
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from glasswood.onnx_note import NAME, fields_of
+from glasswood.model.onnx_note import NAME, fields_of
 from glasswood.readers.protobuf import Message
 
 if TYPE_CHECKING:
-    from glasswood.typing import Array
+    from glasswood.base.typing import Array
 
 REGRESSOR, CLASSIFIER, ENSEMBLE = "TreeEnsembleRegressor", "TreeEnsembleClassifier", "TreeEnsemble"
 TREES = (REGRESSOR, CLASSIFIER, ENSEMBLE)

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from glasswood.escapes import shown
+from glasswood.base.escapes import shown
 from glasswood.readers.onnx.graph import CLASSIFIER, ENSEMBLE
 from glasswood.readers.onnx.nodes import LEAF, _Finder
 
 if TYPE_CHECKING:
+    from glasswood.base.typing import Array
     from glasswood.readers.onnx.graph import Graph
     from glasswood.readers.onnx.nodes import TreeNodes
-    from glasswood.typing import Array
 
 AVERAGE, SUM = "AVERAGE", "SUM"
 AGGREGATES = (AVERAGE, SUM, "MIN", "MAX")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from sklearn.base import BaseEstimator
 
-    from glasswood.ensemble import TreeEnsemble
+    from glasswood.model.ensemble import TreeEnsemble
     from glasswood.readers.curve import Curve
 
 READERS: dict[str, Callable[[Any], TreeEnsemble]] = {

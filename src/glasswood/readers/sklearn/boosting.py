@@ -11,8 +11,8 @@ from glasswood.readers.sklearn.trees import Member, class_fields, forest_of
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
 
-    from glasswood.ensemble import TreeEnsemble
-    from glasswood.typing import Doubles
+    from glasswood.base.typing import Doubles
+    from glasswood.model.ensemble import TreeEnsemble
 
 LINKS = {
     "IdentityLink": "identity",

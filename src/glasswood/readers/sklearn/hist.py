@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from sklearn.base import BaseEstimator
 
-    from glasswood.ensemble import TreeEnsemble
-    from glasswood.typing import Array, Bools, Int64s
+    from glasswood.base.typing import Array, Bools, Int64s
+    from glasswood.model.ensemble import TreeEnsemble
 
 WORDS = 8
 """A set has 256 bits."""

@@ -11,8 +11,8 @@ from glasswood.readers.sklearn.trees import Member, forest_of
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
 
-    from glasswood.ensemble import TreeEnsemble
-    from glasswood.typing import Array, Doubles
+    from glasswood.base.typing import Array, Doubles
+    from glasswood.model.ensemble import TreeEnsemble
 
 
 def read_isolation_forest(model: BaseEstimator) -> TreeEnsemble:

@@ -11,8 +11,8 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from glasswood.ensemble import TreeEnsemble
-    from glasswood.typing import Array
+    from glasswood.base.typing import Array
+    from glasswood.model.ensemble import TreeEnsemble
 
     Source = tuple[str, ...]
 

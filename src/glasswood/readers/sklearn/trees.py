@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike
     from sklearn.base import BaseEstimator
 
-    from glasswood.ensemble import TreeEnsemble
-    from glasswood.typing import Array, Doubles
+    from glasswood.base.typing import Array, Doubles
+    from glasswood.model.ensemble import TreeEnsemble
 
 COUNTS = ("n_features_in_", "n_features_", "n_features")
 """Where estimators say how many features they were trained on: scikit-learn's first, those of other libraries then."""

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from glasswood.ensemble import ABSENT_IS_MISSING, TreeEnsemble
+from glasswood.model.ensemble import ABSENT_IS_MISSING, TreeEnsemble
 from glasswood.readers.sklearn.trees import class_fields, common_fields
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from glasswood.typing import Array
+    from glasswood.base.typing import Array
 
 JOINED = (
     "threshold", "left", "default_left", "cover", "leaf_id", "tree_output", "set_words", "set_others_left",

@@ -14,7 +14,7 @@ from glasswood.readers.spark.trees import forest_of
 if TYPE_CHECKING:
     import os
 
-    from glasswood.ensemble import TreeEnsemble
+    from glasswood.model.ensemble import TreeEnsemble
 
 NEWEST_MAJOR = 4
 PREFIX = "org.apache.spark.ml."

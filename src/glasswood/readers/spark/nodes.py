@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from glasswood.extras import import_extra
+from glasswood.base.extras import import_extra
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from glasswood.typing import Array, Doubles, Int64s
+    from glasswood.base.typing import Array, Doubles, Int64s
 
 MOST_EXPANSION, LEAST_ROOM = 2**8, 2**22
 """Bytes that a file may decompress to: so many for each of its own, and so many at least."""

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from glasswood.model.validation import MOST_FEATURES
 from glasswood.readers.assemble import NodeArrays, assemble, less_than, pack_sets
 from glasswood.readers.documents import get, get_int
-from glasswood.validation import MOST_FEATURES
 
 if TYPE_CHECKING:
-    from glasswood.ensemble import TreeEnsemble
+    from glasswood.base.typing import Array, Bools, Doubles, Int64s
+    from glasswood.model.ensemble import TreeEnsemble
     from glasswood.readers.spark.nodes import Nodes
-    from glasswood.typing import Array, Bools, Doubles, Int64s
 
 MOST_CATEGORIES = 2**16
 """Most categories of a feature; Spark needs a bin for each, and `maxBins` is 32 by default."""

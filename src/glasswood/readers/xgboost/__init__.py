@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from xgboost import Booster, XGBModel
 
-    from glasswood.ensemble import TreeEnsemble
+    from glasswood.model.ensemble import TreeEnsemble
 
 
 def read(model: Booster | XGBModel) -> TreeEnsemble:

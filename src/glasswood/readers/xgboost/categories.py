@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from glasswood.typing import Array, Bools, Int32s, Int64s
+    from glasswood.base.typing import Array, Bools, Int32s, Int64s
 
 CATEGORICAL = 1
 MAX_CATEGORIES = 2**24

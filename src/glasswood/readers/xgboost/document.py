@@ -6,19 +6,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from glasswood.model.validation import LARGEST_FOREST
 from glasswood.readers.assemble import NodeArrays, assemble
 from glasswood.readers.documents import as_array, concatenate, get, get_int, to_float32, to_int32
 from glasswood.readers.xgboost.categories import read_sets, read_tables
 from glasswood.readers.xgboost.objective import estimator_meaning, meaning_of, to_margin
-from glasswood.validation import LARGEST_FOREST
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from xgboost import XGBModel
 
-    from glasswood.ensemble import TreeEnsemble
+    from glasswood.base.typing import Array, Doubles, Int32s, Int64s
+    from glasswood.model.ensemble import TreeEnsemble
     from glasswood.readers.xgboost.objective import Version
-    from glasswood.typing import Array, Doubles, Int32s, Int64s
 
 NEWEST_MAJOR = 3
 MAX_OUTPUTS = 2**20

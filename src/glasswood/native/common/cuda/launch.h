@@ -88,7 +88,7 @@ struct GpuPlan {
   } catch (const CudaError& error) {
     what = error.what();
   }
-  const nb::object type = nb::module_::import_("glasswood.device").attr("DeviceError");
+  const nb::object type = nb::module_::import_("glasswood.base.device").attr("DeviceError");
   PyErr_SetString(type.ptr(),
                   ("the driver refuses a launch: " + what + "; if it does so again, start the process anew").c_str());
   throw nb::python_error();

@@ -4,8 +4,8 @@ Layout: 8 bytes magic, uint32 format version, uint32 length and uint32 CRC-32 of
 zeros up to a multiple of 64, then the arrays, each at a multiple of 64. The header holds the scalar fields of
 TreeEnsemble, for each array its name, dtype, shape and offset from the first array, the size and CRC-32 of the arrays
 together, and null or what is said of an attachment (an explainer's), whose arrays' names start with "attached.". Since
-version 2 the header may describe target statistics (`glasswood.stored_statistics`), whose arrays' names start with
-"statistics."; files without them are still written as version 1. A reader of version v refuses files of a later
+version 2 the header may describe target statistics (`glasswood.model.stored_statistics`), whose arrays' names start
+with "statistics."; files without them are still written as version 1. A reader of version v refuses files of a later
 version; a file holds every field of its version and no other.
 """
 
@@ -25,12 +25,12 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, cast
 
 import numpy as np
 
-from glasswood.ensemble import TreeEnsemble
-from glasswood.files import MODEL_SUFFIXES, replacing
-from glasswood.stored_statistics import PREFIX as STATISTICS
-from glasswood.stored_statistics import from_parts, to_parts
-from glasswood.target_statistics import TargetStatistics
-from glasswood.typing import Array, Choice
+from glasswood.base.files import MODEL_SUFFIXES, replacing
+from glasswood.base.typing import Array, Choice
+from glasswood.model.ensemble import TreeEnsemble
+from glasswood.model.stored_statistics import PREFIX as STATISTICS
+from glasswood.model.stored_statistics import from_parts, to_parts
+from glasswood.model.target_statistics import TargetStatistics
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from glasswood.storage import field_from_json, field_to_json
+from glasswood.model.storage import field_from_json, field_to_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from glasswood.ensemble import TreeEnsemble
+    from glasswood.model.ensemble import TreeEnsemble
 
 NAME, VERSION = "glasswood", 1
 FIELDS = (

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from glasswood.escapes import markup, shown
+from glasswood.base.escapes import markup, shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from glasswood.ensemble import TreeEnsemble
+    from glasswood.model.ensemble import TreeEnsemble
 
 SHOWN_NAMES = 12
 

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from glasswood import _core
-from glasswood.escapes import shown
-from glasswood.parallel import cached_property
-from glasswood.validation import validate
-from glasswood.wording import counted, leaves_text
+from glasswood.base.escapes import shown
+from glasswood.base.parallel import cached_property
+from glasswood.base.wording import counted, leaves_text
+from glasswood.model.validation import validate
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from glasswood.typing import Array, Bools, Choice, Doubles, Int32s, Int64s
+    from glasswood.base.typing import Array, Bools, Choice, Doubles, Int32s, Int64s
 
 ABSENT_IS_MISSING = ("xgboost", "treelite")
 """Libraries for which an entry that is not stored is missing; for others it is 0."""
@@ -119,9 +119,9 @@ class TreeEnsemble:
     nan_allowed : bool
         False if the source library refuses rows with NaN.
     link, link_scale : str, float
-        Function from margin to response, one of `glasswood.typing.LINKS`, and its scale where it has one.
+        Function from margin to response, one of `glasswood.base.typing.LINKS`, and its scale where it has one.
     prediction : str
-        What ``predict`` returns by default, one of `glasswood.typing.PREDICTIONS`.
+        What ``predict`` returns by default, one of `glasswood.base.typing.PREDICTIONS`.
     prediction_offset : float
         Subtracted from the response (isolation forests), or from the margin where its sign decides ("positive").
     classes : tuple of arrays

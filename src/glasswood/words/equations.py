@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from glasswood.ensemble import MISSING, OF_NUMBERS
+from glasswood.base.wording import Wording, number_text, percent_text, signed_text, step_near
 from glasswood.evaluate.linear import term_name
-from glasswood.facts import feature_name
-from glasswood.wording import Wording, number_text, percent_text, signed_text, step_near
+from glasswood.model.ensemble import MISSING, OF_NUMBERS
+from glasswood.model.facts import feature_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from glasswood.ensemble import TreeEnsemble
-    from glasswood.typing import Array
+    from glasswood.base.typing import Array
+    from glasswood.model.ensemble import TreeEnsemble
 
 SHOWN_LEVELS = 3
 """Categories of a term in a text: the highest ones, and the lowest; one less where several terms have many."""

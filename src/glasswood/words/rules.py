@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from glasswood.equations import equation_text, leaf_equation, odds_text
-from glasswood.escapes import shown
-from glasswood.facts import feature_name
-from glasswood.wording import Wording, count_text, number_text, percent_text, threshold_texts
+from glasswood.base.escapes import shown
+from glasswood.base.wording import Wording, count_text, number_text, percent_text, threshold_texts
+from glasswood.model.facts import feature_name
+from glasswood.words.equations import equation_text, leaf_equation, odds_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from glasswood.ensemble import TreeEnsemble
-    from glasswood.typing import Array, Bools, Doubles
+    from glasswood.base.typing import Array, Bools, Doubles
+    from glasswood.model.ensemble import TreeEnsemble
 
 SHOWN_CATEGORIES, SHOWN_CLASSES = 6, 3
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from glasswood.escapes import markup
-from glasswood.rules import class_of, class_shares, cover_texts, leaf_of_node, node_tests, value_text
-from glasswood.wording import Wording, leaves_text, percent_text
+from glasswood.base.escapes import markup
+from glasswood.base.wording import Wording, leaves_text, percent_text
+from glasswood.words.rules import class_of, class_shares, cover_texts, leaf_of_node, node_tests, value_text
 
 if TYPE_CHECKING:
-    from glasswood.ensemble import TreeEnsemble
+    from glasswood.model.ensemble import TreeEnsemble
 
 MOST_LEAVES = 40
 """Trees with more leaves are not shown; the notebook then has only the facts."""

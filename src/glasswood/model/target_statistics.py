@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from glasswood.typing import Array
+    from glasswood.base.typing import Array
 
 BORDERS, BUCKETS, MEAN, COUNTER, FREQUENCY = "Borders", "Buckets", "BinarizedTargetMeanValue", "Counter", "FeatureFreq"
 KINDS = (BORDERS, BUCKETS, MEAN, COUNTER, FREQUENCY)

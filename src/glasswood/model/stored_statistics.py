@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from glasswood.target_statistics import (
+from glasswood.model.target_statistics import (
     BORDERS,
     BUCKETS,
     COUNTER,
@@ -20,7 +20,7 @@ from glasswood.target_statistics import (
 )
 
 if TYPE_CHECKING:
-    from glasswood.typing import Array
+    from glasswood.base.typing import Array
 
 PREFIX = "statistics."
 NUMBERS = ("prior", "prior_weight", "shift", "scale")

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from glasswood.typing import ALGORITHMS, DEVICES, FLOAT_TYPES, LINKS, PREDICTIONS, Bools, Choice
+from glasswood.base.typing import ALGORITHMS, DEVICES, FLOAT_TYPES, LINKS, PREDICTIONS, Bools, Choice
 
 if TYPE_CHECKING:
     from types import SimpleNamespace
 
-    from glasswood.typing import Array
+    from glasswood.base.typing import Array
 
 LARGEST_FOREST = 2**31 - 1
 """Most nodes of a forest: kernels index them by int32."""
@@ -329,7 +329,7 @@ def _check_labels(forest: SimpleNamespace) -> None:
 
 def _check_choices(choices: object) -> None:
     if not isinstance(choices, tuple) or not all(isinstance(choice, Choice) for choice in choices):
-        _refuse(f"choices is {choices!r}, expected a tuple of glasswood.typing.Choice")
+        _refuse(f"choices is {choices!r}, expected a tuple of glasswood.base.typing.Choice")
     for choice in choices:
         if (
             not _is_count(choice.n_rows, 1)

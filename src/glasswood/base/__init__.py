@@ -1,0 +1,1 @@
+"""What every folder may use and what knows no model: types, files, devices, threads, escapes, wording."""

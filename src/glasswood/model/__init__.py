@@ -1,0 +1,1 @@
+"""The model as data: flat arrays, their checks, their file."""

@@ -1,0 +1,1 @@
+"""Splits, leaves and trees in words."""
