@@ -138,6 +138,29 @@ def test_clipping_and_extrapolation(data):
     assert np.isinf(free.leaf_summary_["highest"]).all()
 
 
+@pytest.mark.parametrize("settings", [{}, {"loss": "huber"}, {"loss": "quantile", "quantile": 0.1}])
+def test_amounts_keep_their_sign(settings):
+    """A line through amounts that are mostly small falls below 0, by less than a twentieth of the range."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1000, 1))
+    y = np.where(rng.random(1000) < 0.3, 0, np.exp(2 * X[:, 0] + rng.normal(size=1000)))
+    for sign in (1, -1) if not settings else (1,):
+        tree = glasswood.ModelTreeRegressor(**FAST, max_leaves=1, **settings).fit(X, sign * y)
+        assert (sign * tree.predict(X)).min() >= 0
+        assert 0 in {tree.leaf_summary_["lowest"][0], tree.leaf_summary_["highest"][0]}
+    mixed = glasswood.ModelTreeRegressor(**FAST, max_leaves=1).fit(X, y - 0.01)
+    assert mixed.predict(X).min() < -1
+
+
+def test_logarithms_of_counts_have_no_sign():
+    rng = np.random.default_rng(0)
+    X = rng.random((500, 1))
+    tree = glasswood.ModelTreeRegressor(**FAST, loss="poisson", max_leaves=1).fit(X, rng.poisson(200 * (1 + X[:, 0])))
+    low, high = tree.leaf_summary_["lowest"][0], tree.leaf_summary_["highest"][0]
+    assert low > 1 or low < 0
+    assert high > np.log(400)
+
+
 def test_rows_that_are_clipped_are_counted():
     X = np.linspace(0, 4, 100)[:, None]
     y = np.minimum(X[:, 0], 1)

@@ -60,3 +60,18 @@ def test_a_loss_that_is_not_there():
         ValueError, match="loss is 'absolute', expected one of squared, huber, poisson, gamma, quantile"
     ):
         glasswood.ModelTreeRegressor(loss="absolute").fit([[1.0], [2.0]], [1.0, 2.0])
+
+
+def test_texts_say_that_predictions_are_no_means():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(500, 1))
+    y = np.exp(2 * rng.normal(size=500))
+    huber = glasswood.ModelTreeRegressor(**FAST, loss="huber", max_leaves=1).fit(X, y)
+    assert huber.predict(X).mean() < 0.7 * y.mean()
+    text = glasswood.export_text(huber)
+    assert "predictions are no means of y" in text
+    assert " mean " not in text.splitlines()[0]
+    assert huber.forest_.objective == "Huber's loss"
+    squared = glasswood.ModelTreeRegressor(**FAST, max_leaves=1).fit(X, y)
+    assert "no means" not in glasswood.export_text(squared)
+    assert " mean " in glasswood.export_text(squared).splitlines()[0]

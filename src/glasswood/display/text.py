@@ -9,7 +9,7 @@ import numpy as np
 from glasswood.base.escapes import shown
 from glasswood.base.wording import Wording, bar_text, check_wording, count_text, counted, number_text, percent_text
 from glasswood.loading import load
-from glasswood.model.facts import constraints, feature_names
+from glasswood.model.facts import constraints, counts_outliers_less, feature_names
 from glasswood.words.equations import leaf_equation, probability_text
 from glasswood.words.rules import (
     class_of,
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
     from glasswood.model.ensemble import TreeEnsemble
     from glasswood.words.rules import ClassShares
+
+NO_MEAN = "Fitted by Huber's loss: rows that are far off count less, so that predictions are no means of y."
 
 WIDEST = 60
 """Characters of a line before the shares of classes, which stand below each other up to there."""
@@ -89,6 +91,8 @@ def export_text(
     notes = [f"{clipped} are clipped to {common}."] if common else []
     if forest.source == "glasswood" and np.diff(forest.tree_offsets)[tree] == 1:
         notes.append("No split paid off: this holds for all rows.")
+    if counts_outliers_less(forest):
+        notes.append(NO_MEAN)
     if held := constraints(forest):
         notes.append(f"{held[0].upper()}{held[1:]}.")
     title = shown(heading(forest, tree, lines.shares, log_odds))
@@ -108,12 +112,16 @@ def facts_of(model: object) -> Any:
     return getattr(model, "leaf_summary_", None)
 
 
-def leaf_facts(leaf: int, summary: Any, digits: int) -> list[str]:
+def leaf_facts(forest: TreeEnsemble, leaf: int, summary: Any, digits: int) -> list[str]:
     """Name the mean and the error of a leaf and the rows that are clipped, if the model has them."""
     if summary is None:
         return []
     if "rmse" in summary:
-        facts = [f"mean {number_text(summary['mean'][leaf], digits)}", f"rmse {number_text(summary['rmse'][leaf], 3)}"]
+        mean = "centre" if counts_outliers_less(forest) else "mean"
+        facts = [
+            f"{mean} {number_text(summary['mean'][leaf], digits)}",
+            f"rmse {number_text(summary['rmse'][leaf], 3)}",
+        ]
     else:
         facts = [f"log-loss {number_text(summary['log_loss'][leaf], 3)}"]
     n_clipped = int(summary["n_clipped"][leaf])
@@ -181,7 +189,7 @@ class _Lines:
             weight = f"weight {number_text(forest.cover[self.first + node], wording.digits)}"
             facts = [n_rows] if facts == [n_rows] else [n_rows, weight]
             facts = [] if self.shares is not None and node and facts == [n_rows] else facts
-        facts += leaf_facts(leaf, self.summary, wording.digits)
+        facts += leaf_facts(forest, leaf, self.summary, wording.digits)
         if forest.has_linear_leaves and np.isfinite(forest.leaf_range[leaf]).all() and not self.range:
             facts.append(f"clipped to {range_text(forest.leaf_range[leaf], wording.digits)}")
         known = f"   ({', '.join(facts)})" if facts else ""

@@ -200,7 +200,8 @@ def _facts(picture: Picture, at: int) -> list[str]:
     else:
         said = f"mean {number_text(mean, 3)}"
     lines = [", ".join(part for part in (*first, picture.sizes[place], said) if part)]
-    known = [fact for fact in leaf_facts(leaf, picture.summary, 3) if not fact.startswith("mean")] if is_leaf else []
+    known = leaf_facts(forest, leaf, picture.summary, 3) if is_leaf else []
+    known = [fact for fact in known if not fact.startswith(("mean", "centre"))]
     return [*lines, ", ".join(known)] if known else lines
 
 

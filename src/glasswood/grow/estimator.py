@@ -136,9 +136,10 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
         of the paper in units of y's variance).
     loss : {"squared", "huber", "poisson", "gamma", "quantile"}, default="squared"
         ``huber`` is for data with outliers: residuals beyond 1.345 standard deviations count by their absolute values.
-        ``poisson`` is for counts, ``gamma`` for positive amounts: leaves then predict the logarithm. ``quantile``
-        predicts a quantile. Each of these runs three searches. For the last three, the searches fit working responses;
-        errors, ranges and `history_` are then those of the working responses, and there are no intervals.
+        Predictions are then no means: where y is skewed, they lie nearer to the median. ``poisson`` is for counts,
+        ``gamma`` for positive amounts: leaves then predict the logarithm. ``quantile`` predicts a quantile. Each of
+        these runs three searches. For the last three, the searches fit working responses; errors, ranges and `history_`
+        are then those of the working responses, and there are no intervals.
     quantile : float, default=0.5
         Share of the rows below the prediction of ``loss="quantile"``, between 0 and 1.
     noise : {"any", "uniform"}, default="any"
@@ -149,8 +150,8 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
         Share of the rows, drawn by `random_state`, that is not used to choose splits and terms. Equations, standard
         errors and intervals come only from these rows, so the choice does not bias them.
     clip : {"target", "leaf", "none"}, default="target"
-        Limits of predictions: the range of y among all training rows plus a twentieth of it on both sides; the range of
-        y among the leaf's own rows; or no limits.
+        Limits of predictions: the range of y among all training rows plus a twentieth of it on both sides, but never
+        below 0 if no y is (nor above 0 if no y is); the range of y among the leaf's own rows; or no limits.
     smoothing : float or "auto", default=0
         Weight, in rows, of the parent node's model when it is blended into a node's own, as in M5 (Quinlan 1992: 15).
         Equations of smoothed leaves have the features of all models above them and no standard errors. With 0, each

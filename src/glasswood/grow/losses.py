@@ -217,7 +217,7 @@ def loss_of(name: str, quantile: float) -> PoissonLoss | GammaLoss | QuantileLos
 def objective_of(name: str, quantile: float) -> str:
     """Name a loss as the objective of a forest."""
     if name not in LINKS:
-        return "squared error"
+        return "Huber's loss" if name == "huber" else "squared error"
     return f"quantile {quantile:g}" if name == "quantile" else name
 
 

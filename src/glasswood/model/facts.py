@@ -49,6 +49,11 @@ def constraints(forest: TreeEnsemble) -> str:
     return shown(forest.objective.partition("; ")[2]) if forest.source == "glasswood" else ""
 
 
+def counts_outliers_less(forest: TreeEnsemble) -> bool:
+    """Whether a forest of glasswood's own predicts no means of y, but is drawn less by what is far off."""
+    return forest.source == "glasswood" and forest.objective.startswith("Huber")
+
+
 def feature_name(forest: TreeEnsemble, feature: int) -> str:
     """Name a feature: its own name, or x and its number as in scikit-learn."""
     return forest.feature_names[feature] if forest.feature_names else f"x{feature}"

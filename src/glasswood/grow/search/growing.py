@@ -37,7 +37,8 @@ class Growth:
     """The result of a search, and its rows in its own order; `order` gives their places among the rows passed.
 
     `middle` is what equations are fitted to, if it is not the target (`glasswood.grow.search.consensus`); `parts` is
-    what trees on parts of the rows tell of its scores.
+    what trees on parts of the rows tell of its scores; `sign` is the range of numbers with the sign of y, if the
+    target is something else.
     """
 
     result: SearchResult
@@ -47,11 +48,12 @@ class Growth:
     order: Int32s
     middle: Doubles | None = None
     parts: LeftOutRows | None = None
+    sign: tuple[float, float] | None = None
 
     def tree(self, model: Any, **meaning: Any) -> GrownTree:
         """Refit the leaves of the best tree as `model` has it; `meaning` are further fields of the Forest."""
         smoothing = 0 if self.columns.term_signs is not None else model.smoothing
-        choices = {"clip": model.clip, "smoothing": smoothing, "middle": self.middle}
+        choices = {"clip": model.clip, "smoothing": smoothing, "middle": self.middle, "sign": self.sign}
         grown = grown_tree(self.result.best, self.rows, self.columns, self.target, **choices, **meaning)
         if self.parts is None:
             return grown

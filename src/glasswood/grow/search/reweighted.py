@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from glasswood.grow.data.columns import TrainingData
+from glasswood.grow.losses import LINKS
 from glasswood.grow.search.growing import grow, with_share_of_time
 from glasswood.grow.search.robust import residuals_of
-from glasswood.grow.tree.assembly import target_range
+from glasswood.grow.tree.assembly import sign_of, target_range
 
 if TYPE_CHECKING:
     from glasswood.base.typing import Doubles
@@ -25,6 +26,9 @@ STEPS = 50
 
 CLOSE = 1e-9
 """Relative gain of the loss at which it ends."""
+
+EITHER_SIGN = (-np.inf, np.inf)
+"""Range of logarithms and of working responses."""
 
 
 def grow_reweighted(loss: Any, model: Any, data: TrainingData, given: Circumstances) -> Growth:
@@ -58,12 +62,13 @@ def grow_reweighted(loss: Any, model: Any, data: TrainingData, given: Circumstan
         rows = dataclasses.replace(growth.rows, weight=spread[growth.order] / spread.mean())
         growth = dataclasses.replace(growth, rows=rows, target=(margins[:, 0] + rest)[growth.order])
         margins = _margins(growth, len(target))
-    return best
+    is_amount = LINKS[model.loss] == "identity"  # margins of other links are logarithms
+    return dataclasses.replace(best, sign=sign_of(target) if is_amount else EITHER_SIGN)
 
 
 def _margins(growth: Growth, n_rows: int) -> Doubles:
     """Predict the rows, as they were given, by the leaves' regressions."""
     predicted = np.zeros(n_rows)
     predicted[growth.order] = growth.target
-    margins: Doubles = np.clip(predicted - residuals_of(growth, n_rows), *target_range(growth.target))
+    margins: Doubles = np.clip(predicted - residuals_of(growth, n_rows), *target_range(growth.target, EITHER_SIGN))
     return margins[:, None]

@@ -59,10 +59,12 @@ def grown_tree(
     rows, columns, y
         What the tree was grown on.
     **meaning
-        ``clip``, ``smoothing``, ``middle`` (what equations are fitted to in y's place), further fields of Forest.
+        ``clip``, ``smoothing``, ``middle`` (what equations are fitted to in y's place), ``sign`` (as in
+        `target_range`), further fields of Forest.
     """
     reached = rows_by_node(tree, rows)
     clip, smoothing, middle = meaning.pop("clip"), meaning.pop("smoothing"), meaning.pop("middle", None)
+    widest = target_range(y, meaning.pop("sign", None))
     is_leaf = tree["feature"] < 0
     used = tree["model"].reshape(len(is_leaf), -1).astype(bool)
 
@@ -77,8 +79,8 @@ def grown_tree(
         return with_equation(model, fit_leaf(X, middle[at], weight, features, unit), X, y[at], weight, unit)
 
     models = _by_leaf(fit, np.flatnonzero(is_leaf).tolist(), columns)
-    models, strength = smooth(tree, models, rows, columns, y, reached, smoothing, target_range(y))
-    limits = {v: _limits(model, clip, y) for v, model in models.items()}
+    models, strength = smooth(tree, models, rows, columns, y, reached, smoothing, widest)
+    limits = {v: _limits(model, clip, widest) for v, model in models.items()}
     if columns.is_constrained:
         models, limits, cost = _monotone(tree, models, limits, rows, columns, y, reached)
     else:
@@ -169,20 +171,25 @@ def _by_leaf(task: Callable[[int], LeafModel], leaves: list[int], columns: Train
     return dict(zip(leaves, found, strict=True))
 
 
-def _limits(model: LeafModel, clip: str, y: Doubles) -> tuple[float, float]:
+def _limits(model: LeafModel, clip: str, widest: tuple[float, float]) -> tuple[float, float]:
     """Smallest and largest value that a leaf predicts."""
     if clip == "leaf":
         return model.low, model.high
     if clip == "none":
         return -np.inf, np.inf
-    return target_range(y)
+    return widest
 
 
-def target_range(y: Doubles) -> tuple[float, float]:
-    """Range of the target, a little wider."""
+def sign_of(y: Doubles) -> tuple[float, float]:
+    """Range of numbers with a sign that the target has: amounts of at least 0 are predicted to be at least 0."""
+    return (0.0 if y.min() >= 0 else -np.inf), (0.0 if y.max() <= 0 else np.inf)
+
+
+def target_range(y: Doubles, sign: tuple[float, float] | None = None) -> tuple[float, float]:
+    """Range of the target, a little wider, but with the target's sign, or within `sign`."""
     low, high = float(y.min()), float(y.max())
-    margin = high * MARGIN - low * MARGIN
-    return low - margin, high + margin
+    margin, (least, most) = high * MARGIN - low * MARGIN, sign_of(y) if sign is None else sign
+    return max(low - margin, least), min(high + margin, most)
 
 
 def _confined(model: LeafModel, limits: tuple[float, float], X: Doubles) -> LeafModel:
