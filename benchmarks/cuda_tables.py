@@ -23,8 +23,8 @@ import numpy as np
 
 import glasswood
 from benchmarks.cuda_models import CUT, SHAPES, load_data, load_forest, name_of, train
-from glasswood.explain.cuda.paths import HEURISTICS, PathsJob, pack_paths
 from glasswood.plans import plan_of
+from glasswood.reference.paths import HEURISTICS, pack_paths
 
 PAPER_LEAVES = {
     "covtype-small": 560, "covtype-med": 113_888, "covtype-large": 6_636_440, "cal_housing-small": 80,
@@ -186,8 +186,8 @@ def measure_beside_walk(forest, X):
 
 def measure_packing(forest):
     explainer = glasswood.Explainer(forest, algorithm="paths", device="cuda")
-    job: PathsJob = plan_of(explainer, "cuda").job("values")
-    lengths = np.diff(job._paths["offsets"]).astype(np.int32)
+    paths = plan_of(explainer, "cuda").job("values").paths
+    lengths = np.diff(paths.arrays["offsets"]).astype(np.int32)
     result = {}
     for heuristic in HEURISTICS:
         start = time.perf_counter()

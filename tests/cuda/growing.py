@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from glasswood.base.device import DeviceError, count_gpus
-from glasswood.grow.cuda import paper as cuda_qr
+from glasswood.grow.cuda import qr_rows as cuda_qr
 from glasswood.grow.cuda import rows as cuda
 from glasswood.grow.data.rows import prepare
 from glasswood.grow.search.engine import make_engine

@@ -8,12 +8,11 @@ import pytest
 from glasswood.cuda.compiler import ARCHITECTURES, compile_kernel, measure_kernel, variant
 from glasswood.evaluate.cuda.evaluator import linear_variant
 from glasswood.evaluate.cuda.few_rows import few_variant
-from glasswood.evaluate.cuda.paper import evaluate_variant, nodes_variant, sets_variant, windows_variant
+from glasswood.evaluate.cuda.node_walks import evaluate_variant, sets_variant
 from glasswood.evaluate.cuda.tiles import tiles_variant
 from glasswood.explain.cuda.coalitions import differing_variant, masks_variant, pairs_variant, sum_variant
 from glasswood.explain.cuda.leaf_games import background_variant, count_variant, groups_variant
 from glasswood.explain.cuda.leaf_tapes import LeafTape
-from glasswood.explain.cuda.paths import paths_variant
 from glasswood.explain.cuda.quadrature import leaves_variant, small_variant, walk_variant
 from glasswood.explain.cuda.responses import weigh_variant
 from glasswood.explain.cuda.table_launches import (
@@ -29,9 +28,11 @@ from glasswood.explain.cuda.table_launches import (
 )
 from glasswood.explain.cuda.tables import build_variant, keys_variant
 from glasswood.explain.cuda.tapes import Tape
-from glasswood.grow.cuda.paper import qr_kernels
 from glasswood.grow.cuda.rows import kernels
 from glasswood.neighbors.cuda import nearest_variant
+from glasswood.reference.paths import paths_variant
+from glasswood.reference.qr import qr_kernels
+from glasswood.reference.speculative import nodes_variant, windows_variant
 
 core = pytest.importorskip("cuda.core", reason="cuda-core is not installed: pip install glasswood[cuda13]")
 
@@ -66,7 +67,7 @@ SMALL = [
     *(linear_variant(row, "float64") for row in ("float32", "float64")),
     *(
         variant(source, REAL=real)
-        for source in ("explain/cuda/close_diagonal", "explain/cuda/paths/read_sums")
+        for source in ("explain/cuda/close_diagonal", "reference/explain/read_sums")
         for real in ("float", "double")
     ),
     *(variant("explain/cuda/sum_slots", REAL=real, TILE=rows) for real, rows in (("float", 128), ("double", 64))),
@@ -97,7 +98,7 @@ EVALUATE = [
     few_variant("heap", "float64", "float64", "float64", "float64"),
     few_variant("wide", "float32", "float64", "float32", "float32"),
 ]
-IN_FLOATS = [kernels(4, 4)["sum_rows"], *(qr_kernels(4)[name] for name in ("average_columns", "reorganise"))]
+IN_FLOATS = [kernels(4, 4)["sum_rows"], *(qr_kernels("float")[name] for name in ("average_columns", "reorganise"))]
 RANKS = [variant(f"grow/cuda/kernels/{name}") for name in ("key_values", "mark_distinct", "write_ranks")]
 GROW = [*kernels(4).values(), *qr_kernels().values(), *IN_FLOATS, *RANKS]
 SUMS_OF_ROWS = [kernels(stride, size)["sum_rows"] for stride in (4, 8, 16, 24, 56, 96, 128) for size in (8, 4)]

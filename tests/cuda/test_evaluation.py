@@ -14,6 +14,7 @@ import glasswood.evaluate.cuda.few_rows
 import glasswood.evaluate.cuda.packing
 import glasswood.evaluate.cuda.tiles
 import glasswood.evaluate.cuda.tiling
+import glasswood.reference.speculative
 from glasswood.base.typing import Choice
 from glasswood.cuda.codes import encode_forest
 from glasswood.evaluate.cuda.packing import choose_format
@@ -44,6 +45,12 @@ def check(forest, X, algorithm, output="leaf"):
 @few
 def test_leaves_match_the_oracle_and_margins_the_cpu(algorithm, output, example):
     check(*example, algorithm, output)
+
+
+def test_the_serial_algorithm_takes_rows_in_several_launches(monkeypatch):
+    monkeypatch.setattr(glasswood.reference.speculative, "SERIAL_STEPS", 20)
+    forest = random_forest(3, Options(n_trees=4, n_features=3))
+    check(forest, random_rows(4, forest, 17), "serial")
 
 
 @given(example=forests_and_rows(max_rows=20))

@@ -17,8 +17,8 @@ import glasswood.grow.cuda.rows
 import glasswood.grow.search.engine
 from glasswood import ModelTreeRegressor
 from glasswood.base.device import DeviceError
-from glasswood.grow.cuda import paper as cuda_qr
 from glasswood.grow.cuda import parts
+from glasswood.grow.cuda import qr_rows as cuda_qr
 from glasswood.grow.cuda import rows as cuda
 from glasswood.grow.data.rows import prepare
 from tests.cuda.emulator.cupy import MemoryPool
@@ -116,7 +116,7 @@ def full_gpu(monkeypatch):
     monkeypatch.setattr(glasswood.grow.search.engine, "find_gpus", lambda *_: (0,))
     monkeypatch.setattr(glasswood.grow.search.engine, "GPU_WORK", 0)
     monkeypatch.setattr(glasswood.grow.cuda.rows, "RowsOnGpus", refuse)
-    monkeypatch.setattr(glasswood.grow.cuda.paper, "QrRowsOnGpu", refuse)
+    monkeypatch.setattr(glasswood.grow.cuda.qr_rows, "QrRowsOnGpu", refuse)
 
 
 @pytest.mark.parametrize("algorithm", ["gram", "qr"])

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glasswood.explain.cuda.paths import HEURISTICS, pack_paths
+from glasswood.reference.paths import HEURISTICS, pack_paths
 
 
 def place_one_by_one(sizes, heuristic):

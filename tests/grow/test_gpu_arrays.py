@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import glasswood.base.device
-import glasswood.grow.cuda.paper
+import glasswood.grow.cuda.qr_rows
 import glasswood.grow.cuda.rows
 import glasswood.grow.search.engine
 from glasswood import ModelTreeEnsembleRegressor, ModelTreeRegressor

@@ -19,8 +19,8 @@ from glasswood.cuda.per_gpu import PerGpu
 from glasswood.cuda.rows import check_gpu_rows, map_rows
 from glasswood.evaluate.choice import runnable
 from glasswood.evaluate.cuda.few_rows import FewRows, predictor_of
+from glasswood.evaluate.cuda.node_walks import BLOCK, NodeWalks
 from glasswood.evaluate.cuda.packing import CODE_TYPES, choose_format, order_by_output
-from glasswood.evaluate.cuda.paper import BLOCK, DEFAULT_SETTINGS, NodeWalks
 from glasswood.evaluate.cuda.tiles import PackedForest, Tiles
 
 if TYPE_CHECKING:
@@ -84,9 +84,7 @@ class CudaEvaluator:
     def candidates(self, n_rows: int) -> tuple[Choice, ...]:
         """List what is worth measuring for batches of `n_rows` rows."""
         names = [name for name in runnable(self._forest) if name != "serial"]
-        return tuple(
-            Choice(n_rows, "cuda", name, setting) for name in names for setting in DEFAULT_SETTINGS.get(name, (0,))
-        )
+        return tuple(Choice(n_rows, "cuda", name, setting) for name in names for setting in NodeWalks.settings(name))
 
     @cached_property
     def packed(self) -> PackedForest | None:

@@ -8,7 +8,7 @@ from glasswood.base.parallel import cached_property
 from glasswood.cuda.codes import encode_forest
 from glasswood.cuda.encoder import CodeTables
 from glasswood.explain.cuda.leaf_games import BackgroundContents, GroupContents
-from glasswood.explain.cuda.paths import PathsJob
+from glasswood.explain.cuda.paths_job import PathsJob
 from glasswood.explain.cuda.quadrature import LinearJob, QuadratureJob
 from glasswood.explain.cuda.table_launches import TableJob
 from glasswood.explain.cuda.tables import SharedTables, TablePlan

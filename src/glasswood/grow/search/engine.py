@@ -199,8 +199,8 @@ def place_rows(
     kind, _ = parse_device(device)
     if not _may_take_gpus(device, home, len(rows.y) * rows.width * rows.width):
         return None
-    from glasswood.grow.cuda.paper import QrRowsOnGpu
     from glasswood.grow.cuda.parts import MOST_COLUMNS
+    from glasswood.grow.cuda.qr_rows import QrRowsOnGpu
     from glasswood.grow.cuda.rows import RowsOnGpus
 
     if kind == "auto" and rows.width > MOST_COLUMNS:

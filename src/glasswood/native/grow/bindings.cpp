@@ -5,7 +5,7 @@
 
 #include "common/instruction_set.h"
 #include "grow/cuda/shared/records.h"
-#include "grow/paper/records.h"
+#include "reference/grow/records.h"
 
 namespace glasswood {
 

@@ -1,4 +1,4 @@
-// A forest for explain/cuda/tape.h and explain/cuda/paths/paths.h, from Python's objects.
+// A forest for explain/cuda/tape.h and reference/explain/paths.h, from Python's objects.
 #pragma once
 #include "common/bindings.h"
 #include "explain/cuda/tape.h"

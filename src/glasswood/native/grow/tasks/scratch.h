@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "grow/data/box.h"
-#include "grow/paper/evaluation.h"
+#include "reference/grow/evaluation.h"
 
 namespace glasswood {
 

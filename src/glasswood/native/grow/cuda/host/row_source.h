@@ -4,8 +4,8 @@
 
 #include "grow/cpu/row_source.h"
 #include "grow/cuda/host/queue.h"
-#include "grow/paper/gpu.h"
 #include "grow/tasks/fiber_scheduler.h"
+#include "reference/grow/gpu.h"
 
 namespace glasswood {
 

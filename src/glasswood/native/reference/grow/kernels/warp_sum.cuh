@@ -1,6 +1,6 @@
-// Sums in the order of lane_sum (grow/paper/cpu.cpp), by a warp.
+// Sums in the order of lane_sum (reference/grow/cpu.cpp), by a warp.
 #pragma once
-#include "grow/paper/householder.h"
+#include "reference/grow/householder.h"
 
 namespace glasswood {
 

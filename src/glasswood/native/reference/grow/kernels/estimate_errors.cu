@@ -1,6 +1,6 @@
 // Squared residuals of the leaves' models, summed by chunks of rows; a warp a chunk.
-#include "grow/paper/kernels/warp_sum.cuh"
-#include "grow/paper/records.h"
+#include "reference/grow/kernels/warp_sum.cuh"
+#include "reference/grow/records.h"
 
 namespace glasswood {
 

@@ -1,5 +1,5 @@
 // How often each key, `kKeyBits` of a leaf's number, occurs in each tile of rows.
-#include "grow/paper/records.h"
+#include "reference/grow/records.h"
 
 namespace glasswood {
 

@@ -1,4 +1,8 @@
-"""The paper's evaluation on a GPU: buffers and kernels of its six procedures; the engine launches them itself."""
+"""The evaluation of the cuGMT paper on a GPU: buffers and kernels of its six procedures, which the engine launches.
+
+K. Jurczuk, M. Czajkowski, M. Kretowski, "GPU-based acceleration of evolutionary induction of model trees", Applied Soft
+Computing 119 (2022), https://doi.org/10.1016/j.asoc.2022.108503, section 4.3.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +10,9 @@ from typing import TYPE_CHECKING
 
 from glasswood import _core
 from glasswood.cuda.compiler import variant
-from glasswood.grow.cuda.rows import C_TYPES, RowsOnGpus, filled
 
 if TYPE_CHECKING:
     from glasswood.cuda.compiler import Variant
-    from glasswood.grow.data.rows import TrainingRows
 
 KERNELS = (
     "redistribute",
@@ -58,40 +60,9 @@ def qr_sizes(n_rows: int, width: int, max_leaves: int) -> dict[str, int]:
     }
 
 
-def qr_kernels(z_bytes: int = 8) -> dict[str, Variant]:
-    """Kernels by the names that the engine gives them; a number of z takes `z_bytes`."""
-    stored = {"STORED": C_TYPES[z_bytes]}
-    return {name: variant(f"grow/paper/kernels/{name}", **(stored if name in READ_ROWS else {})) for name in KERNELS}
-
-
-class QrRowsOnGpu(RowsOnGpus):
-    """Rows on one GPU with what the paper's evaluation needs beside them.
-
-    Parameters
-    ----------
-    rows : TrainingRows
-    gpu : int
-    max_leaves : int
-
-    Raises
-    ------
-    DeviceError
-        If the rows do not fit; the message says how many would.
-    """
-
-    def __init__(self, rows: TrainingRows, gpu: int, max_leaves: int) -> None:
-        width, result_bytes = rows.width, 8 * min(max_leaves, len(rows.y))
-        super().__init__(rows, (gpu,), None, lambda n_rows: sum(qr_sizes(n_rows, width, max_leaves).values()))
-        sizes, (memory,) = qr_sizes(len(rows.y), width, max_leaves), self._memories
-        self.search.qr = filled(
-            _core.GrowQr(),
-            **{name: memory.reserve(n_bytes) for name, n_bytes in sizes.items()},
-            packet_host=memory.pin(sizes["packet"]),
-            results=memory.pin(result_bytes),
-            events=[memory.make_event() for _ in range(_core.QR_EVENTS)],
-            **memory.load(qr_kernels(rows.z.itemsize)),
-            packet_bytes=sizes["packet"],
-            results_bytes=result_bytes,
-            n_triangle_doubles=sizes["triangles"] // 8,
-            n_coefficients=sizes["coefficients"] // 8,
-        )
+def qr_kernels(stored_type: str = "double") -> dict[str, Variant]:
+    """Kernels by the names that the engine gives them; z is stored as this type of C."""
+    stored = {"STORED": stored_type}
+    return {
+        name: variant(f"reference/grow/kernels/{name}", **(stored if name in READ_ROWS else {})) for name in KERNELS
+    }

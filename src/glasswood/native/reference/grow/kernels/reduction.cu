@@ -1,6 +1,6 @@
 // Errors of the leaves from those of their chunks, always in the same order; a warp a leaf.
-#include "grow/paper/kernels/warp_sum.cuh"
-#include "grow/paper/records.h"
+#include "reference/grow/kernels/warp_sum.cuh"
+#include "reference/grow/records.h"
 
 namespace glasswood {
 

@@ -1,9 +1,9 @@
 // The launches of the paper's six procedures, each timed by events.
-#include "grow/paper/gpu.h"
+#include "reference/grow/gpu.h"
 
 #include <stdexcept>
 
-#include "grow/paper/records.h"
+#include "reference/grow/records.h"
 
 namespace glasswood {
 namespace {

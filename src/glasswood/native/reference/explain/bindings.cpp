@@ -1,6 +1,6 @@
-// Bindings of explain/cuda/paths/paths.h.
-#include "explain/cuda/paths/paths.h"
+// Bindings of reference/explain/paths.h.
 #include "explain/cuda/tape_arrays.h"
+#include "reference/explain/paths.h"
 
 namespace glasswood {
 namespace {

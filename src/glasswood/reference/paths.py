@@ -18,7 +18,7 @@ from glasswood.base.device import import_cupy
 from glasswood.base.parallel import cached_property
 from glasswood.cuda.compiler import variant
 from glasswood.cuda.launches import launch
-from glasswood.explain.cuda.job import Job, diagonal_launch, fitting_rows, padded_rows
+from glasswood.cuda.per_gpu import PerGpu
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
@@ -32,8 +32,7 @@ HEURISTICS = ("none", "nf", "ffd", "bfd")
 """Bin packing (section 3.3): one path a warp, next fit, first fit decreasing, best fit decreasing."""
 
 WARP, BLOCK = 32, 256
-SUM_BYTES = 2**29
-"""Integer sums of the rows in flight."""
+"""Lanes of a warp and threads of a block."""
 
 HEADROOM = 61
 """Bits of the sum of all leaves' magnitudes."""
@@ -77,8 +76,19 @@ def pack_paths(lengths: Int32s, heuristic: str = "bfd") -> Packing:
     return Packing(bins, n_bins, float(lengths.sum() / (WARP * n_bins)) if n_bins else 1.0)
 
 
-class PathsJob(Job):
-    """Values or interactions of a forest by its paths.
+class PackedPaths:
+    """A forest's paths, and the sums of their values or interactions.
+
+    Parameters
+    ----------
+    forest : TreeEnsemble
+    codes : CodeTables
+    dtype : dtype
+        Of arithmetic and results.
+    pairs : bool
+        Interactions instead of values.
+    chosen : array of int
+        Interactions of these features only.
 
     Raises
     ------
@@ -89,14 +99,15 @@ class PathsJob(Job):
     heuristic = "bfd"
 
     def __init__(
-        self, forest: TreeEnsemble, codes: CodeTables, dtype: DTypeLike, pairs: bool, features: NDArray[np.intp] | None
+        self, forest: TreeEnsemble, codes: CodeTables, dtype: DTypeLike, pairs: bool, chosen: NDArray[np.intp]
     ) -> None:
-        super().__init__(forest, codes, dtype, pairs, features)
+        self._forest, self._codes, self._dtype, self._pairs = forest, codes, dtype, pairs
         self._position = np.full(max(forest.n_features, 1), -1, np.int32)
-        self._position[self.chosen] = np.arange(len(self.chosen))
+        self._position[chosen] = np.arange(len(chosen))
+        self._uploads = PerGpu()
         # One element a distinct feature, the root element first (sections 3.1 and 3.2).
-        self._paths: dict[str, Array] = _core.extract_paths(forest, codes.codes)
-        longest = int(np.diff(self._paths["offsets"]).max(initial=0))
+        self.arrays: dict[str, Array] = _core.extract_paths(forest, codes.codes)
+        longest = int(np.diff(self.arrays["offsets"]).max(initial=0))
         if longest > WARP:
             raise ValueError(
                 f"a path tests {longest - 1} distinct features, algorithm='paths' supports at most {WARP - 1}; use "
@@ -106,49 +117,38 @@ class PathsJob(Job):
     @cached_property
     def packing(self) -> Packing:
         """Paths in warps."""
-        return pack_paths(np.diff(self._paths["offsets"]).astype(np.int32), self.heuristic)
+        return pack_paths(np.diff(self.arrays["offsets"]).astype(np.int32), self.heuristic)
 
     @cached_property
     def exponent(self) -> int:
         """Sums are multiples of two to this power: no sum of leaves overflows."""
-        starts = self._paths["offsets"][:-1]
-        total = float(np.abs(self._paths["value"][starts]).sum())
+        starts = self.arrays["offsets"][:-1]
+        total = float(np.abs(self.arrays["value"][starts]).sum())
         return math.frexp(total)[1] - HEADROOM if total else 0
 
-    def _batch_rows(self, n_rows: int, row_shape: tuple[int, ...]) -> int:  # noqa: ARG002
-        return fitting_rows(SUM_BYTES, 8 * math.prod(row_shape))
-
-    def _queue(self, x: GpuArray, result: GpuArray) -> None:
-        n_rows, row_size, forest = len(x), math.prod(result.shape[1:]), self.forest
-        stride = padded_rows(n_rows)
-        encoded = self.codes.encode(x, stride)
+    def explain(self, encoded: GpuArray, n_rows: int, result: GpuArray) -> None:
+        """Queue the sums for encoded rows, (n_columns, stride), but for interactions of features with themselves."""
+        row_size, n_bins = math.prod(result.shape[1:]), self.packing.n_bins
         sums = import_cupy().zeros((n_rows, row_size), np.int64)
-        arrays, chosen = self._uploads.get(self._upload)
-        n_bins = self.packing.n_bins
         if n_bins:
             per_warp = rows_per_warp(n_rows, n_bins)
             grid = -(-n_bins * -(-n_rows // per_warp) // (BLOCK // WARP))
-            rows = {"codes": encoded, "stride": stride, "n_rows": n_rows, "rows_per_warp": per_warp, "sums": sums}
-            sizes = {"n_features": forest.n_features, "n_outputs": forest.n_outputs, "row_size": row_size}
-            kernel = paths_variant(self.dtype, self.codes.codes.code_type, pairs=self.pairs)
-            args = {**arrays, "n_bins": n_bins, **rows, **sizes, "scale": 2.0**-self.exponent}
-            launch(kernel, (grid,), (BLOCK,), args)
+            rows = {"codes": encoded, "stride": encoded.shape[1], "n_rows": n_rows, "rows_per_warp": per_warp}
+            sizes = {"n_features": self._forest.n_features, "n_outputs": self._forest.n_outputs, "row_size": row_size}
+            kernel = paths_variant(self._dtype, self._codes.codes.code_type, pairs=self._pairs)
+            args = {**self._uploads.get(self._upload), "n_bins": n_bins, **rows, **sizes, "sums": sums}
+            launch(kernel, (grid,), (BLOCK,), {**args, "scale": 2.0**-self.exponent})
         if sums.size:
             args = {"sums": sums, "n": sums.size, "unit": 2.0**self.exponent, "result": result}
-            launch(variant("explain/cuda/paths/read_sums", REAL=self.dtype), (-(-sums.size // 256),), (256,), args)
-        if self.pairs and result.size:
-            address = np.array([result.data.ptr], np.uint64)
-            closing = diagonal_launch(self.dtype, n_rows, result.shape[1:], chosen, address)
-            closing(import_cupy().cuda.get_current_stream().ptr)
+            launch(variant("reference/explain/read_sums", REAL=self._dtype), (-(-sums.size // 256),), (256,), args)
 
-    def _upload(self) -> tuple[dict[str, GpuArray], GpuArray]:
-        whole = import_cupy().asarray
-        arrays = {**arrange(self._paths, self.packing, self.dtype, self.forest.n_outputs), "position": self._position}
-        return {name: whole(array) for name, array in arrays.items()}, whole(self.chosen.astype(np.int32))
+    def _upload(self) -> dict[str, GpuArray]:
+        arrays = arrange(self.arrays, self.packing, self._dtype, self._forest.n_outputs)
+        return {name: import_cupy().asarray(array) for name, array in (arrays | {"position": self._position}).items()}
 
 
 def arrange(paths: dict[str, Array], packing: Packing, dtype: DTypeLike, n_outputs: int) -> dict[str, Array]:
-    """Elements in the order of their warps, by the names that explain/cuda/paths/explain_paths.cu gives them."""
+    """Elements in the order of their warps, by the names that reference/explain/explain_paths.cu gives them."""
     offsets = paths["offsets"]
     lengths = np.diff(offsets)
     order = np.argsort(packing.bins, kind="stable")
@@ -184,7 +184,7 @@ def rows_per_warp(n_rows: int, n_bins: int) -> int:
 def paths_variant(dtype: DTypeLike, code_type: DTypeLike, *, pairs: bool) -> Variant:
     """Name the kernel of the warps."""
     return variant(
-        "explain/cuda/paths/explain_paths",
+        "reference/explain/explain_paths",
         REAL=np.dtype(dtype),
         CODE=np.dtype(code_type),
         ROWS=4 if np.dtype(dtype) == np.float32 else 2,

@@ -1,7 +1,7 @@
 // Triangles of parts of tall matrices: a block reflects tile after tile of its part onto one triangle
-// (grow/paper/householder.h). A warp owns a column within each step, so that a step needs one barrier.
-#include "grow/paper/kernels/warp_sum.cuh"
-#include "grow/paper/records.h"
+// (reference/grow/householder.h). A warp owns a column within each step, so that a step needs one barrier.
+#include "reference/grow/kernels/warp_sum.cuh"
+#include "reference/grow/records.h"
 
 namespace glasswood {
 

@@ -1,5 +1,5 @@
 // The leaf of every row, and how many rows each leaf has.
-#include "grow/paper/records.h"
+#include "reference/grow/records.h"
 
 namespace glasswood {
 

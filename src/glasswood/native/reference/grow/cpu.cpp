@@ -1,12 +1,12 @@
-// The paper's evaluation on the CPU. It gives the bits of the kernels in grow/paper/kernels, which fuse no products
+// The paper's evaluation on the CPU. It gives the bits of the kernels in reference/grow/kernels, which fuse no products
 // with sums: compiled with -ffp-contract=off.
 #include <algorithm>
 #include <chrono>
 #include <vector>
 
 #include "grow/data/box.h"
-#include "grow/paper/evaluation.h"
-#include "grow/paper/householder.h"
+#include "reference/grow/evaluation.h"
+#include "reference/grow/householder.h"
 
 namespace glasswood {
 namespace {

@@ -1,7 +1,7 @@
 // Coefficients of a leaf from its triangle, by modified Gram-Schmidt on its columns: solve_triangle of
-// grow/paper/evaluation.h, a block a leaf.
-#include "grow/paper/kernels/warp_sum.cuh"
-#include "grow/paper/records.h"
+// reference/grow/evaluation.h, a block a leaf.
+#include "reference/grow/kernels/warp_sum.cuh"
+#include "reference/grow/records.h"
 
 namespace glasswood {
 

@@ -2,8 +2,8 @@
 // weight. A block averages one column.
 //
 // Macro: STORED, type of the numbers of z.
-#include "grow/paper/kernels/warp_sum.cuh"
-#include "grow/paper/records.h"
+#include "reference/grow/kernels/warp_sum.cuh"
+#include "reference/grow/records.h"
 
 namespace glasswood {
 

@@ -1,7 +1,7 @@
 // What the kernels of the paper's evaluation are told of a tree's leaves. Plain records.
 #pragma once
 #include "grow/cuda/shared/records.h"
-#include "grow/paper/householder.h"
+#include "reference/grow/householder.h"
 
 namespace glasswood {
 

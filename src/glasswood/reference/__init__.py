@@ -1,0 +1,1 @@
+"""Methods as their papers write them, behind `algorithm=`: see README.md."""
