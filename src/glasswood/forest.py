@@ -11,9 +11,10 @@ from glasswood.evaluate.linear import with_means
 from glasswood.evaluate.node_table import node_table
 from glasswood.evaluate.predictor import make_predictor
 from glasswood.evaluate.tuning import tune
-from glasswood.inputs import arranged, as_rows, refuse_transform, without_extra
+from glasswood.inputs import arranged, as_rows, refuse_transform, with_tables, without_extra
 from glasswood.inputs.encoder import RowEncoder
 from glasswood.inputs.frames import frame_maker
+from glasswood.inputs.tables import refuse_open_tables, with_named_tables
 from glasswood.mapping.columns import plain, prediction_columns
 from glasswood.mapping.predictions import PredictionMapper
 from glasswood.model.facts import as_html, forest_facts, output_names
@@ -379,6 +380,44 @@ class Forest:
         rows = self._some_rows(X, by_position, "take means of")
         return Forest(with_means(self.ensemble, rows, evaluator_of(self.ensemble).positions(rows)))
 
+    def with_categories(self, X: Rows | Sequence[str], by_position: bool = False) -> Forest:
+        """Tell which columns LightGBM's tables of categories belong to.
+
+        LightGBM's models list the categories of the training frame's columns of dtype category, but not which columns
+        those were, and give them to the columns of dtype category of each frame that they predict. So does `predict`.
+        Whatever reads rows without such columns, or shows categories without rows (rows by name, CSV files, texts,
+        pictures, code), needs the columns: from a frame or by name. Where the model leaves only one choice, glasswood
+        has made it when it read the model.
+
+        Parameters
+        ----------
+        X : frame of shape (n, n_features), or sequence of str
+            A frame of pandas, polars or pyarrow with the dtypes of training; one row is enough. Or the names of the
+            columns of dtype category.
+        by_position : bool
+            Match the columns of a frame by position and ignore their names.
+
+        Returns
+        -------
+        Forest
+            The same forest, whose features know their categories; this forest if there is nothing to tell.
+
+        Raises
+        ------
+        ValueError
+            If X has another number of columns of categories than the model has tables, or they held other values in
+            training.
+
+        Examples
+        --------
+        >>> forest = glasswood.load("model.txt").with_categories(["city", "kind"])  # doctest: +SKIP
+        """
+        if isinstance(X, list | tuple) and all(isinstance(name, str) for name in X):
+            trees = with_named_tables(X, self.ensemble)
+        else:
+            trees = with_tables(X, self.ensemble, by_position)
+        return self if trees is self.ensemble else Forest(trees)
+
     def with_covers(self, X: Rows, by_position: bool = False) -> Forest:
         """Compute the covers of the nodes from rows: how many of them pass each node.
 
@@ -442,6 +481,7 @@ class Forest:
         ImportError
             If pandas is not installed.
         """
+        refuse_open_tables(self.ensemble, "trees_to_dataframe")
         try:
             import pandas
         except ImportError as error:

@@ -56,7 +56,8 @@ def load(
         predicts as the estimator does: up to its best iteration, and labels if it is a classifier. CatBoost's Booster
         is ``catboost.CatBoost``, which predicts margins.
     check : array-like of shape (n_rows, n_features), optional
-        Rows on which to compare the predictions of the forest with those of the live model.
+        Rows on which to compare the predictions of the forest with those of the live model. A frame also tells which
+        columns have LightGBM's tables of categories (`Forest.with_categories`).
     mmap : bool
         Map a ``.glasswood`` file instead of reading it, so that processes share its memory. The file may be replaced
         (`Forest.save`) or deleted meanwhile. Writing into it or truncating it changes the forest or ends the process.
@@ -92,6 +93,7 @@ def load(
     trees = _read(model, mmap, format, curve)
     forest = model if isinstance(model, Forest) else Forest(trees)
     if check is not None:
+        forest = forest.with_categories(check)
         check_predictions(forest, model, check, curve)
     return forest if class_names is None else Forest(_with_names(trees, class_names))
 

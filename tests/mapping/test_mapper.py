@@ -225,7 +225,7 @@ class TestErrors:
             mapper(rows)
 
     def test_a_later_format(self, forest, rows, monkeypatch):
-        monkeypatch.setattr("glasswood.model.storage.WITHOUT_STATISTICS", 99)
+        monkeypatch.setattr("glasswood.model.storage.FIRST_VERSION", 99)
         mapper = sent(forest.mapper())
         monkeypatch.setattr("glasswood.model.storage.VERSION", 1)
         with pytest.raises(ValueError, match=r"a model in memory has format version 99, this glasswood reads up to 1"):

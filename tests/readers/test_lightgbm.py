@@ -307,8 +307,8 @@ def _with_tables(text, tables, infos):
 @pytest.mark.parametrize(
     ("infos", "expected"),
     [
-        (["-1:0:1", "[0:1]", "none", "[-2:3.5]", "-1:2:0"], [0, 4]),
-        (["[0:2]", "-1:0:2", "none", "-1:4:0", "[-2:3.5]"], [1, 2]),
+        (["-1:0:1", "[0:1]", "none", "[-2:3.5]", "-1:2:0"], [[0, 1, 2], [1, 2, 4]]),
+        (["[0:2]", "-1:0:2", "none", "-1:4:0", "[-2:3.5]"], [[0, 1], [2]]),
         (["[0:3]", "[0.5:1]", "[0:2]", "[0:1]", "[1:3]"], [2, 3]),
     ],
 )
@@ -317,15 +317,17 @@ def test_tables_find_their_features(infos, expected, data, tmp_path):
     tables = [["a", "b", "c"], ["d", "e"]]
     text = train(data, {}).model_to_string()
     path.write_text(_with_tables(text, tables if infos[0][0] == "[" else tables[::-1], infos))
-    tables = reader.read_file(path).categories
-    assert [i for i, table in enumerate(tables) if table is not None] == expected
+    forest = reader.read_file(path)
+    if isinstance(expected[0], int):
+        assert [i for i, table in enumerate(forest.categories) if table is not None] == expected
+    else:
+        assert [np.flatnonzero(places).tolist() for places in forest.table_places] == expected
 
 
 def test_tables_without_a_place(data, tmp_path):
     path, text = tmp_path / "model.txt", train(data, {}).model_to_string()
     path.write_text(_with_tables(text, [["a", "b"]], ["[0:1]", "[0:1]", "[0:9]", "[0:9]", "-1:7"]))
-    with pytest.raises(NotImplementedError, match="does not record which columns"):
-        reader.read_file(path)
+    assert reader.read_file(path).table_places.tolist() == [[True, True, False, False, False]]
     path.write_text(_with_tables(text, [["a", "b"]], ["[0:5]"] * 5))
     with pytest.raises(ValueError, match="pandas_categorical does not fit the features"):
         reader.read_file(path)

@@ -22,6 +22,7 @@ from glasswood.display.languages import (
     Python,
 )
 from glasswood.explain import Explainer
+from glasswood.inputs.tables import refuse_open_tables
 from glasswood.loading import load
 from glasswood.model.ensemble import LOGARITHM, MISSING, NUMBER, OF_NUMBERS
 from glasswood.model.facts import feature_names
@@ -83,6 +84,7 @@ def export_sql(model: object, dialect: SqlDialect = "duckdb", output: int = 0) -
     if dialect not in DIALECTS:
         raise ValueError(f"dialect is {dialect!r}, expected one of {', '.join(DIALECTS)}")
     forest = load(model).ensemble
+    refuse_open_tables(forest, "generated code")
     kind, names = DIALECTS[dialect], feature_names(forest)
     _refuse_twins(names, kind.identity, dialect)
     named = frozenset(i for i, table in enumerate(forest.categories or ()) if table is not None)
@@ -114,6 +116,7 @@ def export_python(model: object, name: str = "predict", output: int = 0) -> str:
         As for `export_sql`, and if the function cannot have the name.
     """
     forest = load(model).ensemble
+    refuse_open_tables(forest, "generated code")
     _check_name(name, name in PYTHON_WORDS)
     names = feature_names(forest)
     _refuse_twins(names, str, "a mapping")
@@ -152,6 +155,7 @@ def export_c(model: object, name: str = "predict", output: int = 0) -> str:
         background, another output than the margin, or linear leaves.
     """
     forest = model.game.forest if isinstance(model, Explainer) else load(model).ensemble
+    refuse_open_tables(forest, "generated code")
     is_macro = name.startswith("_") or name.upper() == name
     _check_name(name, is_macro or name in C_WORDS or C_SUFFIX.sub("", name) in C_WORDS)
     writer = _Writer(forest, Language([f"x[{i}]" for i in range(forest.n_features)]), output, has_codes=True)
@@ -188,6 +192,7 @@ def export_excel(model: object, cells: Sequence[str] | None = None, output: int 
         As for `export_sql`, and if there are more or fewer cells than features, or the formula is too long for a cell.
     """
     forest = load(model).ensemble
+    refuse_open_tables(forest, "generated code")
     chosen = [f"{_letters(i)}2" for i in range(forest.n_features)] if cells is None else list(cells)
     if len(chosen) != forest.n_features:
         raise ValueError(f"cells has {len(chosen)} entries, expected {forest.n_features}: one for each feature")

@@ -8,6 +8,7 @@ import numpy as np
 
 from glasswood.base.escapes import shown
 from glasswood.base.wording import Wording, bar_text, check_wording, count_text, counted, number_text, percent_text
+from glasswood.inputs.tables import refuse_open_tables
 from glasswood.loading import load
 from glasswood.model.facts import constraints, counts_outliers_less, feature_names
 from glasswood.words.equations import leaf_equation, probability_text
@@ -82,6 +83,7 @@ def export_text(
         If the forest has no such tree, or a unit belongs to no feature.
     """
     forest = load(model).ensemble
+    refuse_open_tables(forest, "export_text")
     check_tree(forest, tree)
     wording = Wording(digits, max_terms, units or {}, log_odds)
     check_wording(wording, feature_names(forest))

@@ -39,6 +39,8 @@ from glasswood.display.tree_layout import (
 )
 from glasswood.evaluate.cpu import CpuEvaluator
 from glasswood.forest import Forest
+from glasswood.inputs import with_tables
+from glasswood.inputs.tables import refuse_open_tables
 from glasswood.loading import load
 from glasswood.model.facts import feature_name, feature_names
 from glasswood.words.rules import (
@@ -126,6 +128,8 @@ def plot_tree(
     """
     pyplot = import_extra("matplotlib.pyplot", "plot", "pictures need matplotlib")
     forest = load(model).ensemble
+    forest = forest if X is None else with_tables(X, forest)
+    refuse_open_tables(forest, "a picture of a tree")
     check_tree(forest, tree)
     if (n_leaves := int(np.diff(forest.leaf_offsets)[tree])) > MOST_LEAVES:
         raise ValueError(f"tree {tree} has {n_leaves:,} leaves, pictures show at most {MOST_LEAVES}; use export_text")

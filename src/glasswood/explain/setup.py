@@ -20,7 +20,7 @@ from glasswood.explain.players import make_players
 from glasswood.explain.responses.response import is_margin, n_results
 from glasswood.explain.shap_arguments import checked_outputs, translated
 from glasswood.explain.stored import refuse_explainer
-from glasswood.inputs import without_extra
+from glasswood.inputs import with_tables, without_extra
 from glasswood.loading import load
 
 if TYPE_CHECKING:
@@ -73,6 +73,7 @@ def set_up(
     check_range(forest, settings.dtype)
     if background is not None:
         background = without_extra(background, forest) if ignore_extra else background
+        forest = with_tables(background, forest)
         background = make_background(background, weight, forest, settings.n_jobs)
     settings = replace(settings, output=output, feature_names=shown[0], output_names=shown[1])
     return Game(forest, players, background), settings

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-import sys
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from glasswood.base import escapes
 from glasswood.inputs.arrays import checked_array, to_array, to_floats
-from glasswood.inputs.categories import array_to_rows, columns_to_rows
+from glasswood.inputs.categories import array_to_rows, category_columns, columns_to_rows
+from glasswood.inputs.dmatrix import is_dmatrix, rows_of_dmatrix
 from glasswood.inputs.frames import to_frame
 from glasswood.inputs.matching import as_trained, check_width, column_order, refuse_repeated
 from glasswood.inputs.sparse import is_sparse, made_dense
 from glasswood.inputs.statistics import statistic_rows
+from glasswood.inputs.tables import with_tables_at
 from glasswood.model.facts import column_names
 from glasswood.model.target_statistics import TargetStatistics
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from glasswood.base.typing import Array, Rows
     from glasswood.model.ensemble import TreeEnsemble
 
-__all__ = ["arranged", "as_rows", "name_by_position", "refuse_transform", "without_extra"]
+__all__ = ["arranged", "as_rows", "name_by_position", "refuse_transform", "with_tables", "without_extra"]
 
 
 def as_rows(X: Rows, forest: TreeEnsemble) -> Array:
@@ -86,8 +86,8 @@ def arranged(
     if forest.transform is not None:
         rows = forest.transform(X)
         return rows if keeps_sparse or not is_sparse(rows) else made_dense(rows, forest)
-    if _is_dmatrix(X):
-        return _of_dmatrix(X, forest, by_position)
+    if is_dmatrix(X):
+        return rows_of_dmatrix(X, forest, by_position)
     return name_by_position(X, forest) if by_position else X
 
 
@@ -100,7 +100,7 @@ def without_extra(X: Rows, forest: TreeEnsemble) -> Any:
         If names repeat.
     """
     has_names = forest.feature_names is not None or forest.transform is not None
-    if not has_names or _is_dmatrix(X) or (frame := to_frame(X)) is None:
+    if not has_names or is_dmatrix(X) or (frame := to_frame(X)) is None:
         return X
     wanted = set(column_names(forest))
     kept = [i for i, name in enumerate(as_trained(frame.names, forest)) if name in wanted]
@@ -116,18 +116,19 @@ def without_extra(X: Rows, forest: TreeEnsemble) -> Any:
     return dataclasses.replace(frame, names=names, column=lambda i: frame.column(kept[i]), block=block)
 
 
-def _is_dmatrix(X: object) -> bool:
-    """Whether `X` is an xgboost.DMatrix that is not quantised."""
-    return isinstance(xgboost := sys.modules.get("xgboost"), ModuleType) and type(X) is xgboost.DMatrix
+def with_tables(X: Rows, forest: TreeEnsemble, by_position: bool = False) -> TreeEnsemble:
+    """Give open tables to the columns of categories of a frame; the forest itself where none are open, or X has none.
 
-
-def _of_dmatrix(X: Any, forest: TreeEnsemble, by_position: bool) -> Array:
-    """Copy the rows of an xgboost.DMatrix, in which what is not stored is missing, in the order of the features."""
-    stored = X.get_data().tocoo()
-    rows = np.full((X.num_row(), X.num_col()), np.nan, np.float32)
-    rows[stored.row, stored.col] = stored.data
-    order = None if by_position or X.feature_names is None else column_order(tuple(X.feature_names), forest)
-    return rows if order is None else rows[:, order]
+    Raises
+    ------
+    ValueError
+        If the frame has other columns than the forest, or as `tables_at`.
+    """
+    if not forest.open_tables or (frame := to_frame(name_by_position(X, forest) if by_position else X)) is None:
+        return forest
+    order = column_order(frame.names, forest)
+    columns = (frame.column(i) for i in order or range(len(frame.names)))
+    return with_tables_at(category_columns(columns), forest)
 
 
 def refuse_transform(forest: TreeEnsemble, what: str, instead: str, takes_statistics: bool = False) -> None:
@@ -162,7 +163,7 @@ def _convert(X: Rows, forest: TreeEnsemble) -> Array:
     frame = to_frame(X)
     if frame is not None:
         order = column_order(frame.names, forest)
-        if frame.block is not None and forest.categories is None:
+        if frame.block is not None and forest.categories is None and not forest.open_tables:
             return to_floats(frame.block if order is None else frame.block[:, order], forest.threshold.dtype)
         return columns_to_rows([frame.column(i) for i in order or range(len(frame.names))], frame.n_rows, forest)
     array = checked_array(to_array(X))

@@ -31,7 +31,14 @@ KINDS = {
 }
 
 
-OPAQUE = ("xgboost.DMatrix", "xgboost.QuantileDMatrix", "lightgbm.Dataset", "catboost.Pool", "_catboost.Pool")
+OPAQUE = (
+    "xgboost.DMatrix",
+    "xgboost.QuantileDMatrix",
+    "xgboost.ExtMemQuantileDMatrix",
+    "lightgbm.Dataset",
+    "catboost.Pool",
+    "_catboost.Pool",
+)
 """Rows in a library's own form."""
 
 

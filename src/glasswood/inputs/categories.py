@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numbers
+import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,9 +11,10 @@ import numpy as np
 
 from glasswood import _core
 from glasswood.inputs.arrays import objects_to_floats, to_floats
+from glasswood.inputs.tables import tables_at
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import DTypeLike, NDArray
 
@@ -21,6 +23,9 @@ if TYPE_CHECKING:
 
 BY_VALUE = ("scikit-learn", "catboost", "onnx", "spark", "ydf")
 """Libraries that expect the values of categories in arrays; others, their codes."""
+
+BY_CODE = ("xgboost", "lightgbm")
+"""Libraries that read the codes of a column of categories where they have no table for it."""
 
 ABSENT = ("", "None", "nan", "<NA>")
 """What NumPy makes of a missing value beside text."""
@@ -74,11 +79,25 @@ def arrays_hold_values(forest: TreeEnsemble) -> bool:
 
 def columns_to_rows(columns: Sequence[Column], n_rows: int, forest: TreeEnsemble) -> Array:
     """Make rows of the forest's row type from the columns of its features."""
+    tables = _tables(columns, n_rows, forest) or (None,) * len(columns)
     rows = np.empty((n_rows, len(columns)), forest.threshold.dtype, order="F")
     with np.errstate(over="ignore"):
-        for feature, column in enumerate(columns):
-            rows[:, feature] = column_floats(column, feature, forest)
+        for feature, (column, table) in enumerate(zip(columns, tables, strict=True)):
+            rows[:, feature] = column_floats(column, table, feature, forest)
     return rows
+
+
+def _tables(columns: Sequence[Column], n_rows: int, forest: TreeEnsemble) -> tuple[Array | None, ...] | None:
+    """Tables of the features; open ones go to the columns of categories and texts. Columns without rows need none."""
+    if not forest.open_tables:
+        return forest.categories
+    places = category_columns(columns)
+    return tables_at(places, forest) if places or n_rows else None
+
+
+def category_columns(columns: Iterable[Column]) -> list[int]:
+    """Which columns hold categories, or texts, which nothing else can be."""
+    return [place for place, column in enumerate(columns) if isinstance(column, Coded)]
 
 
 def object_column(values: NDArray[np.object_]) -> Column:
@@ -106,9 +125,16 @@ def _numbers_of_text(values: NDArray[np.object_]) -> NDArray[np.object_]:
         return values
 
 
-def column_floats(column: Column, feature: int, forest: TreeEnsemble) -> Array:
-    """Numbers or positions of a feature's column."""
-    table = None if forest.categories is None else forest.categories[feature]
+def column_floats(column: Column, table: Array | None, feature: int, forest: TreeEnsemble) -> Array:
+    """Numbers of a feature's column, or positions in its table.
+
+    Raises
+    ------
+    TypeError
+        If values are of other types than the table's, or are texts or categories without one.
+    ValueError
+        If the source library would read codes that are not those of training.
+    """
     where = f"column {_name(feature, forest)} of X"
     if table is not None and forest.category_hash:
         return _hashed_positions(column, table, where)
@@ -118,8 +144,8 @@ def column_floats(column: Column, feature: int, forest: TreeEnsemble) -> Array:
         return _positions_of_numbers(number_floats(column, np.float64, where), table, where)
     if table is not None:
         return _positions(column, table, where)
-    if column.is_categorical and _takes_codes(forest, feature):
-        return np.where(column.codes < 0, np.nan, column.codes)
+    if column.is_categorical and forest.source.lower().startswith(BY_CODE):
+        return _codes(column, feature, forest, where)
     return _category_numbers(column, where)
 
 
@@ -239,18 +265,40 @@ def _check_kinds(values: Sequence[Any], table: Array, where: str) -> None:
     )
 
 
-def _takes_codes(forest: TreeEnsemble, feature: int) -> bool:
-    """Whether the source library reads the codes of a categorical column that the forest has no table for.
+def _codes(column: Coded, feature: int, forest: TreeEnsemble, where: str) -> Array:
+    """Codes of a column of categories that the model has no table for, as XGBoost before 3.1 reads them.
 
-    XGBoost and LightGBM do if the model knows no table at all, and refuse the column if it knows those of others. What
-    is compared with thresholds is not a code: the column of training held numbers.
+    They are those of training only where the column has the categories of training, in their order, which nothing
+    tells: so much is checked as can be, and the rest said.
+
+    Raises
+    ------
+    TypeError
+        Where the library refuses the column, or would read codes in place of numbers.
+    ValueError
+        Where the column has fewer categories than training had.
     """
-    if forest.categories is not None or not forest.source.lower().startswith(("xgboost", "lightgbm")):
-        return False
     tests = forest.feature == feature
-    if forest.is_categorical and (forest.category_set[tests] >= 0).any():
-        return True
-    return not tests.any() and feature not in forest.linear_feature
+    is_set = forest.is_categorical and bool((forest.category_set[tests] >= 0).any())
+    if forest.source.lower().startswith("lightgbm") or forest.categories is not None or not is_set:
+        raise TypeError(
+            f"{where} is of dtype category, and the model has no table of categories for it; pass the numbers that it "
+            "was trained on, for example by .astype(float), or by .cat.codes of the categories of training"
+        )
+    fewest = forest.fewest_categories[feature]
+    if len(column.values) < fewest:
+        raise ValueError(
+            f"{where} has {len(column.values)} categories, the model was trained on {fewest} or more and, written "
+            "before XGBoost 3.1 or trained on codes, does not hold them; pass a column with the categories of training "
+            "in their order, by .astype(the dtype of training)"
+        )
+    warnings.warn(
+        f"{where} is read by the codes of its own categories, as XGBoost does, because the model holds none; they must "
+        "be the categories of training in their order (models of XGBoost 3.1 and later that were trained on frames "
+        "match them by value)",
+        stacklevel=2,
+    )
+    return np.where(column.codes < 0, np.nan, column.codes)
 
 
 def _category_numbers(column: Coded, where: str) -> Array:

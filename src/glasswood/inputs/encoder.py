@@ -9,6 +9,7 @@ import numpy as np
 
 from glasswood.inputs.categories import column_floats, object_column
 from glasswood.inputs.matching import column_order
+from glasswood.inputs.tables import refuse_open_tables
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -51,9 +52,10 @@ class RowEncoder:
     """
 
     def __init__(self, forest: TreeEnsemble) -> None:
+        refuse_open_tables(forest, "a row by name")
         self._forest = forest
-        tables = forest.categories or (None,) * forest.n_features
-        self._features = [_feature_of(table, bool(forest.category_hash)) for table in tables]
+        self._tables = forest.categories or (None,) * forest.n_features
+        self._features = [_feature_of(table, bool(forest.category_hash)) for table in self._tables]
 
     def __call__(self, row: Mapping[str, Any] | Sequence[Any]) -> Doubles:
         """Encode a row.
@@ -115,7 +117,7 @@ class RowEncoder:
         alone = np.empty(1, object)
         alone[0] = value
         with np.errstate(over="ignore"):
-            code = float(column_floats(object_column(alone), feature, self._forest)[0])
+            code = float(column_floats(object_column(alone), self._tables[feature], feature, self._forest)[0])
         known, kinds, other, _ = self._features[feature]
         if known is not None and other is None and type(value) in kinds:
             if len(known) >= MOST_HASHED:

@@ -63,6 +63,8 @@ def in_columns(forest: TreeEnsemble, used: Int32s) -> TreeEnsemble:
             "linear_feature": place[forest.linear_feature],
             "zero_missing": forest.zero_missing[used] if len(forest.zero_missing) else forest.zero_missing,
             "categories": None if tables is None else tuple(tables[i] for i in used),
+            "open_tables": (),
+            "table_places": np.zeros((0, 0), np.bool_),
             "feature_names": None if names is None else tuple(names[i] for i in used),
         }
     )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from glasswood.inputs import refuse_transform
+from glasswood.inputs import refuse_transform, with_tables
 from glasswood.inputs.matching import index_of_feature
 from glasswood.inspection.plots import Dependence
 from glasswood.inspection.rows import ChangingRows, refuse_no_rows, weights_of
@@ -101,7 +101,7 @@ def partial_dependence(
     >>> result = glasswood.partial_dependence(model, X, "MedInc", kind="both")  # doctest: +SKIP
     >>> plt.plot(result.grid_values[0], result.average[0])  # doctest: +SKIP
     """
-    forest = load(model).ensemble
+    forest = with_tables(X, load(model).ensemble, by_position)
     refuse_transform(forest, "partial_dependence", "sklearn.inspection.partial_dependence")
     if kind not in {"average", "individual", "both"}:
         raise ValueError(f"kind is {kind!r}, expected 'average', 'individual' or 'both'")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import numpy as np
 
 from glasswood.evaluate.links import sums_as_margin
-from glasswood.inputs import refuse_transform, without_extra
+from glasswood.inputs import refuse_transform, with_tables, without_extra
 from glasswood.inputs.matching import index_of_feature
 from glasswood.inspection.accumulated import accumulated, accumulated_categories, accumulated_pair, edges_of
 from glasswood.inspection.additive import AdditiveParts, additive_parts
@@ -108,6 +108,7 @@ def effects(
     if output not in OUTPUTS:
         raise ValueError(f"output is {output!r}, expected one of {', '.join(OUTPUTS)}")
     X = without_extra(X, forest) if ignore_extra and not by_position else X
+    forest = with_tables(X, forest, by_position)
     rows = ChangingRows(forest, X, device, n_jobs, by_position)
     refuse_no_rows(rows)
     weights = weights_of(sample_weight, len(rows))

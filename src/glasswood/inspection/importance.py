@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from glasswood.base.progress import counting_rows
-from glasswood.inputs import refuse_transform
+from glasswood.inputs import refuse_transform, with_tables
 from glasswood.inputs.targets import as_targets, class_places, refuse_text
 from glasswood.inspection.plots import Importance
 from glasswood.inspection.rows import MOST_NUMBERS, ChangingRows, refuse_no_rows, weights_of
@@ -90,7 +90,7 @@ def permutation_importance(
     --------
     >>> glasswood.permutation_importance(model, X_test, y_test, random_state=0).importances_mean  # doctest: +SKIP
     """
-    forest = load(model).ensemble
+    forest = with_tables(X, load(model).ensemble, by_position)
     refuse_transform(forest, "permutation_importance", "sklearn.inspection.permutation_importance")
     output, score = _score(forest, scoring)
     rows = ChangingRows(forest, X, device, n_jobs, by_position)

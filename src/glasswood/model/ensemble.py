@@ -105,6 +105,11 @@ class TreeEnsemble:
     categories : tuple, or None
         Per feature None or the array of category values; a row's value becomes its position there, and missing if it
         is not there.
+    open_tables : tuple of arrays
+        Tables of categories whose features the model's file leaves open (LightGBM): a frame's columns of categories
+        take them in turn, in the order of the features. `categories` is then None; empty if none are open.
+    table_places : bool, (n_tables, n_features) or (0, 0)
+        Which features each open table can belong to, by what the file says of their values in training.
     category_hash : str
         Function that turns the text of a category into the number that `categories` holds: "city64" (CatBoost; the
         lower 32 bits of CityHash64), or "" where `categories` holds the values themselves.
@@ -170,6 +175,8 @@ class TreeEnsemble:
     feature_names: tuple[str, ...] | None = None
     outputs: tuple[str, ...] = ()
     categories: tuple[Array | None, ...] | None = None
+    open_tables: tuple[Array, ...] = ()
+    table_places: Bools = field(default_factory=lambda: np.zeros((0, 0), np.bool_))
     category_hash: str = ""
     zero_missing: Bools = field(default_factory=lambda: np.zeros(0, np.bool_))
     missing_seen: Bools = field(default_factory=lambda: np.zeros(0, np.bool_))
@@ -261,6 +268,21 @@ class TreeEnsemble:
         with np.errstate(over="ignore", invalid="ignore"):
             trees = np.abs(self.tree_weight).sum() * np.abs(self.leaf_value).max(initial=0.0)
             return float(np.abs(self.base_score).max(initial=0.0) + trees)
+
+    @cached_property
+    def fewest_categories(self) -> Int64s:
+        """How many categories each feature had in training at least, by the sets of its splits: int64, (n_features,).
+
+        A set that sends other categories left names those that go right, and the reverse.
+        """
+        found = np.zeros(self.n_features, np.int64)
+        at = self.category_set >= 0 if self.is_categorical else np.zeros(0, np.bool_)
+        for feature, number in set(zip(self.feature[at].tolist(), self.category_set[at].tolist(), strict=True)):
+            words = self.set_words[self.set_offsets[number] : self.set_offsets[number + 1]]
+            named = ~words if self.set_others_left[number] else words
+            if len(used := np.flatnonzero(named)):
+                found[feature] = max(found[feature], 32 * int(used[-1]) + int(named[used[-1]]).bit_length())
+        return found
 
     @cached_property
     def leaf_offsets(self) -> Int64s:

@@ -5,8 +5,9 @@ zeros up to a multiple of 64, then the arrays, each at a multiple of 64. The hea
 TreeEnsemble, for each array its name, dtype, shape and offset from the first array, the size and CRC-32 of the arrays
 together, and null or what is said of an attachment (an explainer's), whose arrays' names start with "attached.". Since
 version 2 the header may describe target statistics (`glasswood.model.stored_statistics`), whose arrays' names start
-with "statistics."; files without them are still written as version 1. A reader of version v refuses files of a later
-version; a file holds every field of its version and no other.
+with "statistics."; version 3 adds tables of categories whose features are open. Files that need none of this are still
+written as version 1. A reader of version v refuses files of a later version; a file holds every field of its version
+and no other.
 """
 
 from __future__ import annotations
@@ -36,13 +37,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 MAGIC = b"\x93GLASS\r\n"
-VERSION = 2
-WITHOUT_STATISTICS = 1
+VERSION = 3
+WITH_STATISTICS = 2
+FIRST_VERSION = 1
+ADDED = {"open_tables": 3, "table_places": 3}
+"""First version that has a field; others are in all."""
+
 ALIGNMENT = 64
 PREFIX = struct.Struct("<8sIII")
 DTYPES = ("<f4", "<f8", "<i4", "<i8", "<u2", "<u4", "<u8", "|b1")
 ATTACHED = "attached."
-LABELS = ("classes", "categories")
+LABELS = ("classes", "categories", "open_tables")
 LABEL_DTYPE = re.compile(r"object|\|[biu]1|<[iuf][248]|<U\d{1,8}")
 LEAST_ROOM, ROOM_OF_A_CHARACTER = 2**14, 64
 """Most characters of an array of texts: so many, and so many for each that its texts have."""
@@ -94,7 +99,9 @@ def forest_bytes(forest: TreeEnsemble, attachment: Attachment | None = None) -> 
 
 
 def _write(file: BinaryIO, forest: TreeEnsemble, attachment: Attachment | None) -> None:
-    scalars, arrays = _split_fields(forest)
+    has_statistics = isinstance(forest.transform, TargetStatistics)
+    version = VERSION if forest.open_tables else WITH_STATISTICS if has_statistics else FIRST_VERSION
+    scalars, arrays = _split_fields(forest, version)
     if attachment is not None:
         arrays |= {ATTACHED + name: _little_endian(array) for name, array in attachment.arrays.items()}
     about = attachment and attachment.about
@@ -110,7 +117,6 @@ def _write(file: BinaryIO, forest: TreeEnsemble, attachment: Attachment | None) 
     header = json.dumps(
         {"fields": scalars, "arrays": entries, "size": size, "crc32": checksum, "attachment": about, **statistics}
     ).encode()
-    version = VERSION if statistics else WITHOUT_STATISTICS
     file.write(PREFIX.pack(MAGIC, version, len(header), zlib.crc32(header)))
     _write_padded(file, header)
     for array in arrays.values():
@@ -137,7 +143,7 @@ def load_attachment(path: str | os.PathLike[str] | bytes, mmap: bool = False) ->
         As `load_forest`.
     """
     with _opened(path) as file:
-        text, start = _read_header(path, file)
+        text, start, version = _read_header(path, file)
         buffer = _map(file)[start:] if mmap else _read(file, start)
     with naming(path, *UNREADABLE):
         header = json.loads(text)
@@ -149,7 +155,7 @@ def load_attachment(path: str | os.PathLike[str] | bytes, mmap: bool = False) ->
         entries = _entries(header)
         attached = {name: entries.pop(ATTACHED + name) for name in _behind(ATTACHED, entries, note)}
         made = {STATISTICS + name: entries.pop(STATISTICS + name) for name in _behind(STATISTICS, entries, statistics)}
-        _check_fields(header["fields"].keys() | entries.keys())
+        _check_fields(header["fields"].keys() | entries.keys(), version)
         fields = {name: field_from_json(name, value) for name, value in header["fields"].items()}
         fields |= {name: _array(buffer, entry) for name, entry in entries.items()}
         model = _statistics(statistics, {name: _array(buffer, entry) for name, entry in made.items()})
@@ -218,7 +224,7 @@ def _write_padded(file: BinaryIO, content: bytes | memoryview) -> None:
     file.write(bytes(_padding(file.tell())))
 
 
-def _split_fields(forest: TreeEnsemble) -> tuple[dict[str, Any], dict[str, Array]]:
+def _split_fields(forest: TreeEnsemble, version: int) -> tuple[dict[str, Any], dict[str, Array]]:
     """Fields for the header, and arrays by name."""
     scalars: dict[str, Any] = {}
     arrays: dict[str, Array] = {}
@@ -228,7 +234,7 @@ def _split_fields(forest: TreeEnsemble) -> tuple[dict[str, Any], dict[str, Array
             "save glasswood.load(pipeline[-1]), which expects the rows after these steps, or the pipeline with its own "
             "library"
         )
-    for field in _stored_fields():
+    for field in _stored_fields(version):
         value = getattr(forest, field.name)
         if isinstance(value, np.ndarray):
             arrays[field.name] = _little_endian(value)
@@ -267,8 +273,9 @@ def field_from_json(name: str, value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
-def _stored_fields() -> list[dataclasses.Field[Any]]:
-    return [field for field in dataclasses.fields(TreeEnsemble) if field.name != "transform"]
+def _stored_fields(version: int) -> list[dataclasses.Field[Any]]:
+    fields = dataclasses.fields(TreeEnsemble)
+    return [field for field in fields if field.name != "transform" and ADDED.get(field.name, 1) <= version]
 
 
 def _statistics(about: dict[str, Any] | None, arrays: dict[str, Array]) -> TargetStatistics | None:
@@ -299,9 +306,9 @@ def _scalar_to_json(kind: Any, value: Any) -> Any:
     return value
 
 
-def _check_fields(names: set[str]) -> None:
-    if strange := {field.name for field in _stored_fields()} ^ names:
-        raise ValueError(f"its fields differ from those of format {VERSION} in {', '.join(sorted(strange)[:9])}")
+def _check_fields(names: set[str], version: int) -> None:
+    if strange := {field.name for field in _stored_fields(version)} ^ names:
+        raise ValueError(f"its fields differ from those of format {version} in {', '.join(sorted(strange)[:9])}")
 
 
 def _labels_to_json(name: str, labels: Array | None) -> Any:
@@ -359,8 +366,8 @@ def _size(file: BinaryIO) -> int:
     return size
 
 
-def _read_header(path: str | os.PathLike[str] | bytes, file: BinaryIO) -> tuple[bytes, int]:
-    """Text of the header, and where the arrays start."""
+def _read_header(path: str | os.PathLike[str] | bytes, file: BinaryIO) -> tuple[bytes, int, int]:
+    """Text of the header, where the arrays start, and the version of the format."""
     where, prefix = name_of(path), file.read(PREFIX.size)
     if not prefix.startswith(MAGIC):
         raise ValueError(f"{where} is not a .glasswood file: it starts with {prefix[:8]!r}, expected {MAGIC!r}")
@@ -376,7 +383,7 @@ def _read_header(path: str | os.PathLike[str] | bytes, file: BinaryIO) -> tuple[
     text = file.read(length)
     if version < 1 or len(text) < length or zlib.crc32(text) != checksum:
         raise corrupt(path, "its header does not match its checksum")
-    return text, _padded(PREFIX.size + length)
+    return text, _padded(PREFIX.size + length), version
 
 
 def _note(header: dict[str, Any]) -> dict[str, Any] | None:

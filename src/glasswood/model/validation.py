@@ -321,10 +321,25 @@ def _check_labels(forest: SimpleNamespace) -> None:
         _refuse(f"outputs has {len(set(outputs))} different names for {len(forest.base_score)} outputs")
     if not isinstance(forest.classes, tuple):
         _refuse(f"classes is a {type(forest.classes).__name__}, expected a tuple")
-    for name, arrays in (("classes", forest.classes), ("categories", forest.categories or ())):
+    _check_open_tables(forest)
+    tables = ("categories", forest.categories or ()), ("open_tables", forest.open_tables)
+    for name, arrays in (("classes", forest.classes), *tables):
         for labels in arrays:
-            if (name == "classes" or labels is not None) and (not isinstance(labels, np.ndarray) or labels.ndim != 1):
+            if (name != "categories" or labels is not None) and (
+                not isinstance(labels, np.ndarray) or labels.ndim != 1
+            ):
                 _refuse(f"{name} holds a {type(labels).__name__}, expected 1-dimensional NumPy arrays")
+
+
+def _check_open_tables(forest: SimpleNamespace) -> None:
+    tables, places = forest.open_tables, forest.table_places
+    if not isinstance(tables, tuple):
+        _refuse(f"open_tables is a {type(tables).__name__}, expected a tuple")
+    shape = (len(tables), int(forest.n_features)) if tables else (0, 0)
+    if not isinstance(places, np.ndarray) or places.dtype != np.bool_ or places.shape != shape:
+        _refuse(f"table_places has shape {np.shape(places)}, expected booleans {shape}")
+    if tables and forest.categories is not None:
+        _refuse("open_tables holds tables beside those of categories")
 
 
 def _check_choices(choices: object) -> None:

@@ -11,7 +11,7 @@ from glasswood.base.escapes import shown
 from glasswood.base.parallel import cached_property
 from glasswood.evaluate.evaluator import evaluator_of
 from glasswood.forest import Forest
-from glasswood.inputs import arranged, as_rows
+from glasswood.inputs import arranged, as_rows, with_tables
 from glasswood.inputs.targets import as_targets, class_places, refuse_text
 from glasswood.loading import load
 from glasswood.neighbors.index import LeafIndex, TargetIndex, in_parts, list_rows
@@ -51,7 +51,8 @@ class LeafRows:
         n_jobs: int | None = None,
     ) -> None:
         loaded = load(model)
-        ensemble = loaded.ensemble
+        ensemble = with_tables(X, loaded.ensemble, by_position)
+        loaded = loaded if ensemble is loaded.ensemble else Forest(ensemble)
         if ensemble.n_trees == 0:
             raise ValueError("the forest has no trees, expected at least one")
         rows = as_rows(arranged(on_host(X), ensemble, by_position), ensemble)

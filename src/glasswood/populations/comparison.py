@@ -17,7 +17,7 @@ from glasswood.explain.players import make_players
 from glasswood.explain.responses.coalitions import WARNED_SECONDS, CostWarning
 from glasswood.explain.responses.response import is_margin
 from glasswood.forest import Forest
-from glasswood.inputs import arranged, as_rows, without_extra
+from glasswood.inputs import arranged, as_rows, with_tables, without_extra
 from glasswood.loading import load
 from glasswood.model.facts import output_names
 from glasswood.populations.batches import means_of, parts_of, pooled, standard_error
@@ -274,7 +274,7 @@ def _populations(
     a: Any, b: Any, model: Any, weights: Any, n_batches: int, random_state: int, settings: dict[str, Any]
 ) -> Comparison:
     found, rows, weight, parts, errors = [], [], [], [], []
-    own, coded, settings = _coded(model, settings)
+    own, coded, settings = _coded(model, settings, a)
     for population, name, given in ((a, "a", weights[0]), (b, "b", weights[1])):
         rows.append(_rows_of(population, own, name))
         weight.append(_weights_of(given, len(rows[-1]), name))
@@ -393,11 +393,12 @@ def wording_of(forest: TreeEnsemble, output: Any) -> str:
     return "margin (log-odds)" if forest.link in {"logistic", "softmax"} and forest.link_scale == 1 else "margin"
 
 
-def _coded(model: Any, settings: dict[str, Any]) -> tuple[TreeEnsemble, Forest, dict[str, Any]]:
+def _coded(model: Any, settings: dict[str, Any], X: Any = None) -> tuple[TreeEnsemble, Forest, dict[str, Any]]:
     """Return the forest, and one that takes rows as `as_rows` made them for it, with settings of its explainer."""
-    forest = load(model).ensemble
+    forest = load(model).ensemble if X is None else with_tables(X, load(model).ensemble)
     groups = make_players(settings["groups"], forest).groups or None
     unset: dict[str, Any] = {"categories": None, "category_hash": "", "missing": np.nan, "transform": None}
+    unset |= {"open_tables": (), "table_places": np.zeros((0, 0), np.bool_)}
     return forest, Forest(dataclasses.replace(forest, **unset, nan_allowed=True)), settings | {"groups": groups}
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from glasswood.base.escapes import shown
 from glasswood.forest import Forest
 from glasswood.grow.merging import merged
+from glasswood.inputs.tables import refuse_open_tables
 from glasswood.loading import load
 
 if TYPE_CHECKING:
@@ -51,6 +52,8 @@ def difference(a: Any, b: Any) -> Forest:
     >>> glasswood.effects(change, X).strongest()  # doctest: +SKIP
     """
     first, second = load(a).ensemble, load(b).ensemble
+    refuse_open_tables(first, "a difference of models")
+    refuse_open_tables(second, "a difference of models")
     _check_alike(first, second)
     signs = np.repeat([-1.0, 1.0], [first.n_trees, second.n_trees])
     weight = np.concatenate([first.tree_weight, second.tree_weight])

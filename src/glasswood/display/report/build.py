@@ -19,7 +19,8 @@ from glasswood.display.report.sentences import sentences
 from glasswood.display.report.similar import intervals, similar_rows
 from glasswood.display.report.trees import are_shown, drawn, embedded, is_small
 from glasswood.forest import Forest
-from glasswood.inputs import without_extra
+from glasswood.inputs import with_tables, without_extra
+from glasswood.inputs.tables import refuse_open_tables
 from glasswood.loading import load
 from glasswood.model.facts import feature_names, output_names
 from glasswood.populations import compare
@@ -124,6 +125,8 @@ def report(
     if ignore_extra and not by_position:
         X, before = without_extra(X, forest), before if before is None else without_extra(before, forest)
         test = test and (without_extra(test[0], forest), *test[1:])
+    forest = with_tables(X, forest, by_position)
+    refuse_open_tables(forest, "a report")
     if not forest.means_known:
         forest = Forest(forest).with_means(X, by_position).ensemble
     rows = read_rows(forest, X, y, n_jobs, by_position)

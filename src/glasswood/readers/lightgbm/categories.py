@@ -10,7 +10,7 @@ import numpy as np
 from glasswood.readers.lightgbm.nodes import count_up
 
 if TYPE_CHECKING:
-    from glasswood.base.typing import Array, Bools, Doubles, Int64s
+    from glasswood.base.typing import Array, Bools, Int64s
     from glasswood.readers.lightgbm.nodes import Layout
     from glasswood.readers.lightgbm.text import Document
 
@@ -99,78 +99,70 @@ def _set_sizes(document: Document, layout: Layout, n_sets: Int64s) -> tuple[Int6
     return steps[~is_first], n_words
 
 
-def category_tables(document: Document, n_features: int) -> tuple[Array | None, ...] | None:
-    """Return the category values of each feature, None where it has no table.
+def category_tables(document: Document, n_features: int) -> dict[str, Any]:
+    """Return the tables of categories as fields of TreeEnsemble.
 
-    The text lists the tables in the order of the DataFrame's categorical columns but does not say which columns those
-    were: categorical features, whose information lists codes, are; ordered categoricals look like integers.
+    The text lists the tables in the order of the DataFrame's columns of dtype category but does not say which columns
+    those were: neither is `categorical_feature` limited to them, nor must it name them. What the text says of the
+    values of each feature rules places out; where it leaves one place for every table, these are theirs. Otherwise the
+    tables stay open, until rows tell which of their columns are of dtype category.
 
     Raises
     ------
     NotImplementedError
-        If the tables fit several columns equally well, or hold values that are neither text nor numbers.
+        If tables hold values that are neither text nor numbers.
     ValueError
         If they fit nowhere.
     """
     tables = document.pandas_categorical
     if tables is None:
-        return None
+        return {}
     infos = document.header.get("feature_infos", "").split()
     if len(infos) != n_features:
         raise ValueError(f"there are {len(infos)} feature_infos for {n_features} features")
-    lengths = [len(table) for table in tables]
-    fits = np.array([[_fit(info, length) for info in infos] for length in lengths])
+    values = tuple(_values(table) for table in tables)
+    bounds = [_codes(info) for info in infos]
+    fits = np.array([[_can_be(numbers, len(table)) for numbers in bounds] for table in tables], np.bool_)
+    first = _places(fits)
+    last = [n_features - 1 - place for place in _places(fits[::-1, ::-1])[::-1]]
+    if first != last:
+        return {"open_tables": values, "table_places": _reachable(fits, first, last)}
     result: list[Array | None] = [None] * n_features
-    for feature, table in zip(_best_places(fits), tables, strict=True):
-        result[feature] = _values(table)
-    return tuple(result)
+    for feature, table in zip(first, values, strict=True):
+        result[feature] = table
+    return {"categories": tuple(result)}
 
 
-def _fit(info: str, n_categories: int) -> float:
-    """Say how well a table suits a feature: 1 if the feature is categorical, 0 if it could be, -inf if it cannot."""
-    is_range = info.startswith("[")
+def _codes(info: str) -> list[float]:
+    """Codes of a feature that LightGBM was told to be categorical, else its range; none for a constant."""
     try:
-        bounds = [float(word) for word in info.strip("[]").split(":")] if info != "none" else []
+        return [float(word) for word in info.strip("[]").split(":")] if info != "none" else []
     except ValueError:
         raise ValueError(f"feature_infos holds {info[:40]!r}, expected codes, a range or 'none'") from None
-    if any(not (-1 <= bound < n_categories and bound.is_integer()) for bound in bounds):
-        return -np.inf
-    return 0.0 if is_range or not bounds else 1.0
 
 
-def _best_places(fits: Doubles) -> list[int]:
-    """Choose a feature for each table, in their order, so that all suit best: dynamic programming over both."""
-    n_tables, n_features = fits.shape
-    best = np.full((n_tables + 1, n_features + 1), -np.inf)
-    ways = np.zeros((n_tables + 1, n_features + 1))
-    best[0], ways[0] = 0, 1
-    for table in range(n_tables):
-        for feature in range(n_features):
-            options = best[table + 1, feature], best[table, feature] + fits[table, feature]
-            counts = ways[table + 1, feature], ways[table, feature]
-            best[table + 1, feature + 1] = max(options)
-            ways[table + 1, feature + 1] = sum(
-                n for n, value in zip(counts, options, strict=True) if value == max(options)
-            )
-    if best[-1, -1] == -np.inf:
-        raise ValueError("pandas_categorical does not fit the features that feature_infos describes")
-    if ways[-1, -1] > 1:
-        raise NotImplementedError(
-            "LightGBM does not record which columns its pandas_categorical tables belong to, and here several would "
-            "do; train on codes instead of ordered categoricals"
-        )
-    return _places(best)
+def _can_be(numbers: list[float], n_categories: int) -> bool:
+    """Whether all numbers are codes of a table of so many categories."""
+    return all(-1 <= number < n_categories and number.is_integer() for number in numbers)
 
 
-def _places(best: Doubles) -> list[int]:
-    """Walk back through the table of the best choices."""
-    places, feature = [], best.shape[1] - 1
-    for table in range(best.shape[0] - 1, 0, -1):
-        while best[table, feature] == best[table, feature - 1]:
-            feature -= 1
-        feature -= 1
-        places.append(feature)
-    return places[::-1]
+def _places(fits: Bools) -> list[int]:
+    """Find the first feature that each table fits behind that of the table before it."""
+    places, start = [], 0
+    for table in fits:
+        behind = np.flatnonzero(table[start:])
+        if not len(behind):
+            raise ValueError("pandas_categorical does not fit the features that feature_infos describes")
+        places.append(start + int(behind[0]))
+        start = places[-1] + 1
+    return places
+
+
+def _reachable(fits: Bools, first: list[int], last: list[int]) -> Bools:
+    """Leave out places before the first and behind the last that leave room for the other tables."""
+    features = np.arange(fits.shape[1])
+    within: Bools = (features >= np.array(first)[:, None]) & (features <= np.array(last)[:, None])
+    return fits & within
 
 
 def _values(table: list[Any]) -> Array:

@@ -1,0 +1,88 @@
+"""Tables of categories whose columns a model's file leaves open: the columns of rows tell."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from glasswood.base.escapes import shown
+from glasswood.inputs.matching import listed
+from glasswood.model.facts import feature_names
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from glasswood.base.typing import Array
+    from glasswood.model.ensemble import TreeEnsemble
+
+ADVICE = "pass a frame whose columns have the dtypes of training, or use forest.with_categories(X) with such a frame"
+
+
+def with_named_tables(names: Sequence[str], forest: TreeEnsemble) -> TreeEnsemble:
+    """Give open tables to features by their names, in the order of the model's columns.
+
+    Raises
+    ------
+    ValueError
+        If a name is unknown, or as `tables_at`.
+    """
+    if not forest.open_tables:
+        return forest
+    known = list(feature_names(forest))
+    if unknown := [name for name in names if name not in known]:
+        raise ValueError(f"no feature is called {shown(repr(unknown[0]))}; expected one of {listed(known)}")
+    return with_tables_at(sorted({known.index(name) for name in names}), forest)
+
+
+def refuse_open_tables(forest: TreeEnsemble, what: str) -> None:
+    """Raise ValueError where a feature's values depend on tables whose columns nothing has told yet."""
+    if forest.open_tables:
+        raise ValueError(
+            f"{what} needs the categories of each feature: {_open(forest)}; use forest.with_categories(X) with a frame "
+            "X that has the dtypes of training, or its columns of dtype category by name"
+        )
+
+
+def with_tables_at(places: list[int], forest: TreeEnsemble) -> TreeEnsemble:
+    """Make a forest whose tables are no longer open."""
+    return dataclasses.replace(
+        forest, categories=tables_at(places, forest), open_tables=(), table_places=np.zeros((0, 0), np.bool_)
+    )
+
+
+def tables_at(places: Sequence[int], forest: TreeEnsemble) -> tuple[Array | None, ...]:
+    """Give the open tables to features in their order, as LightGBM does to a frame's columns of dtype category.
+
+    Raises
+    ------
+    ValueError
+        If there are more or fewer features than tables, or one held other values in training.
+    """
+    tables, names = forest.open_tables, feature_names(forest)
+    if len(places) != len(tables):
+        found = f" ({listed(names[i] for i in places)})" if places else ""
+        raise ValueError(
+            f"X has {len(places)} columns of categories{found}, the model was trained on {len(tables)}: "
+            f"{_open(forest)}; {ADVICE}"
+        )
+    result: list[Array | None] = [None] * forest.n_features
+    for number, feature in enumerate(places):
+        if not forest.table_places[number, feature]:
+            raise ValueError(
+                f"column {shown(repr(names[feature]))} of X holds categories, and in training it held values that are "
+                f"no codes of the model's table {number}, {_listed_values(tables[number])}; {ADVICE}"
+            )
+        result[feature] = tables[number]
+    return tuple(result)
+
+
+def _open(forest: TreeEnsemble) -> str:
+    names = feature_names(forest)
+    could = listed(names[i] for i in np.flatnonzero(forest.table_places.any(axis=0)))
+    return f"LightGBM does not record which columns its tables of categories belong to, and {could} would do"
+
+
+def _listed_values(table: Array) -> str:
+    return shown(listed(table.tolist()))
