@@ -369,3 +369,21 @@ def test_targets_may_be_a_frame_of_one_column(X, y):
     for target in (pandas.DataFrame({"y": y}), y[:, None]):
         found = glasswood.permutation_importance(model, X, target, random_state=0).importances
         np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("text", [False, True])
+def test_importance_of_several_classes_of_catboost(text):
+    """CatBoost returns labels of several classes as a column, which beside y of shape (n,) was never equal."""
+    catboost = pytest.importorskip("catboost")
+    from sklearn.inspection import permutation_importance
+
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 3))
+    y = np.digitize(X[:, 0] + 0.3 * X[:, 1], [-0.5, 0.5])
+    y = np.array(["a", "b", "c"])[y] if text else y
+    model = catboost.CatBoostClassifier(iterations=10, depth=3, verbose=0, thread_count=1, allow_writing_files=False)
+    model.fit(X, y)
+    found = glasswood.permutation_importance(model, X, y, random_state=0).importances
+    expected = permutation_importance(model, X, y, scoring="accuracy", random_state=0).importances
+    np.testing.assert_allclose(found, expected, atol=1e-12)
+    assert found[0].min() > 0.2

@@ -135,3 +135,82 @@ def test_what_is_not_known_is_refused(numbers, classes):
     model = xgboost.XGBClassifier(n_estimators=3, max_depth=2, n_jobs=1).fit(X, labels)
     with pytest.raises(NotImplementedError, match="3 outputs and the link 'softmax'"):
         glasswood.Neighbors(model, X, labels).influence(rows)
+
+
+def boosted_once(library, **settings):
+    if library == "xgboost":
+        xgboost = pytest.importorskip("xgboost")
+        return xgboost.XGBRegressor(n_estimators=1, max_depth=2, base_score=0.0, n_jobs=1, **settings)
+    lightgbm = pytest.importorskip("lightgbm")
+    return lightgbm.LGBMRegressor(
+        n_estimators=1, num_leaves=4, boost_from_average=False, n_jobs=1, verbosity=-1, **settings
+    )
+
+
+@pytest.mark.parametrize("penalty", [0.0, 5.0])
+@pytest.mark.parametrize("library", ["xgboost", "lightgbm"])
+def test_one_boosted_round_is_no_average(library, penalty, few):
+    """A single tree is boosted unless its leaves are means: without the row, a leaf is -rate G / (H + penalty)."""
+    X, y, rows = few
+    model = boosted_once(library, learning_rate=0.3, reg_lambda=penalty).fit(X, y)
+    leaf_of = model.apply if library == "xgboost" else (lambda Z: model.predict(Z, pred_leaf=True))
+    training, own = np.asarray(leaf_of(X)).reshape(-1), np.asarray(leaf_of(rows)).reshape(-1)
+    expected = np.zeros((len(rows), N))
+    for i, leaf in enumerate(own):
+        held = training == leaf
+        value = 0.3 * y[held].sum() / (held.sum() + penalty)
+        for row in np.flatnonzero(held):
+            expected[i, row] = value - 0.3 * (y[held].sum() - y[row]) / (held.sum() - 1 + penalty)
+    np.testing.assert_allclose(glasswood.Neighbors(model, X, y).influence(rows, None), expected, atol=1e-6)
+
+
+def test_leaves_that_are_no_means_of_the_rows_are_refused(few):
+    from sklearn.tree import DecisionTreeRegressor
+
+    lightgbm = pytest.importorskip("lightgbm")
+    X, y, rows = few
+    sampled = lightgbm.LGBMRegressor(
+        n_estimators=10, boosting_type="rf", bagging_freq=1, bagging_fraction=0.5, num_leaves=5, n_jobs=1, verbosity=-1
+    )
+    with pytest.raises(ValueError, match="not the means of y"):
+        glasswood.Neighbors(sampled.fit(X, y), X, y).influence(rows)
+    with pytest.raises(ValueError, match="not Newton steps"):
+        glasswood.Neighbors(boosted_once("xgboost", subsample=0.5, random_state=0).fit(X, y), X, y).influence(rows)
+    tree = DecisionTreeRegressor(max_depth=3).fit(X, y)
+    with pytest.raises(ValueError, match="the rows and targets of the training"):
+        glasswood.Neighbors(tree, X, np.random.default_rng(0).permutation(y)).influence(rows)
+
+
+@pytest.mark.parametrize("bootstrap", [True, False])
+@pytest.mark.parametrize("weight", [None, "balanced", "balanced_subsample", {"a": 5.0, "b": 1.0}])
+def test_class_weights_count_in_influence(weight, bootstrap):
+    from sklearn.ensemble import RandomForestClassifier
+
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(150, 3))
+    labels = np.array(["a", "b", "c"])[(X[:, 0] > -1) * 1 + (X[:, 0] + rng.normal(size=150) > 1)]
+    model = RandomForestClassifier(6, max_depth=3, class_weight=weight, bootstrap=bootstrap, random_state=0)
+    model.fit(X, labels)
+    neighbors = glasswood.Neighbors(model, X, labels)
+    glasswood.Neighbors(model, X)  # which class a row has is not known: weights are not compared
+    found = neighbors.influence(X[:3], None, output=1)
+    draws = model.estimators_samples_ if bootstrap else [np.arange(150)] * 6
+    expected = np.zeros((3, 150))
+    for tree, draw in zip(model.estimators_, draws, strict=True):
+        # Leaves of weighted counts by the tree's own node sizes: a row's weight follows from a leaf of its class alone.
+        count = np.bincount(draw, minlength=150).astype(float)
+        drawn = count.copy() if weight == "balanced_subsample" and bootstrap else np.ones(150)
+        for label in "abc":
+            if weight in ("balanced", "balanced_subsample") and not (bootstrap and weight == "balanced"):
+                count[labels == label] *= drawn.sum() / (3 * drawn[labels == label].sum())
+            elif isinstance(weight, dict) and not bootstrap:
+                count[labels == label] *= weight.get(label, 1.0)
+        leaf = tree.apply(X)
+        for i in range(3):
+            mine = np.where(leaf == leaf[i], count, 0)
+            for row in np.flatnonzero(mine):
+                left = np.where(np.arange(150) == row, 0, mine)
+                if left.any():
+                    is_b = labels == "b"
+                    expected[i, row] += (np.average(is_b, weights=mine) - np.average(is_b, weights=left)) / 6
+    np.testing.assert_allclose(found, expected, atol=1e-9)

@@ -178,7 +178,7 @@ def _score(forest: TreeEnsemble, scoring: Any) -> tuple[str, Score]:
     if scoring not in SCORES:
         known = ", ".join([*SCORES, "neg_log_loss"])
         raise ValueError(f"scoring is {scoring!r}, expected one of {known}, or a function")
-    return "prediction", SCORES[scoring]
+    return "prediction", _aligned(SCORES[scoring])
 
 
 def _checked_targets(labels: Array, forest: TreeEnsemble, scoring: str | None) -> Array:
@@ -192,6 +192,20 @@ def _checked_targets(labels: Array, forest: TreeEnsemble, scoring: str | None) -
     if not (forest.is_estimator and forest.classes):
         refuse_text(labels)
     return labels
+
+
+def _aligned(score: Score) -> Score:
+    """Let a score see predictions in the shape of y: CatBoost returns labels of several classes as a column."""
+
+    def aligned(y: Array, predicted: Any, weight: Doubles | None) -> float:
+        found = np.asarray(predicted)
+        if found.shape != y.shape:
+            if found.size != y.size:
+                raise ValueError(f"y has shape {y.shape}, the predictions {found.shape}; pass a target for each output")
+            found = found.reshape(y.shape)
+        return score(y, found, weight)
+
+    return aligned
 
 
 def _r2(y: Array, predicted: Array, weight: Doubles | None) -> float:

@@ -91,6 +91,10 @@ class LeafIndex:
     bags : (n, n_trees), optional
         How often a tree was given a row.
     row_weight : (n,), optional
+    class_weight : float64, (n_classes, n_trees), optional
+        What a row of a class counts in each tree, besides (scikit-learn's ``class_weight``).
+    row_class : int64, (n,), optional
+        Places of the rows' classes, for `class_weight`.
     """
 
     def __init__(
@@ -100,8 +104,11 @@ class LeafIndex:
         weights: Int64s,
         bags: Counts | None,
         row_weight: Doubles | None,
+        class_weight: Doubles | None = None,
+        row_class: Int64s | None = None,
     ) -> None:
         self.forest, self.lists, self.weights, self.bags, self.row_weight = forest, lists, weights, bags, row_weight
+        self.class_weight, self.row_class = class_weight, row_class
 
     def __len__(self) -> int:
         return len(self.lists.rows) // self.forest.n_trees
@@ -132,10 +139,14 @@ class LeafIndex:
 
     def weight(self) -> Doubles | None:
         """Weight of each row in each tree, (n, n_trees); None if each counts once."""
-        if self.bags is None and self.row_weight is None:
+        if self.bags is None and self.row_weight is None and self.class_weight is None:
             return None
         weight = np.ones((len(self), self.forest.n_trees)) if self.bags is None else self.bags.astype(np.float64)
-        return weight if self.row_weight is None else weight * self.row_weight[:, None]
+        if self.row_weight is not None:
+            weight *= self.row_weight[:, None]
+        if self.class_weight is not None:
+            weight *= self.class_weight[self.row_class]
+        return weight
 
     def given(self, n_jobs: int | None, order: Int64s | None = None) -> LeafLists:
         """List the rows that trees were given, by leaf, with their weights; by number, or as places in an order."""
@@ -145,6 +156,8 @@ class LeafIndex:
 
     def leaf_weights(self, n_jobs: int | None) -> Doubles:
         """Weight of the rows that each leaf was given, (n_leaves,)."""
+        if self.class_weight is not None and (weight := self.weight()) is not None:
+            return np.bincount(self.positions.ravel(), weight.ravel(), self.forest.n_leaves)
         first = self.forest.leaf_offsets.astype(np.int32)
         return _core.weigh_leaves(self.positions, first, self.bags, self.row_weight, n_threads(n_jobs))
 

@@ -21,8 +21,12 @@ if TYPE_CHECKING:
     from glasswood.model.ensemble import TreeEnsemble
     from glasswood.neighbors.index import LeafIndex
 
-UNEXPLAINED = 0.05
-"""Share of the leaves' squared values that Newton steps may leave unexplained."""
+UNEXPLAINED = 1e-4
+"""Largest share of the leaves' squared values that Newton steps may leave unexplained; rounding leaves 1e-14."""
+
+
+MEAN_TOLERANCE = 1e-5
+"""Largest share of the variance of y by which leaves may differ from means of y; rounding leaves 1e-12."""
 
 
 class Step(NamedTuple):
@@ -73,7 +77,10 @@ def influence_of(index: LeafIndex, y: Doubles) -> AverageInfluence | BoostedInfl
     if forest.has_linear_leaves:
         raise NotImplementedError("influence does not support linear models in leaves")
     if is_average(forest) and forest.leaf_width == y.shape[1]:
-        return AverageInfluence(index, y)
+        average = AverageInfluence(index, y)
+        if forest.n_trees > 1 or forest.n_outputs > 1 or average.unexplained <= MEAN_TOLERANCE:
+            average.check()
+            return average
     if forest.n_outputs > 1 or forest.link not in LOSSES:
         raise NotImplementedError(
             f"influence supports averages, and boosting with one output and squared error, log loss or Poisson loss; "
@@ -83,7 +90,13 @@ def influence_of(index: LeafIndex, y: Doubles) -> AverageInfluence | BoostedInfl
 
 
 class AverageInfluence:
-    """Influence in forests whose leaves are means of the targets: the change if a row is left out of its leaves."""
+    """Influence in forests whose leaves are means of the targets: the change if a row is left out of its leaves.
+
+    Attributes
+    ----------
+    unexplained : float
+        Share of the leaves' squared deviations that the means of X and y leave.
+    """
 
     def __init__(self, index: LeafIndex, y: Doubles) -> None:
         self._index, forest = index, index.forest
@@ -91,6 +104,8 @@ class AverageInfluence:
         self._tree_weight = forest.tree_weight
         ones = np.ones((len(y), forest.n_trees)) if weight is None else weight
         self._change = np.zeros((forest.n_trees, *y.shape))
+        value = forest.leaf_value + forest.base_score[: forest.leaf_width]
+        differs = spread = 0.0
         for tree in range(forest.n_trees):
             leaf = index.positions[:, tree]
             total = np.bincount(leaf, ones[:, tree], forest.n_leaves)[leaf]
@@ -98,10 +113,27 @@ class AverageInfluence:
                 np.stack([np.bincount(leaf, ones[:, tree] * column, forest.n_leaves)[leaf] for column in y.T], axis=1)
                 / np.maximum(total, 1e-300)[:, None]
             )
+            differs += float((ones[:, tree, None] * (value[leaf] - mean) ** 2).sum())
+            spread += float((ones[:, tree, None] * (y - y.mean(axis=0)) ** 2).sum())
             left = total - ones[:, tree]
             # A leaf in which no other row is left keeps its value.
             share = np.divide(ones[:, tree], left, out=np.zeros(len(y)), where=left > 1e-9 * total)
             self._change[tree] = share[:, None] * (y - mean)
+        self.unexplained = differs / spread if spread else float(differs > 0)
+
+    def check(self) -> None:
+        """Refuse leaves that are no means of the targets, for which a mean without the row would be another number.
+
+        Raises
+        ------
+        ValueError
+        """
+        if not self.unexplained <= MEAN_TOLERANCE:
+            raise ValueError(
+                f"the values of the leaves are not the means of y over the rows of X that reach them (they differ by "
+                f"{self.unexplained:.1%} of the variance of y); influence requires the rows, targets and weights of "
+                "the training, and rows that each tree was given, which only live random forests of scikit-learn know"
+            )
 
     def of(self, positions: Int32s) -> Doubles:
         """Prediction minus prediction without each row, (m, n, k)."""
@@ -191,8 +223,8 @@ def _settings(index: LeafIndex, y: Doubles, weight: Doubles) -> tuple[float, flo
     left, rate, penalty, shift = min(found)
     if not (left <= UNEXPLAINED and rate > 0):
         raise ValueError(
-            f"{left:.0%} of the leaves' values are not Newton steps of the loss on X and y; influence requires the "
-            "rows and targets of the training, all of them in every round, and the loss of the forest's link"
+            f"{left:.2%} of the leaves' squared values are not Newton steps of the loss on X and y; influence requires "
+            "the rows and targets of the training, all of them in every round, and the loss of the forest's link"
         )
     return rate, penalty, shift
 

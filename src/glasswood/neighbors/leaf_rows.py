@@ -16,7 +16,7 @@ from glasswood.inputs.targets import as_targets, class_places, refuse_text
 from glasswood.loading import load
 from glasswood.neighbors.index import LeafIndex, TargetIndex, in_parts, list_rows
 from glasswood.neighbors.stored import load_neighbors, save_neighbors
-from glasswood.neighbors.training import bags_of, check_counts, drew_by_weight, tree_shares
+from glasswood.neighbors.training import bags_of, check_counts, class_weights_of, drew_by_weight, tree_shares
 
 if TYPE_CHECKING:
     import os
@@ -65,10 +65,11 @@ class LeafRows:
             row_weight = None
         positions = evaluator_of(ensemble).positions(rows, n_jobs)
         lists = list_rows(ensemble, positions, n_jobs)
-        index = LeafIndex(ensemble, lists, np.ones(1, np.int64), bags, row_weight)
+        classes = class_weights_of(model, ensemble, targets, bags) if check else None
+        index = LeafIndex(ensemble, lists, np.ones(1, np.int64), bags, row_weight, classes, targets)
         index.positions = positions
         counts = index.leaf_weights(n_jobs)
-        if check:
+        if check and not (targets is None and getattr(model, "class_weight", None) is not None):
             check_counts(ensemble, counts)
         index.weights = tree_shares(ensemble, counts, tree_weight)
         self._settle(loaded, index, rows, targets, by_position, n_jobs)

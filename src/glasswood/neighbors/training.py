@@ -53,6 +53,43 @@ def drew_by_weight(forest: TreeEnsemble, bags: Counts) -> bool:
     return bool(np.allclose(forest.cover[forest.tree_offsets[:-1]], bags.sum(axis=0, dtype=np.int64)))
 
 
+def class_weights_of(model: Any, forest: TreeEnsemble, targets: Array | None, bags: Counts | None) -> Doubles | None:
+    """Weights that scikit-learn's ``class_weight`` gave the rows of each class in each tree.
+
+    Parameters
+    ----------
+    model : object
+        A live model; those of other libraries have no class weights.
+    forest : TreeEnsemble
+    targets : int64, (n,), optional
+        Places of the rows' classes.
+    bags : uint16, (n, n_trees), optional
+
+    Returns
+    -------
+    float64, (n_classes, n_trees), or None
+        None where all count the same, or where trees drew rows by these weights (scikit-learn 1.9).
+    """
+    chosen = getattr(model, "class_weight", None)
+    if chosen is None or targets is None or targets.ndim != 1 or len(forest.classes) != 1:
+        return None
+    labels = forest.classes[0]
+    if isinstance(chosen, str) and chosen == "balanced_subsample" and bags is not None:
+        drawn = np.stack([np.bincount(targets, bag, len(labels)) for bag in bags.T], axis=1)
+        there = drawn > 0
+        return np.divide(drawn.sum(axis=0), there.sum(axis=0) * drawn, out=np.zeros_like(drawn), where=there)
+    if bags is not None and drew_by_weight(forest, bags):
+        return None
+    if isinstance(chosen, str):
+        number = np.bincount(targets, minlength=len(labels))
+        weight = len(targets) / (len(labels) * np.maximum(number, 1))
+    elif isinstance(chosen, dict):
+        weight = np.array([float(chosen.get(label, 1.0)) for label in labels.tolist()])
+    else:
+        return None
+    return np.repeat(weight[:, None], forest.n_trees, axis=1)
+
+
 def check_counts(forest: TreeEnsemble, counts: Doubles) -> None:
     """Compare what the leaves hold of the rows with the source's covers, where these count rows.
 
