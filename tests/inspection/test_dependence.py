@@ -387,3 +387,49 @@ def test_importance_of_several_classes_of_catboost(text):
     expected = permutation_importance(model, X, y, scoring="accuracy", random_state=0).importances
     np.testing.assert_allclose(found, expected, atol=1e-12)
     assert found[0].min() > 0.2
+
+
+def one_hot_catboost(n=300):
+    """CatBoost keeps the hashes of the categories that a split tests, which are few of five."""
+    catboost = pytest.importorskip("catboost")
+    rng = np.random.default_rng(0)
+    codes = rng.integers(0, 5, n)
+    X = pandas.DataFrame({"c": np.array(["k0", "k1", "k2", "k3", "k4"])[codes], "x": rng.normal(size=n)})
+    model = catboost.CatBoostRegressor(
+        iterations=3,
+        depth=2,
+        one_hot_max_size=50,
+        verbose=0,
+        thread_count=1,
+        cat_features=["c"],
+        allow_writing_files=False,
+    )
+    return model.fit(X, np.array([0, 3.0, 0, 0.1, 0])[codes] + X.x), X
+
+
+def test_categories_that_no_split_tests_are_part_of_grids():
+    model, X = one_hot_catboost()
+    assert len(glasswood.load(model).ensemble.categories[0]) < 5
+    expected = inspection.partial_dependence(
+        model, X, ["c"], categorical_features=["c"], kind="average", method="brute"
+    )
+    by_label = dict(zip(expected["grid_values"][0], expected["average"][0], strict=True))
+    effects = glasswood.effects(model, X)
+    for found in (glasswood.partial_dependence(model, X, "c"), effects.dependence("c")):
+        assert set(found.grid_values[0]) == set(by_label)
+        np.testing.assert_allclose(found.average[0], [by_label[label] for label in found.grid_values[0]], rtol=1e-6)
+    chosen = glasswood.partial_dependence(model, X, "c", custom_values={"c": ["k0", "k2"]})
+    np.testing.assert_allclose(chosen.average[0], [by_label["k0"], by_label["k2"]], rtol=1e-6)
+    local = effects.ale("c")
+    assert set(local.grid_values[0]) == set(by_label)
+    at = dict(zip(local.grid_values[0], local.average[0], strict=True))
+    assert abs(np.mean([at[label] for label in X.c])) < 1e-9
+    equal = [label for label in by_label if by_label[label] == min(by_label.values())]
+    assert np.ptp([at[label] for label in equal]) < 1e-9
+
+
+def test_shifts_among_categories_that_no_split_tests():
+    model, X = one_hot_catboost()
+    moved = X.assign(c=X.c.replace({"k0": "k2"}))
+    share = (X.c == "k0").mean()
+    assert glasswood.compare(X, moved, model=model).shift[0] == pytest.approx(share, abs=1e-12)

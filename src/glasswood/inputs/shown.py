@@ -49,6 +49,29 @@ def own_values(X: Rows, forest: TreeEnsemble) -> Array:
     return _beside(columns, frame.n_rows)
 
 
+def unknown_labels(shown: Array, codes: Array, table: Array) -> Array:
+    """Mark rows whose category the forest's table lacks: CatBoost's documents hold only those that a split tests.
+
+    Parameters
+    ----------
+    shown : (n,)
+        Values of a feature with categories, as `own_values` has them.
+    codes : float32 or float64, (n,)
+        The same as `as_rows` has them: NaN or the length of the table for categories that it lacks.
+    table : (n_categories,)
+
+    Returns
+    -------
+    bool, (n,)
+    """
+    unknown = ~(codes < len(table))
+    if shown.dtype != object:
+        return unknown & ~np.isnan(shown)
+    for row in np.flatnonzero(unknown):
+        unknown[row] = not (shown[row] is None or shown[row] == MISSING or shown[row] != shown[row])
+    return unknown
+
+
 def source_values(X: Any, transform: Any, by_position: bool) -> dict[str, Array]:
     """Values of the columns that a pipeline's steps, or target statistics, make features of; none without these.
 

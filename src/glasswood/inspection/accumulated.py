@@ -49,13 +49,12 @@ def accumulated(rows: ChangingRows, feature: int, edges: Doubles, output: str, w
 
 
 def accumulated_categories(
-    rows: ChangingRows, feature: int, codes: Array, output: str, weights: Doubles | None
+    rows: ChangingRows, feature: int, values: Array, codes: Array, output: str, weights: Doubles | None
 ) -> Doubles:
     """ALE of categories in this order, (k, categories): rows move to the category before and after theirs."""
-    column = rows.values[:, feature]
-    order = np.argsort(codes)
-    place = order[np.clip(np.searchsorted(codes[order], column), 0, len(codes) - 1)]
-    weight = ~np.isnan(column) * (1.0 if weights is None else weights)
+    place = rows.places_of(feature, values)
+    weight = (place >= 0) * (1.0 if weights is None else weights)
+    place = np.maximum(place, 0)
     own = _responses(rows, {}, output)
     sums, sizes = np.zeros((own.shape[1], len(codes) - 1)), np.zeros(len(codes) - 1)
     for step in (-1, 1):

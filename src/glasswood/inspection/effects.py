@@ -257,7 +257,9 @@ class Effects:
         if len(found) == 1 and of_categories[0]:
             shown, codes = self._rows.values_of(found[0])
             order = np.argsort(self._means(found, codes[:, None])[:, 0], kind="stable")
-            average = accumulated_categories(self._rows, found[0], codes[order], self._output, self._weights)
+            average = accumulated_categories(
+                self._rows, found[0], shown[order], codes[order], self._output, self._weights
+            )
             return self._shown(LocalEffect, found, [shown[order]], average)
         if any(of_categories):
             name = feature_name(self._rows.forest, found[of_categories.index(True)])

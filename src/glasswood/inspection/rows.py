@@ -13,7 +13,7 @@ from glasswood.base.parallel import cached_property
 from glasswood.evaluate.evaluator import Evaluator
 from glasswood.evaluate.links import respond, sums_as_margin
 from glasswood.inputs import arranged, as_rows
-from glasswood.inputs.shown import own_values
+from glasswood.inputs.shown import own_values, unknown_labels
 from glasswood.inspection.ranks import Ranks
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
-    from glasswood.base.typing import Array, Doubles, Rows
+    from glasswood.base.typing import Array, Doubles, Int64s, Rows
     from glasswood.model.ensemble import TreeEnsemble
 
 WORTHWHILE = 3_000_000
@@ -82,15 +82,32 @@ class ChangingRows:
         return len(self.values)
 
     def values_of(self, feature: int) -> tuple[Array, Array]:
-        """List distinct values as users give them, without missing ones, and as the forest's rows hold them."""
+        """List distinct values as users give them, without missing ones, and as the forest's rows hold them.
+
+        Categories that the model does not know, as CatBoost's know none that no split tests, are listed last.
+        """
         shown, rows = self.shown[:, feature], self.values[:, feature]
         present = ~np.isnan(rows)
+        table = None if self.forest.categories is None else self.forest.categories[feature]
+        unknown = None if table is None else unknown_labels(shown, rows, table)
+        if unknown is not None:
+            present &= ~unknown
         codes, first = np.unique(rows[present], return_index=True)
         values = shown[present][first]
-        if values.dtype == object and not (self.forest.categories and self.forest.categories[feature] is not None):
+        if unknown is not None:
+            others: dict[Any, float] = {shown[row]: rows[row] for row in np.flatnonzero(unknown)}
+            listed = np.empty(len(values) + len(others), object if others else values.dtype)
+            listed[: len(values)], listed[len(values) :] = values, list(others)
+            return listed, np.concatenate([codes, np.array(list(others.values()), codes.dtype)])
+        if values.dtype == object:
             # Beside a column of text those of numbers are objects, too.
             values = values.astype(np.float64) if all(isinstance(value, Real) for value in values) else values
         return values, codes
+
+    def places_of(self, feature: int, values: Array) -> Int64s:
+        """Place of each row's category among those of `values_of`, in any order; -1 for missing ones, (n,)."""
+        place = {value: number for number, value in enumerate(values.tolist())}
+        return np.array([place.get(value, -1) for value in self.shown[:, feature].tolist()], np.int64)
 
     def responses(self, output: str) -> Array:
         """Predictions of the rows as they are now, (n,) or (n, k), on the host."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from glasswood.base.device import on_host
 from glasswood.base.escapes import PICTURE, short, shown
 from glasswood.base.extras import import_extra
 from glasswood.explain import Explainer, Summary
@@ -18,6 +19,7 @@ from glasswood.explain.responses.coalitions import WARNED_SECONDS, CostWarning
 from glasswood.explain.responses.response import is_margin
 from glasswood.forest import Forest
 from glasswood.inputs import arranged, as_rows, with_tables, without_extra
+from glasswood.inputs.shown import own_values, unknown_labels
 from glasswood.loading import load
 from glasswood.model.facts import output_names
 from glasswood.populations.batches import means_of, parts_of, pooled, standard_error
@@ -273,10 +275,11 @@ def compare(
 def _populations(
     a: Any, b: Any, model: Any, weights: Any, n_batches: int, random_state: int, settings: dict[str, Any]
 ) -> Comparison:
-    found, rows, weight, parts, errors = [], [], [], [], []
+    found, rows, told, weight, parts, errors = [], [], [], [], [], []
     own, coded, settings = _coded(model, settings, a)
     for population, name, given in ((a, "a", weights[0]), (b, "b", weights[1])):
         rows.append(_rows_of(population, own, name))
+        told.append(_told_apart(population, own, rows[-1]))
         weight.append(_weights_of(given, len(rows[-1]), name))
         parts.append(parts_of(len(rows[-1]), n_batches))
     explainers = [Explainer(coded, rows[side], background_weight=weight[side], **settings) for side in (0, 1)]
@@ -291,7 +294,7 @@ def _populations(
         magnitude = pooled(means[:, 1], sizes)
     expected = [np.atleast_1d(explainer.expected_value) for explainer in explainers]
     is_feature = not settings["groups"]
-    moved = shift_of(own, (rows[0], rows[1]), (weight[0], weight[1]), (parts[0], parts[1]), random_state)
+    moved = shift_of(own, _with_unknown(rows, told), (weight[0], weight[1]), (parts[0], parts[1]), random_state)
     return Comparison(
         "populations", tuple(names), output_names(own, k), found[1], np.hypot(*errors), magnitude, expected[0],
         expected[1], np.zeros(k), moved.distance if is_feature else None,
@@ -410,6 +413,36 @@ def _rows_of(X: Any, forest: TreeEnsemble, name: str) -> Array:
     if not len(rows):
         raise ValueError(f"{name} has no rows, expected at least 1")
     return rows
+
+
+def _told_apart(X: Any, forest: TreeEnsemble, rows: Array) -> dict[int, dict[Any, Array]]:
+    """Rows of each category that the forest's table lacks, by feature and label."""
+    tables = forest.categories or ()
+    found: dict[int, dict[Any, Array]] = {}
+    shown = None
+    for feature, table in enumerate(tables):
+        if table is None or (rows[:, feature] < len(table)).all():
+            continue
+        shown = own_values(arranged(on_host(X), forest, by_position=False), forest) if shown is None else shown
+        unknown = unknown_labels(shown[:, feature], rows[:, feature], table)
+        labels = dict.fromkeys(shown[unknown, feature].tolist())
+        found[feature] = {label: unknown & (shown[:, feature] == label) for label in labels}
+    return found
+
+
+def _with_unknown(rows: list[Array], told: list[dict[int, dict[Any, Array]]]) -> tuple[Array, Array]:
+    """Give categories that the forest's tables lack codes of their own, the same in both populations."""
+    if not any(told):
+        return rows[0], rows[1]
+    result = [each.copy() for each in rows]
+    for feature in {*told[0], *told[1]}:
+        labels = dict.fromkeys(label for one in told for label in one.get(feature, ()))
+        first = 1 + max(float(np.nanmax(each[:, feature], initial=-1)) for each in rows)
+        for place, label in enumerate(labels):
+            for one, each in zip(told, result, strict=True):
+                if (mask := one.get(feature, {}).get(label)) is not None:
+                    each[mask, feature] = first + place
+    return result[0], result[1]
 
 
 def _weights_of(weights: Any, n_rows: int, name: str) -> Doubles:

@@ -134,6 +134,8 @@ def _redacted(rows: ReportRows, changing: ChangingRows, feature: int) -> tuple[A
     column = rows.columns[:, feature]
     if rows.tables[feature] is not None or shown.dtype == object:
         kept = np.isin(codes, shared(column))
+        if (table := rows.tables[feature]) is not None:
+            kept &= codes < len(table)  # others have a code together, and few rows each
         return shown[kept], codes[kept]
     grid = np.linspace(*inner_range(column), POINTS)
     return grid, grid
