@@ -143,7 +143,9 @@ def test_equations(row_type, missing, tmp_path):
         linear_coefficient=rng.normal(size=len(repeated)),
         linear_mean=rng.uniform(size=len(repeated)),
     )  # fmt: skip
-    check(forest, rng.normal(size=(200, 4)), tmp_path, limit=1e6)
+    # -1, -2 and -3, which mark numbers, missing values and logarithms among categories, are numbers of rows as others.
+    rows = np.concatenate([rng.normal(size=(200, 4)), rng.integers(-4, 4, size=(100, 4))])
+    check(forest, rows, tmp_path, limit=1e6)
 
 
 def test_grown_trees(tmp_path):

@@ -214,8 +214,8 @@ def _terms(forest: TreeEnsemble, graph: Graph, rows: str) -> tuple[str, str, dic
     is_number = graph.constant(np.isin(distinct[:, 1], OF_NUMBERS), "bool")
     is_logarithm = distinct[:, 1] == LOGARITHM
     lacks = graph.add("And", is_missing, is_number)
-    has_code = graph.add("Equal", columns, graph.constant(distinct[:, 1]))
-    # No missing value equals a code, so that each term has one of the two.
+    # NaN equals no value: -2, the code of "is missing", may be a number of a row.
+    has_code = graph.add("Equal", columns, graph.constant(np.where(distinct[:, 1] < 0, np.nan, distinct[:, 1])))
     lacks_any = graph.add("And", is_missing, graph.constant(distinct[:, 1] == MISSING, "bool"))
     indicator = graph.add("Cast", graph.add("Or", lacks_any, has_code), to=DOUBLE)
     filled = graph.add("Where", is_missing, graph.constant([0.0]), columns)
