@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 TOGETHER = 1 << 14
 """Rows that are explained together."""
 
-OCTAVES, STEPS = 30, 32
-"""Powers of 2 below the scale that the sketch tells apart, and bins of each."""
+OCTAVES, STEPS = 45, 32
+"""Powers of 2 below the scale that the sketch tells apart, and bins of each; 23 KB a feature and output."""
 
 HALF = OCTAVES * STEPS
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
@@ -124,6 +124,8 @@ class Summary:
 
     def quantiles(self, q: Sequence[float] = QUANTILES) -> Doubles:
         """Quantiles of the SHAP values, (len(q), P, k), within 1.6 % of their magnitude.
+
+        Values below 3e-14 of the largest possible margin (of 1 for probabilities) count as 0.
 
         Parameters
         ----------

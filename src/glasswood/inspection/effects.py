@@ -237,7 +237,7 @@ class Effects:
         -------
         Bunch
             ``grid_values``, the edges of the bins (categories in the order of their partial dependence), ``average``
-            (k, points[, points]), whose mean over the rows is 0, ``feature_names`` and ``plot(ax=None, output=0)``.
+            (k, points[, points]), centred (see Notes), ``feature_names`` and ``plot(ax=None, output=0)``.
 
         Raises
         ------
@@ -249,7 +249,10 @@ class Effects:
         Notes
         -----
         Costs two predictions of all rows for one feature, and four for a pair. Rows in which a feature is missing do
-        not count. Cells of a pair without rows get the difference of the nearest cell with rows.
+        not count. Cells of a pair without rows get the difference of the nearest cell with rows. Every row has its
+        sample weight in the mean of a bin's differences and in the centring. Curves of numbers are centred so that the
+        means of a bin's two ends, weighted by the rows of the bin, add up to 0, as in Apley and Zhu's ALEPlot; curves
+        of categories so that their mean over the rows is 0.
         """
         found = self._indices(features)
         tables = self._rows.forest.categories

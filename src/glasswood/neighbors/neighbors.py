@@ -250,8 +250,9 @@ class Neighbors(SimilarRows):
         coverage : float
             Between 0 and 1.
         method : {"auto", "split", "jackknife+", "quantile"}
-            "split": prediction ± a quantile of the errors of the rows of `conformalize`, each in units of the mean
-            absolute residual of the training rows in the same leaves. It covers with at least this probability,
+            "split": prediction ± a quantile of the errors of the rows of `conformalize`, each in units of a scale:
+            the mean absolute residual of the training rows in the same leaves, plus a tenth of that of all training
+            rows (so that leaves fitted without error keep a width). It covers with at least this probability,
             whatever the distribution, if new rows come from the same one. "jackknife+": from the trees that were not
             given a row, for random forests of scikit-learn with bootstrap. It needs no held-out rows, and covers with
             at least 2 · coverage − 1, in practice about coverage. "quantile": between quantiles of the leaves' targets,

@@ -190,7 +190,8 @@ class SimilarRows(LeafRows):
         n_prototypes : int
             Number per class. Each further prototype ignores the neighbours of the previous ones.
         n_neighbors : int, optional
-            Default: the number of rows of the smallest class, but at most 50.
+            Default: the number of rows of the smallest class, but at most 50. R's ``randomForest::classCenter`` takes
+            all rows of the smallest class but one.
 
         Returns
         -------

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from glasswood.model.ensemble import TreeEnsemble
 
 QUANTILES = 100
-"""Quantiles of both populations at which distribution functions are compared."""
+"""Quantiles of both populations at which the bootstrap of standard errors compares distribution functions."""
 
 
 class Shift(NamedTuple):
@@ -24,9 +24,10 @@ class Shift(NamedTuple):
     Attributes
     ----------
     distance
-        For numbers, the largest difference of the distribution functions (Kolmogorov and Smirnov's, at 100 quantiles),
-        for categories half the sum of the differences of shares. Missing values are a category of their own.
+        For numbers, the largest difference of the distribution functions (Kolmogorov and Smirnov's), for categories
+        half the sum of the differences of shares. Missing values are a category of their own.
     standard_error
+        By a bootstrap over parts, in which numbers are compared at 100 quantiles.
     """
 
     distance: Doubles
@@ -49,10 +50,25 @@ def shift_of(
         counts = [_counts(*one, n_bins) for one in zip(places, weights, parts, strict=True)]
         many = [draw @ each for draw, each in zip(draws, counts, strict=True)]
         spread = _distance(many[0], many[1], in_order).std(ddof=1) if min(map(len, counts)) > 1 else np.nan
+        if in_order:
+            found.append((_largest_gap((rows[0][:, feature], rows[1][:, feature]), weights), spread))
+            continue
         total = [each.sum(axis=0, keepdims=True) for each in counts]
         found.append((_distance(total[0], total[1], in_order)[0], spread))
     distance, spread = np.array(found).reshape(-1, 2).T
     return Shift(distance, spread)
+
+
+def _largest_gap(columns: tuple[Array, Array], weights: tuple[Doubles, Doubles]) -> float:
+    """Largest difference of two weighted distribution functions, and of the shares of missing values."""
+    values = np.concatenate(columns)
+    share = np.concatenate([weights[0] / weights[0].sum(), -weights[1] / weights[1].sum()])
+    order = np.argsort(values, kind="stable")  # NaN last
+    values, gap = values[order], np.abs(share[order].cumsum())
+    n = len(values) - int(np.isnan(values).sum())
+    last = np.append(values[1:n] != values[: n - 1], True)[:n]
+    missing = abs(share[np.isnan(np.concatenate(columns))].sum())
+    return float(max(gap[:n][last].max(initial=0.0), missing))
 
 
 def _binned(columns: tuple[Array, Array], in_order: bool) -> tuple[list[Array], int]:
