@@ -11,7 +11,7 @@ from glasswood.evaluate.cuda.few_rows import few_variant
 from glasswood.evaluate.cuda.node_walks import evaluate_variant, sets_variant
 from glasswood.evaluate.cuda.tiles import tiles_variant
 from glasswood.explain.cuda.coalitions import differing_variant, masks_variant, pairs_variant, sum_variant
-from glasswood.explain.cuda.leaf_games import background_variant, count_variant, groups_variant
+from glasswood.explain.cuda.leaf_games import background_variant, count_variant, shares_variant
 from glasswood.explain.cuda.leaf_tapes import LeafTape
 from glasswood.explain.cuda.quadrature import leaves_variant, small_variant, walk_variant
 from glasswood.explain.cuda.responses import weigh_variant
@@ -113,12 +113,7 @@ ADD = [
 ]
 TABLES = [
     *(keys_variant(is_packed) for is_packed in (False, True)),
-    *(
-        build_variant(dtype, points, of_pairs)
-        for dtype in ("float32", "float64")
-        for points in (2, 4, 8)
-        for of_pairs in (False, True)
-    ),
+    *(build_variant(dtype, points) for dtype in ("float32", "float64") for points in (2, 4, 8)),
     *(build_variant(dtype, 6) for dtype in ("float32", "float64")),
     *(add_variant(dtype, is_narrow, False, 64) for dtype in ("float32", "float64") for is_narrow in (False, True)),
     *(weigh_variant(dtype, is_loss) for dtype in ("float32", "float64") for is_loss in (False, True)),
@@ -133,7 +128,7 @@ TABLES = [
     points_variant("float32", 8, False, 64),
     *(
         make(dtype, of_pairs)
-        for make in (background_variant, groups_variant)
+        for make in (background_variant, shares_variant)
         for dtype in ("float32", "float64")
         for of_pairs in (False, True)
     ),

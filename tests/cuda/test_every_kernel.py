@@ -29,11 +29,11 @@ COUNTED = {f"{TABLES}count_states", f"{TABLES}build_background"}
 KERNELS = {
     "values": ROWS | {f"{TABLES}add_tables", f"{TABLES}build_tables"},
     "values of deep trees": ROWS | {f"{TABLES}add_points", f"{TABLES}build_tables"},
-    "interactions": PAIRS | {f"{TABLES}build_pairs"},
+    "interactions": PAIRS | {f"{TABLES}build_shares"},
     "values against a background": ROWS | COUNTED | {f"{TABLES}add_tables"},
     "interactions against a background": PAIRS | COUNTED,
-    "values of groups": ROWS | {f"{TABLES}add_tables", f"{TABLES}build_groups"},
-    "interactions of groups": PAIRS | {f"{TABLES}build_groups"},
+    "values of groups": ROWS | {f"{TABLES}add_tables", f"{TABLES}build_shares"},
+    "interactions of groups": PAIRS | {f"{TABLES}build_shares"},
     "values of a probability": {"explain/cuda/weigh_parts", *COUNTED},
     "exact values of a probability": {
         "common/cuda/encode_rows",

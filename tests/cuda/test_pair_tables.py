@@ -13,7 +13,7 @@ import glasswood.explain.cuda.table_launches
 import glasswood.explain.cuda.tables
 from glasswood import Explainer
 from glasswood.explain.cuda.table_launches import TableJob, choose_block
-from glasswood.explain.cuda.tables import TablePlan, build_groups
+from glasswood.explain.cuda.tables import TablePlan, group_by_workspace
 from glasswood.plans import plan_of
 from tests.conftest import examples
 from tests.explain.tolerance import assert_close
@@ -98,7 +98,8 @@ def test_small_shared_memory(monkeypatch, shared, is_staged):
         block = choose_block(plan, batch, 128, limits)
         assert block.is_staged == is_staged
         assert block.shared <= shared
-    assert is_staged or any(group.is_scratch for _, group in build_groups(plan, plan.batches[0]))
+    groups = group_by_workspace(plan, np.arange(plan.n_subtrees), plan.arrays["leaf_game_bytes"])
+    assert is_staged or any(group.is_scratch for group in groups)
 
 
 @pytest.mark.parametrize("features", [[0], [3, 1], [4, 0, 2], []])

@@ -30,7 +30,7 @@ NATIVE = Path(glasswood.__file__).parent / "native"
         (leaf_games, "COUNT_ROWS", "explain/cuda/tables/count_states.cu", "ROWS"),
         (leaf_games, "MOST_POINTS", "explain/cuda/tables/leaf_games.cuh", "MOST_POINTS"),
         (tables, "BUILD_THREADS", "explain/cuda/tables/leaf_games.cuh", "THREADS"),
-        (tables, "BUILD_THREADS", "explain/cuda/tables/points.cuh", "THREADS"),
+        (tables, "BUILD_THREADS", "explain/cuda/tables/build_tables.cu", "THREADS"),
         (responses, "THREADS", "explain/cuda/weigh_parts.cu", "THREADS"),
         (responses, "MOST_PARTS", "explain/cuda/weigh_parts.cu", "MOST_PARTS"),
         (table_launches, "PAIR_GROUP", "explain/cuda/tables/add_pairs.cu", "GROUP"),

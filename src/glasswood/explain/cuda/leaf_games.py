@@ -1,4 +1,4 @@
-"""Tables that are filled leaf by leaf on a GPU: of the game against background rows, and of groups of features."""
+"""Tables that are filled leaf by leaf on a GPU: against background rows, of interactions, of groups of features."""
 
 from __future__ import annotations
 
@@ -66,8 +66,8 @@ class BackgroundContents:
         return leaf_game_builds(plan, arrays, batch, self.arrays, background_variant, counts)
 
 
-class GroupContents:
-    """The path-dependent game between players of several features."""
+class ShareContents:
+    """The path-dependent game from the shares of the covers: interactions, and players of several features."""
 
     arrays = ("subtrees", "leaves_of", "leaf_lanes", "leaf_shares", "unmet", "leaves")
 
@@ -76,7 +76,7 @@ class GroupContents:
 
     def builds(self, plan: TablePlan, arrays: dict[str, Any], state: None, batch: TableBatch) -> list[Build]:  # noqa: ARG002
         """Lay out the launches that fill the tables of a batch."""
-        return leaf_game_builds(plan, arrays, batch, self.arrays, groups_variant, {})
+        return leaf_game_builds(plan, arrays, batch, self.arrays, shares_variant, {})
 
 
 def leaf_game_builds(
@@ -134,6 +134,6 @@ def background_variant(dtype: DTypeLike, of_pairs: bool = False) -> Variant:
     return variant("explain/cuda/tables/build_background", REAL=np.dtype(dtype), PAIRS=int(of_pairs))
 
 
-def groups_variant(dtype: DTypeLike, of_pairs: bool = False) -> Variant:
-    """Name the kernel that builds tables of groups without a background."""
-    return variant("explain/cuda/tables/build_groups", REAL=np.dtype(dtype), PAIRS=int(of_pairs))
+def shares_variant(dtype: DTypeLike, of_pairs: bool = False) -> Variant:
+    """Name the kernel that builds tables from the shares of the covers."""
+    return variant("explain/cuda/tables/build_shares", REAL=np.dtype(dtype), PAIRS=int(of_pairs))

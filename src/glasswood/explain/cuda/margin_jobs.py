@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 from glasswood.base.parallel import cached_property
 from glasswood.cuda.codes import encode_forest
 from glasswood.cuda.encoder import CodeTables
-from glasswood.explain.cuda.leaf_games import BackgroundContents, GroupContents
+from glasswood.explain.cuda.leaf_games import BackgroundContents, ShareContents
 from glasswood.explain.cuda.paths_job import PathsJob
 from glasswood.explain.cuda.quadrature import LinearJob, QuadratureJob
 from glasswood.explain.cuda.table_launches import TableJob
-from glasswood.explain.cuda.tables import SharedTables, TablePlan
+from glasswood.explain.cuda.tables import CoverContents, SharedTables, TablePlan
 from glasswood.explain.cuda.tapes import TINY_SPLITS
 from glasswood.explain.tables import GPU_TABLE_BYTES, choose_tables
 
@@ -73,7 +73,8 @@ class MarginJobs:
         if not choice.is_forced and forest.n_nodes // 2 < TINY_SPLITS:
             return None  # a launch or two walk it in less time than four take
         plan = TablePlan(forest, *choice)
-        return SharedTables(plan) if plan.n_subtrees else None
+        contents = ShareContents() if kind == "pairs" else CoverContents()
+        return SharedTables(plan, contents, may_be_walked=True) if plan.n_subtrees else None
 
     def _whole_tables(self, kind: Explained) -> SharedTables | None:
         """Tables against a background, or of groups; None where no row's values differ from 0."""
@@ -87,8 +88,8 @@ class MarginJobs:
                 f"{n_walked} of {n_trees} trees have no tables of {what} on a GPU; "
                 "pass device='cpu' and rows on the host" + ("" if plan else ", or table_bytes above 0")
             )
-        contents = BackgroundContents(background) if background else GroupContents()
-        return SharedTables(plan, contents) if plan.n_subtrees else None
+        contents = BackgroundContents(background) if background else ShareContents()
+        return SharedTables(plan, contents, may_be_walked=False) if plan.n_subtrees else None
 
     def _whole_plan(self, kind: Explained) -> TablePlan | None:
         """Plan of tables of all trees, None without a budget."""

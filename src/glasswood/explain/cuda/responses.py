@@ -126,7 +126,7 @@ class ResponseJobs:
             return margin.walk_job(kind, chosen, self._settings.dtype)  # of trees without splits: zeros
         if kind not in self._weighted:
             contents = [BackgroundContents(background) for background in parts.weighted]
-            self._weighted[kind] = [SharedTables(tables.plan, each) for each in contents]
+            self._weighted[kind] = [SharedTables(tables.plan, each, may_be_walked=False) for each in contents]
         weighted = [margin.table_job(each, chosen) for each in self._weighted[kind]]
         if parts.is_loss:
             weighted.append(margin.table_job(tables, chosen))

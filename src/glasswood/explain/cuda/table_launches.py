@@ -21,7 +21,6 @@ from glasswood.explain.cuda.results import OnGpu, find_targets
 from glasswood.explain.cuda.tables import (
     KEY_BYTES,
     RESERVED_SHARED,
-    CoverContents,
     SharedTables,
     TablePlan,
     Tables,
@@ -229,8 +228,8 @@ class TableJob(PlannedJob):
         return job if job.tapes else None
 
     def _give_up(self) -> None:
-        if not isinstance(self.tables.contents, CoverContents):
-            raise  # nothing else takes its place
+        if not self.tables.may_be_walked:
+            raise
         warnings.warn(
             f"no GPU memory for {self.plan.n_bytes:,} bytes of tables; {'interactions' if self.pairs else 'values'} "
             "come from the quadrature walk. Pass a smaller table_bytes to keep fewer",

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from glasswood.model.ensemble import TreeEnsemble
 
 BUILD_THREADS = 128
-"""As in native/explain/cuda/tables/points.cuh and leaf_games.cuh."""
+"""As in native/explain/cuda/tables/build_tables.cu and leaf_games.cuh."""
 
 KEY_THREADS, KEY_ROWS, KEY_BLOCKS = 128, 8, 132 * 16
 """Threads and rows of a thread of native/explain/cuda/tables/find_keys.cu; blocks that fill the GPU."""
@@ -178,12 +178,14 @@ class SharedTables:
     ----------
     plan : TablePlan
         With a subtree at least.
-    contents : Contents, optional
-        What fills the tables: the covers, or what leaves nothing to the walk.
+    contents : Contents
+        What fills the tables.
+    may_be_walked : bool
+        Whether the walk can take the tables' place.
     """
 
-    def __init__(self, plan: TablePlan, contents: Contents | None = None) -> None:
-        self.plan, self.contents = plan, contents or CoverContents()
+    def __init__(self, plan: TablePlan, contents: Contents, *, may_be_walked: bool) -> None:
+        self.plan, self.contents, self.may_be_walked = plan, contents, may_be_walked
         self._made = PerGpu()
 
     def on_gpu(self) -> Tables:
@@ -219,7 +221,7 @@ class Contents(Protocol):
 
 
 class CoverContents:
-    """The path-dependent game."""
+    """Values of the path-dependent game, split by split."""
 
     arrays = ("subtrees", "splits", "cells", "bits", "factors", "leaves")
 
@@ -232,8 +234,7 @@ class CoverContents:
         for points, group in build_groups(plan, batch):
             _, t, weight = quadrature(points)
             args = {**{name: arrays[name] for name in self.arrays}, "points": np.concatenate([t, weight])}
-            kernel = build_variant(plan.dtype, points, plan.of_pairs)
-            result.append(lay_out_build(plan, batch, group, kernel, args))
+            result.append(lay_out_build(plan, batch, group, build_variant(plan.dtype, points), args))
         return result
 
 
@@ -257,12 +258,12 @@ def lay_out_build(plan: TablePlan, batch: TableBatch, group: Group, kernel: Vari
 
 
 def build_groups(plan: TablePlan, batch: TableBatch) -> Iterator[tuple[int, Group]]:
-    """Points and subtrees of the launches that fill path-dependent tables of a batch."""
+    """Points and subtrees of the launches that fill tables of a batch split by split."""
     of_batch = slice(batch.first_subtree, batch.first_subtree + batch.n_subtrees)
     needed, units = plan.arrays["n_points"][of_batch], plan.arrays["build_units"][of_batch]
     choices = (batch.n_points,) if batch.n_points else POINTS
     rounded = np.array(choices)[np.searchsorted(choices, needed)]
-    # Six points are filled up to eight (native/explain/cuda/tables/points.cuh).
+    # Six points are filled up to eight (native/explain/cuda/tables/build_tables.cu).
     n_bytes = units * np.where(rounded == 6, 8, rounded) * plan.dtype.itemsize
     for points in choices:
         chosen = np.flatnonzero(rounded == points)
@@ -298,10 +299,9 @@ def lay_out_keys(plan: TablePlan, arrays: dict[str, Any], batch: TableBatch, str
     return PreparedLaunch(keys_variant(is_packed), grid, KEY_THREADS, args)
 
 
-def build_variant(dtype: DTypeLike, points: int, of_pairs: bool = False) -> Variant:
-    """Name the kernel that builds tables."""
-    source = "explain/cuda/tables/build_pairs" if of_pairs else "explain/cuda/tables/build_tables"
-    return variant(source, REAL=np.dtype(dtype), POINTS=points)
+def build_variant(dtype: DTypeLike, points: int) -> Variant:
+    """Name the kernel that builds tables of values split by split."""
+    return variant("explain/cuda/tables/build_tables", REAL=np.dtype(dtype), POINTS=points)
 
 
 def keys_variant(is_packed: bool) -> Variant:

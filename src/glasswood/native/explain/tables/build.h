@@ -1,4 +1,4 @@
-// Fills the tables of subtrees without walking their states one by one. With the letters of explain/cpu/shap.h and B
+// Fills the tables of values without walking their states one by one. With the letters of explain/cpu/shap.h and B
 // the features below a node, P those of the path to it:
 //   1. bottom up over the splits, X[cell of B][k][lane]: C_f,k = Σ (κ / H²) T_k in the lane of f in B, T_k in others.
 //   2. at the root: times the factors g = z + (o - z) t of the features in B and P; their lanes gain
@@ -8,15 +8,28 @@
 // All factors but o - z are positive and 1 / H stands in step 1 alone: nothing cancels.
 #pragma once
 #include "common/arena.h"
-#include "explain/tables/build_pairs.h"
 #include "explain/tables/kernels.h"
 #include "explain/tables/pack.h"
 #include "explain/tables/plan.h"
-#include "explain/tables/points.h"
 #include "explain/tables/wanted.h"
 
 namespace glasswood {
 namespace {
+
+// Calls build<K>() for the fewest points that are exact for n_points.
+template <class Build>
+GLASSWOOD_INLINE void with_points(int n_points, const Build& build) {
+#ifdef GLASSWOOD_FEW_INSTANCES
+  if (n_points <= 4) return build.template operator()<4>();
+#else
+  if (n_points <= 1) return build.template operator()<1>();
+  if (n_points == 2) return build.template operator()<2>();
+  if (n_points == 3) return build.template operator()<3>();
+  if (n_points == 4) return build.template operator()<4>();
+  if (n_points <= 6) return build.template operator()<6>();
+#endif
+  build.template operator()<8>();
+}
 
 template <class Real>
 struct BuildSpace {
@@ -248,10 +261,7 @@ void build_chunk(const BuildTask<Real>& task, const BuildSpace<Real>& space, con
 template <class Real>
 int64_t build_workspace(const BuildTask<Real>& task) {
   Arena arena{nullptr};
-  if (task.plan.content == TableContent::kPairs)
-    PairSpace<Real>(task, arena, pair_vectors(kMostPairSlots));
-  else
-    BuildSpace<Real>(task, arena, kMostLanes);
+  BuildSpace<Real>(task, arena, kMostLanes);
   return arena.used();
 }
 
@@ -259,11 +269,7 @@ template <class Real>
 void build_tables(const BuildTask<Real>& task) {
   share_out(task.team, task.n_chunks, [&](int64_t i, int32_t thread) {
     Arena arena{task.workspace + thread * task.workspace_size};
-    const TableChunk& chunk = task.plan.chunks[task.first_chunk + i];
-    if (task.plan.content == TableContent::kPairs)
-      build_pair_chunk(task, PairSpace<Real>(task, arena, chunk.state_vectors), chunk);
-    else
-      build_chunk(task, BuildSpace<Real>(task, arena, kMostLanes), chunk);
+    build_chunk(task, BuildSpace<Real>(task, arena, kMostLanes), task.plan.chunks[task.first_chunk + i]);
   });
 }
 

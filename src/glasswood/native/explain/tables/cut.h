@@ -72,7 +72,7 @@ inline CutCosts pair_costs() {
   return costs;
 }
 
-// Tables of groups of features are built leaf by leaf, and none anew for each call.
+// Entries of groups of features cost more to build, and none are built anew for each call.
 inline CutCosts group_costs(CutCosts costs) {
   costs.state *= 2.5;
   costs.rebuild_rows = 0;

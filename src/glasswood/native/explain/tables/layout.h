@@ -16,7 +16,7 @@ class TreeLayout {
         tree_(tree),
         game_(game),
         plan_(plan),
-        leaves_(states, game == TableGame::kGroupCovers, plan) {
+        leaves_(states, game == TableGame::kLeafCovers, plan) {
     parent_.assign(states.nodes.size(), -1);
     for (int32_t node = 0; node < int32_t(states.nodes.size()); ++node) {
       leaf_of_.push_back(leaf_of[states.part.nodes[node]]);

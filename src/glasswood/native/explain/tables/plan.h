@@ -43,9 +43,10 @@ constexpr int lanes_of_totals(int n_players) { return n_players > kValueLanes ? 
 // What a state's entry in a table holds: a value a feature, or a small matrix of interactions (pairs.h).
 enum class TableContent : int32_t { kValues, kPairs };
 
-// Which game it is of: that of the covers, the same where players have several features, or that against background
-// rows. The latter two are laid out by leaves, whose positions are players.
-enum class TableGame : int32_t { kCovers, kGroupCovers, kBackground };
+// Which game it is of, and how a table is filled: with that of the covers split by split; leaf by leaf, as interactions
+// and players of several features need; or with that against background rows, also leaf by leaf. Positions of leaves
+// are players.
+enum class TableGame : int32_t { kCovers, kLeafCovers, kBackground };
 
 // A table by points (explain/cuda/tables/format.h): the numbers of a vector, of a cell's entry, where the entry begins
 // behind the first, and the numbers of all. The padding makes entries an odd number of 16 bytes, and skips 16

@@ -33,7 +33,7 @@ class SubtreeTables {
   // From the covers.
   void build(int n_threads) {
     allocate();
-    if (game_ == TableGame::kGroupCovers)
+    if (game_ == TableGame::kLeafCovers)
       kept_->fill_by_shares(kept_->all(), table(), n_threads);
     else
       kept_->fill_by_covers(kept_->all(), table(), n_threads);
@@ -100,10 +100,11 @@ class SubtreeTables {
 
   SubtreeTables(const ForestView& forest, int32_t n_players, const TableOptions& options, ForestCodes codes,
                 int n_threads)
-      : game_(codes.has_groups && options.game == TableGame::kCovers ? TableGame::kGroupCovers : options.game) {
+      : game_(options.game) {
     const BorrowedTeam threads(n_threads);
     CutCosts costs = options.of_pairs ? pair_costs() : cpu_costs();
-    if (game_ == TableGame::kGroupCovers) costs = group_costs(costs);
+    if (game_ == TableGame::kCovers && (codes.has_groups || options.of_pairs)) game_ = TableGame::kLeafCovers;
+    if (game_ == TableGame::kLeafCovers && codes.has_groups) costs = group_costs(costs);
     PlanOptions planned{options.table_bytes, int32_t(sizeof(Real)), options.forced, costs};
     planned.game = game_;
     TablePlanner planner(codes, planned, threads.team());

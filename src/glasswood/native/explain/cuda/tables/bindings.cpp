@@ -50,14 +50,17 @@ nb::dict plan_gpu_tables(nb::handle forest, const Vector<int32_t>& player_of, in
   const ForestView view = view_of(forest);
   const Players players = players_of(glasswood::view(player_of), view.n_features);
   const bool has_groups = players.n < view.n_features;
-  const TableGame game = has_background ? TableGame::kBackground
-                         : has_groups   ? TableGame::kGroupCovers
-                                        : TableGame::kCovers;
+  const TableGame game = has_background           ? TableGame::kBackground
+                         : has_groups || of_pairs ? TableGame::kLeafCovers
+                                                  : TableGame::kCovers;
   GpuTableArrays arrays;
   {
     const nb::gil_scoped_release release;
     const BorrowedTeam threads(n_threads);
-    arrays = GpuTableWriter(view, players, {table_bytes, real_bytes, forced, of_pairs, game}, threads.team()).take();
+    arrays =
+        GpuTableWriter(view, players, {table_bytes, real_bytes, forced, of_pairs, has_groups || has_background, game},
+                       threads.team())
+            .take();
   }
   return to_dict(std::move(arrays));
 }

@@ -2,7 +2,7 @@
 //
 // Macros: REAL, PAIRS (tables of interactions).
 #pragma once
-#include "explain/cuda/tables/pair_names.cuh"
+#include "explain/cuda/tables/format.h"
 
 namespace glasswood {
 
@@ -15,7 +15,30 @@ struct Quadratures {
 };
 
 #if PAIRS
-using Names = PairNames;
+constexpr int MOST_PAIRS = 64;  // of ten features, and what pads them
+
+// Names of the numbers of an entry of interactions, in the order of explain/tables/pairs.h.
+struct Names {
+  int n_lanes, n;                       // pairs of the subtree's own lanes
+  signed char of_position[MOST_PAIRS];  // [position in the table's entry]: pair, or -1
+
+  __device__ __forceinline__ int pair(int i, int j) const { return i * (2 * n_lanes - i - 1) / 2 + j; }
+  __device__ __forceinline__ int diagonal(int i) const { return pair(i, i); }
+};
+
+// The threads of a block name all numbers; to be followed by __syncthreads.
+__device__ __forceinline__ void set_names(const TableSubtree& subtree, Names& names) {
+  if (threadIdx.x == 0) names.n_lanes = subtree.n_lanes, names.n = subtree.n_lanes * (subtree.n_lanes + 1) / 2;
+  for (int i = threadIdx.x; i < MOST_PAIRS; i += blockDim.x) names.of_position[i] = -1;
+  __syncthreads();
+  for (int at = threadIdx.x; at < subtree.n_slots * subtree.n_slots; at += blockDim.x) {
+    const int a = at / subtree.n_slots, b = at - a * subtree.n_slots;
+    const int i = subtree.lane_of[a], j = subtree.lane_of[b];
+    if (a > b || i < 0 || j < 0) continue;
+    names.of_position[a * (2 * subtree.n_slots - a - 1) / 2 + b] =
+        static_cast<signed char>(names.pair(min(i, j), max(i, j)));
+  }
+}
 #else
 // Names of the numbers of an entry of values, which are a subtree's lanes.
 struct Names {

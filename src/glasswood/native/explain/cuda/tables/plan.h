@@ -28,9 +28,9 @@ inline PointCosts gpu_point_costs(int32_t real_bytes) {
   return {0.95, 0.27, 0.1, 0.5, real_bytes == 4 ? 6144.0 : 3072.0};
 }
 
-// The same of interactions: a vector is what eight threads read at once, an entry of up to 7 features. Nothing takes
-// the place of tables by leaves: they may exceed shared memory.
-inline CutCosts gpu_pair_costs(int32_t real_bytes, TableGame game) {
+// The same of interactions: a vector is what eight threads read at once, an entry of up to 7 features. Tables
+// whose place nothing takes may exceed shared memory.
+inline CutCosts gpu_pair_costs(int32_t real_bytes, bool is_whole) {
   CutCosts costs = gpu_costs(real_bytes);
   costs.pair_lanes = 32;
   costs.most_lanes = 10;
@@ -38,7 +38,7 @@ inline CutCosts gpu_pair_costs(int32_t real_bytes, TableGame game) {
   costs.state = 40, costs.cell = 20;
   costs.walk = 1.4;
   costs.total = 0.8;
-  costs.most_numbers = game == TableGame::kCovers ? 16384 : 65536;
+  costs.most_numbers = is_whole ? 65536 : 16384;
   return costs;
 }
 
@@ -95,10 +95,11 @@ struct GpuTableOptions {
   int64_t table_bytes;
   int32_t real_bytes;
   bool forced, of_pairs;
+  bool is_whole;  // no walk can take the place of a table
   TableGame game;
 
   // Interactions are asked for few rows, for which nothing is built if a walk can take its place.
-  bool rebuilds() const { return !of_pairs || game != TableGame::kCovers; }
+  bool rebuilds() const { return !of_pairs || is_whole; }
 };
 
 class GpuTableWriter {
@@ -149,7 +150,7 @@ class GpuTableWriter {
   bool of_pairs() const { return costs_.of_pairs(); }
 
   CutCosts costs_of(const GpuTableOptions& options) const {
-    if (options.of_pairs) return gpu_pair_costs(options.real_bytes, options.game);
+    if (options.of_pairs) return gpu_pair_costs(options.real_bytes, options.is_whole);
     CutCosts costs = gpu_costs(options.real_bytes);
     if (OrderedPlan::may_have_sets(codes_)) costs.wide = 3;
     if (options.game == TableGame::kCovers) costs.points = gpu_point_costs(options.real_bytes);
@@ -236,8 +237,7 @@ class GpuTableWriter {
     write_leaves(subtree, to);
     out_.subtrees.push_back(to);
     out_.n_points.push_back(std::max(subtree.n_points, subtree.by_points));
-    const int64_t numbers = (of_pairs() ? n_pairs(subtree.n_lanes) : to.n_built) + 1;
-    out_.build_units.push_back(12 * subtree.n_splits + int64_t(std::max(subtree.n_x, 1)) * numbers);
+    out_.build_units.push_back(12 * subtree.n_splits + int64_t(std::max(subtree.n_x, 1)) * (to.n_built + 1));
   }
 
   // Where the numbers of a subtree's lanes stand: by slot of its chunk, or of wide ones in its own order.

@@ -1,5 +1,6 @@
-// Fills the tables of subtrees with the covers' game between players of several features: a block fills one, for one
-// component of the leaves, leaf after leaf, in float64. The maths is that of explain/tables/leaf_games/leaf_shares.h.
+// Fills the tables of subtrees with the covers' game, of interactions or between players of several features: a block
+// fills one, for one component of the leaves, leaf after leaf, in float64. The maths is that of
+// explain/tables/leaf_games/leaf_shares.h.
 //
 // Macros: REAL, PAIRS (tables of interactions).
 #include "explain/cuda/tables/leaf_games.cuh"
@@ -53,7 +54,7 @@ __device__ __forceinline__ void add_entries(const TableSubtree& subtree, const S
 }  // namespace glasswood
 
 extern "C" __global__ void __launch_bounds__(glasswood::THREADS)
-    build_groups_kernel(const glasswood::TableSubtree* __restrict__ subtrees, const int* __restrict__ chosen,
+    build_shares_kernel(const glasswood::TableSubtree* __restrict__ subtrees, const int* __restrict__ chosen,
                         const glasswood::SubtreeLeaf* __restrict__ leaves_of,
                         const unsigned char* __restrict__ leaf_lanes, const double* __restrict__ leaf_shares,
                         const unsigned short* __restrict__ unmet, const double* __restrict__ leaves, int n_components,
