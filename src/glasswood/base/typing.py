@@ -18,6 +18,9 @@ ModelFormat = Literal["xgboost", "lightgbm", "catboost", "onnx", "h2o", "glasswo
 
 SqlDialect = Literal["duckdb", "postgresql", "sqlite"]
 
+Language = Literal["en", "de", "fr", "es"]
+"""Languages of sentences."""
+
 FloatType = Literal["float32", "float64"]
 
 ExplainAlgorithm = Literal["auto", "tables", "quadrature", "paths"]

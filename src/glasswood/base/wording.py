@@ -94,6 +94,26 @@ def signed_text(value: float, digits: int) -> str:
     return text if text.startswith("-") else f"+{text}"
 
 
+def fixed_text(value: float, decimals: int) -> str:
+    """Write a number with so many decimals, large ones with thousands separators; never -0."""
+    text = f"{value:{',' if abs(value) >= SEPARATED else ''}.{max(0, decimals)}f}"
+    return text.removeprefix("-") if float(text.replace(",", "")) == 0 else text
+
+
+def decimals_of(largest: float, digits: int = 3) -> int:
+    """Decimals with which the largest of several numbers has so many significant digits."""
+    return max(0, digits - 1 - math.floor(math.log10(largest))) if 0 < largest < math.inf else 0
+
+
+def quoted_name(name: str) -> str:
+    """Write the name of a feature in a text, one that reads like a number in quotes."""
+    try:
+        float(name)
+    except ValueError:
+        return name if name.strip() == name and name else f'"{name}"'
+    return f'"{name}"'
+
+
 def count_text(count: float) -> str:
     """Write how many rows there are."""
     return f"{count:,.0f}" if count >= SEPARATED else number_text(count, 10)

@@ -26,6 +26,7 @@ from glasswood.cli.values import (
     rows_source,
     table,
 )
+from glasswood.words.phrases import LANGUAGES
 
 if TYPE_CHECKING:
     import argparse
@@ -41,9 +42,10 @@ EXPLAIN = """Explain every row of DATA by exact SHAP values of the margin, path-
 
 Output columns: phi_<feature> for one output, phi_<feature>_<class or output> for several; with --interactions
 phi_<a>__<b>, whose sum over b is phi_<a>; then expected_value and margin (each with _<class or output> for several).
-In every row, the phi add up to margin - expected_value. Parquet files also contain features, outputs and expected
-values as JSON, under the key "glasswood" of the schema metadata. Features without names are x0, x1, ... If MODEL is a
-file of Explainer.save, its background, output and dtype apply, unless you pass --background.
+In every row, the phi add up to margin - expected_value. With --sentences there is one column of text, sentences: what
+raised and what lowered the output, in words. Parquet files also contain features, outputs and expected values as JSON,
+under the key "glasswood" of the schema metadata. Features without names are x0, x1, ... If MODEL is a file of
+Explainer.save, its background, output and dtype apply, unless you pass --background.
 
 Example: glasswood explain model.json rows.parquet -o explanations.parquet"""
 
@@ -104,8 +106,13 @@ def _add_explain(subparsers: argparse._SubParsersAction[Parser]) -> None:
         "--top",
         type=positive,
         metavar="N",
-        help="only the N strongest features of each row: columns feature_1, phi_1, feature_2, ...",
+        help="only the N strongest features of each row: columns feature_1, phi_1, feature_2, ...; with --sentences "
+        "those with a sentence of their own (default: 5)",
     )
+    explain.add_argument(
+        "--sentences", action="store_true", help="a column of text, sentences, that says what raised and what lowered"
+    )
+    explain.add_argument("--language", choices=LANGUAGES, default="en", help="of the sentences (default: en)")
     explain.add_argument("--features", type=names, metavar="A,B,...", help="explain only these features")
     explain.add_argument(
         "--background",

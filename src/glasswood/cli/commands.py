@@ -69,6 +69,14 @@ def explain(options: argparse.Namespace) -> None:
             n_jobs=options.n_jobs,
         )
     check_features(options.features or (), player_names(explainer), "--features")
+    if options.sentences:
+        if options.interactions or options.features:
+            raise ValueError("--sentences cannot be combined with --interactions or --features")
+        how = {"language": options.language, **({"top": options.top} if options.top else {})}
+        kept, n_jobs = (options.columns, options.inputs), _threads(options)
+        mapper = explainer.mapper("sentences", *kept, n_jobs=n_jobs, **how)
+        transform(options, forest.ensemble, mapper, mapper.n_results, mapper.metadata)
+        return
     output = "interactions" if options.interactions else "values"
     _check_top(options, explainer.n_outputs)
     mapper = explainer.mapper(output, options.columns, options.inputs, options.features, _threads(options))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 
@@ -10,13 +10,17 @@ from glasswood.base.device import parse_device
 from glasswood.base.parallel import n_threads
 from glasswood.explain.calls import ExplainerCalls
 from glasswood.explain.game import checked_settings
+from glasswood.explain.importance import importance_columns
 from glasswood.explain.mapper import ExplanationMapper
 from glasswood.explain.players import by_column
+from glasswood.explain.sentences import sentences_of
 from glasswood.explain.setup import set_up
 from glasswood.explain.shap_arguments import own_algorithm
 from glasswood.explain.stored import attachment_of, load_explainer
 from glasswood.explain.summary import Summary, scale_of, summarised
 from glasswood.forest import Forest
+from glasswood.inputs import without_extra
+from glasswood.inputs.frames import table_maker
 from glasswood.model.facts import as_html, forest_facts, output_names
 from glasswood.model.facts import feature_names as shown_names
 from glasswood.model.storage import naming, save_forest
@@ -35,6 +39,7 @@ if TYPE_CHECKING:
         ExplainOutput,
         ExplainRule,
         FloatType,
+        Language,
         Rows,
     )
 
@@ -249,6 +254,104 @@ class Explainer(ExplainerCalls):
         result = Summary(self.players, names, self.expected_value, scale_of(self))
         return summarised(self, result, batches, int(pair_rows), by_position)
 
+    def importance(
+        self, X: Rows, y: ArrayLike | None = None, *, by_position: bool = False, ignore_extra: bool = False
+    ) -> Any:
+        """Global feature importance: the mean magnitude of the SHAP values over rows.
+
+        Parameters
+        ----------
+        X : array-like or frame of shape (n, F)
+        y : array-like of shape (n,), optional
+            Labels, only for output="log_loss".
+        by_position, ignore_extra : bool
+            As for `shap_values`.
+
+        Returns
+        -------
+        frame
+            Of the library of X (pandas, polars, pyarrow); of other rows a pandas frame or, without pandas, a dict of
+            columns. A line for each feature, or group, the most important first; for k > 1 outputs, a line for each
+            output and feature, with the name of the output as the first column. Its columns are
+
+            - feature;
+            - mean_abs: mean magnitude of the values, in the unit of the output;
+            - share: its share of the sum over the features;
+            - direction: "rising" or "falling" if the values rise or fall with the feature (a rank correlation of at
+              least 0.5 over 5,000 evenly spaced rows), "mixed" if neither, "categories" for a categorical feature,
+              empty for a group of features, and where the feature or its values do not vary;
+            - standard_error: of mean_abs, for independent rows; NaN for a single row.
+
+        Raises
+        ------
+        ValueError, TypeError
+            As for `shap_values`, and if there are no rows.
+
+        Notes
+        -----
+        It costs what `shap_values` costs, in constant memory. `summary` keeps more, and adds up over batches.
+        """
+        X = without_extra(X, self.game.forest) if ignore_extra and not by_position else X
+        return table_maker(X)(importance_columns(self, X, y, by_position))
+
+    def sentences(
+        self,
+        X: Rows | Mapping[str, Any],
+        *,
+        units: Mapping[str, str] | None = None,
+        language: Language = "en",
+        top: int = 5,
+        output: int | str | None = None,
+        by_position: bool = False,
+        ignore_extra: bool = False,
+    ) -> list[str] | list[list[str]]:
+        """Say in words what raised and what lowered the output: reason codes that people can read.
+
+        Parameters
+        ----------
+        X : array-like or frame of shape (n, F), one row (F,), or a mapping of names to values
+            A mapping is one row, as for ``row(names=True)``.
+        units : mapping of str to str, optional
+            Units by the name of the feature; under "prediction" that of the prediction: ``{"age": "years",
+            "prediction": "€"}``.
+        language : {"en", "de", "fr", "es"}
+        top : int
+            Number of features, the strongest, that have a sentence of their own; the others have one together.
+        output : int or str, optional
+            Which of k > 1 outputs, by its number or name. Default: for classifiers, the class for which the explained
+            output is largest.
+        by_position, ignore_extra : bool
+            As for `shap_values`.
+
+        Returns
+        -------
+        list of str, or list of lists of str
+            The sentences of one row, or those of each row. The first names the output, and how far it is from the
+            average of the training rows or of the background rows. Effects are written in the unit of the prediction,
+            probabilities in points, log-odds as factors of the odds, logarithms of predictions (Poisson) in percent.
+            Numbers have the same decimals, so that they add up except for rounding (factors multiply).
+
+        Raises
+        ------
+        ValueError
+            If `top` is below 1, the language, the output or a unit's feature is unknown, or `output` is left out for
+            several outputs that are no classes.
+        NotImplementedError
+            For output="log_loss", whose rows need labels.
+
+        Examples
+        --------
+        >>> explainer.sentences(X.iloc[0])  # doctest: +SKIP
+        ['Prediction: 4.15, 2.08 above the average of the training rows (2.07).', 'MedInc = 8.325 raises it by 1.7.']
+        """
+        found = sentences_of(self, X, units, language, top, output, by_position, ignore_extra)
+        return cast("list[str] | list[list[str]]", found)
+
+    @property
+    def named_outputs(self) -> list[str]:
+        """Names of the outputs that are explained: the given ones, the model's, or numbers from 0."""
+        return list(self.settings.output_names or output_names(self.game.forest, self.n_outputs))
+
     def mapper(
         self,
         output: str = "values",
@@ -257,14 +360,19 @@ class Explainer(ExplainerCalls):
         features: Sequence[int | str] | None = None,
         n_jobs: int | None = 1,
         path: str | os.PathLike[str] | None = None,
+        *,
+        units: Mapping[str, str] | None = None,
+        language: Language = "en",
+        top: int = 5,
     ) -> ExplanationMapper:
         """Make a function of batches that Dask, Spark, Ray, polars and DuckDB can send to their workers.
 
         Parameters
         ----------
-        output : {"values", "interactions", "margin"}
+        output : {"values", "interactions", "margin", "sentences"}
             The results have the columns ``phi_<feature>`` (or ``phi_<a>__<b>``), ``expected_value`` and ``margin``; for
-            "margin", only the last two. Several outputs add ``_<output>`` to each name.
+            "margin", only the last two. Several outputs add ``_<output>`` to each name. For "sentences", the results
+            have one column of text, ``sentences``.
         columns, inputs, path
             As for `Forest.mapper`.
         features : sequence of int or str, optional
@@ -272,6 +380,8 @@ class Explainer(ExplainerCalls):
             in the order of `features`.
         n_jobs : int, optional
             Number of threads of a call: 1 because engines run one task per core, None or -1 for all.
+        units, language, top
+            As for `sentences`.
 
         Returns
         -------
@@ -288,7 +398,8 @@ class Explainer(ExplainerCalls):
             For output="log_loss" of the explainer, which needs labels, and for pipelines, whose columns are not the
             trees' features.
         """
-        return ExplanationMapper(self, output, columns, inputs, features, n_jobs, path)
+        how = {"units": units, "language": language, "top": top}
+        return ExplanationMapper(self, output, columns, inputs, features, n_jobs, path, how)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the forest, the settings and a summary of the background to a ``.glasswood`` file.

@@ -143,13 +143,9 @@ def make_explanation(
     errors: Array | None = None,
 ) -> Any:
     """Wrap the values of rows into shap.Explanation, or into the dataclass above where shap is not installed."""
-    forest, players = game.forest, game.players
-    source = source_values(X, forest.transform, by_position)
-    X = arranged(X, forest, by_position)
-    if is_sparse(X):
-        X = made_dense(X.get() if is_on_gpu(X) else X, forest)
-    data = players.data(own_values(on_host(X), forest), forest, source)
-    names = shown_names(game, settings, X)
+    forest = game.forest
+    data = values_of_players(game, X, by_position)[0]
+    names = shown_names(game, settings, arranged(X, forest, by_position))
     outputs = list(settings.output_names or output_names(forest, n_outputs))
     named = outputs if len(outputs) > 1 else None
     if importlib.util.find_spec("shap") is None:
@@ -158,6 +154,17 @@ def make_explanation(
 
     names_of_axes = {"feature_names": names, "output_names": named}
     return ShownExplanation(values=values, base_values=base_values, data=data, error_std=errors, **names_of_axes)
+
+
+def values_of_players(game: Game, X: Any, by_position: bool) -> tuple[Array, Array]:
+    """Rows as their user gave them: values of the players, and of the features."""
+    forest = game.forest
+    source = source_values(X, forest.transform, by_position)
+    X = arranged(X, forest, by_position)
+    if is_sparse(X):
+        X = made_dense(X.get() if is_on_gpu(X) else X, forest)
+    own = own_values(on_host(X), forest)
+    return game.players.data(own, forest, source), own
 
 
 def shown_names(game: Game, settings: Settings, X: object) -> list[str]:

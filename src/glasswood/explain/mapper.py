@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from glasswood.base.parallel import n_threads
+from glasswood.explain.sentences import writer_of
 from glasswood.explain.stored import explainer_bytes
 from glasswood.inputs import refuse_transform
 from glasswood.inputs.matching import index_of_feature, listed
@@ -25,7 +28,7 @@ if TYPE_CHECKING:
     from glasswood.base.typing import Array
     from glasswood.model.ensemble import TreeEnsemble
 
-OUTPUTS = ("values", "interactions", "margin")
+OUTPUTS = ("values", "interactions", "margin", "sentences")
 
 
 class ExplanationMapper(Mapper):
@@ -40,6 +43,7 @@ class ExplanationMapper(Mapper):
         features: Sequence[int | str] | None,
         n_jobs: int | None,
         path: str | os.PathLike[str] | None,
+        wording: dict[str, Any] | None = None,
     ) -> None:
         if output not in OUTPUTS:
             raise ValueError(f"output is {output!r}, expected one of {', '.join(OUTPUTS)}")
@@ -47,6 +51,11 @@ class ExplanationMapper(Mapper):
             raise NotImplementedError("batches have no labels for output='log_loss'; use shap_values(X, y=y)")
         refuse_transform(explainer.game.forest, "mapper", "shap_values", takes_statistics=True)
         n_threads(n_jobs)
+        self._wording = wording or {}
+        if output == "sentences":
+            writer_of(explainer, **self._wording)
+            if features is not None:
+                raise ValueError("features selects columns of values; leave it out for sentences, which have top=")
         players = player_names(explainer)
         self._places = None if features is None else _places(features, players)
         if self._places and output == "values":
@@ -91,6 +100,8 @@ class ExplanationMapper(Mapper):
     def _compute(self, engine: Any, rows: Any) -> dict[str, Array]:
         forest, players = engine.game.forest, player_names(engine)
         columns: dict[str, Array] = {}
+        if self._output == "sentences":
+            return {"sentences": self._texts(engine, rows)}
         if self._output == "interactions":
             columns = interaction_columns(self._of_array(engine, rows), self._wanted, players, forest)
         elif self._output == "values":
@@ -98,7 +109,13 @@ class ExplanationMapper(Mapper):
         margin = engine.forest.predict(rows, output="margin", device=self._device, n_jobs=self._n_jobs)
         return columns | margin_columns(margin, engine.expected_value, forest)
 
+    def _texts(self, engine: Any, rows: Any) -> Array:
+        """Join the sentences of each row."""
+        return np.array([" ".join(said) for said in engine.sentences(rows, **self._wording)], object)
+
     def _of_array(self, engine: Any, rows: Any) -> Any:
+        if self._output == "sentences":
+            return self._texts(engine, rows)
         if self._output == "values":
             values = engine.shap_values(rows)
             return values if self._places is None else values[:, self._places]

@@ -201,7 +201,7 @@ def taking_one_row(method: Method) -> Method:
         if (out := kwargs.get("out")) is not None:
             kwargs["out"] = out[None]
         labels = y if y is None or np.ndim(y) else [on_host(y)]
-        found = method(self, _as_table(X, self.game.forest, kwargs.get("by_position")), labels, *args, **kwargs)
+        found = method(self, as_table(X, self.game.forest, kwargs.get("by_position")), labels, *args, **kwargs)
         if kwargs.get("sparse_output"):
             return found
         if kwargs.get("as_frame"):
@@ -241,7 +241,7 @@ def _names_of(X: Any) -> list[str] | None:
     return [str(name) for name in (X.index if X.ndim == 1 else X.columns)]
 
 
-def _as_table(row: Any, forest: TreeEnsemble, by_position: bool | None) -> Any:
+def as_table(row: Any, forest: TreeEnsemble, by_position: bool | None) -> Any:
     """Make rows of one row: a pandas.Series has names, and values of several types.
 
     Raises

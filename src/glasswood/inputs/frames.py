@@ -74,6 +74,22 @@ def frame_maker(X: Any) -> Callable[[Mapping[str, Any]], Any]:
     )
 
 
+def table_maker(X: Any) -> Callable[[Mapping[str, Any]], Any]:
+    """Make the function that makes a table of columns of any length: of the library of `X` if that is a frame.
+
+    Of other rows a frame of pandas, where pandas is installed; else a dict of arrays, which others read.
+    """
+    for library in ("polars", "pyarrow"):
+        module = sys.modules.get(library)
+        if module is not None and (make := _MAKERS[library](X, module)) is not None:
+            return make
+    try:
+        import pandas
+    except ImportError:
+        return lambda columns: dict(columns)
+    return lambda columns: pandas.DataFrame(dict(columns))
+
+
 def _refuse_series(X: Any) -> None:
     raise ValueError(
         f"X is one-dimensional ({type_name(X)} with {len(X)} values), expected a frame (rows, features); "
