@@ -45,7 +45,12 @@ def whole_forest() -> Forest:
     """Two trees, categorical splits, and no field at its default."""
     options = Options(n_trees=2, n_features=5, n_outputs=3, categorical=True, weights="dart", meaning=EVERYTHING)
     forest = with_linear_leaves(random_forest(3, options))
-    return dataclasses.replace(forest, leaf_missing=np.arange(forest.n_leaves) + 0.25, means_known=False)
+    return dataclasses.replace(
+        forest,
+        leaf_missing=np.arange(forest.n_leaves) + 0.25,
+        absent_missing=np.array([False, True]),
+        means_known=False,
+    )
 
 
 def with_linear_leaves(forest: Forest) -> Forest:

@@ -178,7 +178,7 @@ def test_steps_and_what_features_come_from(name, data):
 IMPUTED = {
     "with indicator": (lambda: SimpleImputer(add_indicator=True), ["age", "income", "income"]),
     "behind another": (lambda: make_pipeline(SimpleImputer(add_indicator=True), StandardScaler()), None),
-    "by neighbours": (lambda: KNNImputer(n_neighbors=2, add_indicator=True), ["age", "income", "income"]),
+    "by neighbours": (lambda: KNNImputer(n_neighbors=2, add_indicator=True), ["age + income"] * 2 + ["income"]),
     "binned": (lambda: make_pipeline(SimpleImputer(), bins("onehot")), ["age"] * 3 + ["income"] * 3),
     "ranks of bins": (lambda: make_pipeline(SimpleImputer(), bins("ordinal")), ["age", "income"]),
     "splines": (lambda: make_pipeline(SimpleImputer(), SplineTransformer(3)), ["age"] * 5 + ["income"] * 5),

@@ -169,6 +169,7 @@ def walked_part(
         choices=(),
         tree_output=forest.tree_output[has_tree],
         tree_weight=weight[has_tree],
+        absent_missing=forest.absent_missing[has_tree] if len(forest.absent_missing) else forest.absent_missing,
         category_set=np.where(is_split, forest.category_set, -1)[has_node] if forest.is_categorical else none,
     )
 

@@ -44,10 +44,18 @@ def merged(forests: Sequence[TreeEnsemble], tree_output: Array, tree_weight: Dou
             "tree_offsets": _offsets([np.diff(forest.tree_offsets) for forest in forests]),
             "tree_output": np.asarray(tree_output, np.int32),
             "tree_weight": tree_weight,
+            "absent_missing": _absent(forests),
             "missing_seen": np.any([forest.missing_seen for forest in forests], axis=0),
             **meaning,
         }
     )
+
+
+def _absent(forests: Sequence[TreeEnsemble]) -> Array:
+    """Join what trees take entries for that sparse rows do not store; no array where no forest says it."""
+    if not any(len(forest.absent_missing) for forest in forests):
+        return np.zeros(0, np.bool_)
+    return np.concatenate([forest.absent_of_trees for forest in forests])
 
 
 def _offsets(lengths: Sequence[Array]) -> Array:

@@ -11,7 +11,7 @@ import numpy as np
 from glasswood import _core
 from glasswood.base.device import array_gpu, import_cupy
 from glasswood.inputs.matching import check_width
-from glasswood.model.ensemble import ABSENT_IS_MISSING, TreeEnsemble
+from glasswood.model.ensemble import TreeEnsemble, of_absent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,7 +49,8 @@ def used_columns(forest: TreeEnsemble) -> Int32s:
 
 
 def in_columns(forest: TreeEnsemble, used: Int32s) -> TreeEnsemble:
-    """Return the forest of the columns `used` alone, in their order."""
+    """Return the forest of the columns `used` alone, in their order, for the rows of `dense_chunks`."""
+    forest = of_absent(forest)
     place = np.zeros(max(forest.n_features, 1), np.int32)
     place[used] = np.arange(len(used))
     fields = {field.name: getattr(forest, field.name) for field in dataclasses.fields(TreeEnsemble)}
@@ -71,7 +72,18 @@ def in_columns(forest: TreeEnsemble, used: Int32s) -> TreeEnsemble:
 
 
 def made_dense(X: Any, forest: TreeEnsemble) -> Array:
-    """Make all columns of sparse rows dense, as `dense_chunks` does."""
+    """Make all columns of sparse rows dense, as `dense_chunks` does.
+
+    Raises
+    ------
+    NotImplementedError
+        If an entry that is not stored is missing for some trees and 0 for others, which dense rows cannot say.
+    """
+    if len(forest.absent_missing):
+        raise NotImplementedError(
+            "the model's estimators do not agree on entries that sparse rows do not store: missing for some, 0 for "
+            "others; sparse rows are for predict and shap_values, pass dense rows here"
+        )
     used = np.arange(forest.n_features, dtype=np.int32)
     result = np.empty(X.shape, X.dtype if X.dtype in (np.float32, np.float64) else np.float64)
     for rows, dense in dense_chunks(X, forest, used):
@@ -83,7 +95,7 @@ def dense_chunks(X: Any, forest: TreeEnsemble, used: Int32s) -> Iterator[tuple[s
     """Yield slices of rows, and these rows in the columns `used` until the next are asked for: CuPy's on their GPU.
 
     Entries stored twice are added up, as SciPy does. An entry that is not stored is missing for the libraries of
-    `ABSENT_IS_MISSING` and 0 for others.
+    `ABSENT_IS_MISSING` and 0 for others; where both are among a forest's trees, `in_columns` lets them tell NaN apart.
 
     Raises
     ------
@@ -91,6 +103,8 @@ def dense_chunks(X: Any, forest: TreeEnsemble, used: Int32s) -> Iterator[tuple[s
         If X has another number of columns than the forest has features.
     TypeError
         If X holds no real numbers.
+    NotImplementedError
+        If X stores NaN, and the trees do not agree on entries that are not stored.
     """
     check_width(X.shape[1], forest)
     if X.dtype.kind not in "biuf":
@@ -100,10 +114,15 @@ def dense_chunks(X: Any, forest: TreeEnsemble, used: Int32s) -> Iterator[tuple[s
         rows = rows.copy()
         rows.sum_duplicates()
     xp: Any = import_cupy() if is_on_gpu(rows) else np
+    if len(forest.absent_missing) and rows.dtype.kind == "f" and bool(xp.isnan(rows.data).any()):
+        raise NotImplementedError(
+            "X stores NaN, and the model's estimators do not agree on entries that are not stored (missing for some, 0 "
+            "for others), which NaN would have to mean; impute X"
+        )
     dtype = rows.dtype if rows.dtype in (np.float32, np.float64) else np.dtype(np.float64)
     if forest.threshold.dtype == np.float32 and not forest.has_linear_leaves:
         dtype = np.dtype(np.float32)  # in which splits compare: half the memory
-    fill = np.nan if forest.source.lower().startswith(ABSENT_IS_MISSING) else 0.0
+    fill = np.nan if forest.absent_of_trees.any() else 0.0
     place = np.full(forest.n_features, -1, np.int32)
     place[used] = np.arange(len(used))
     fill_rows = _spread_on_gpu if xp is not np else _spread

@@ -115,6 +115,9 @@ class TreeEnsemble:
         lower 32 bits of CityHash64), or "" where `categories` holds the values themselves.
     zero_missing : bool, (n_features,) or (0,)
         Features whose zeros are missing (LightGBM); empty when there are none.
+    absent_missing : bool, (n_trees,) or (0,)
+        Trees for which an entry that sparse rows do not store is missing, where it is 0 for others (estimators of
+        several libraries that scikit-learn has joined); empty where the source decides (`ABSENT_IS_MISSING`).
     missing_seen : bool, (n_features,) or (0,)
         Features that were missing in some training row, for texts; empty where that is not known.
     zero_threshold : float
@@ -179,6 +182,7 @@ class TreeEnsemble:
     table_places: Bools = field(default_factory=lambda: np.zeros((0, 0), np.bool_))
     category_hash: str = ""
     zero_missing: Bools = field(default_factory=lambda: np.zeros(0, np.bool_))
+    absent_missing: Bools = field(default_factory=lambda: np.zeros(0, np.bool_))
     missing_seen: Bools = field(default_factory=lambda: np.zeros(0, np.bool_))
     zero_threshold: float = 0.0
     missing: float = float("nan")
@@ -256,6 +260,12 @@ class TreeEnsemble:
         return len(self.category_set) > 0
 
     @property
+    def absent_of_trees(self) -> Bools:
+        """Whether an entry that sparse rows do not store is missing, or else 0, for each tree: bool, (n_trees,)."""
+        is_missing = self.source.lower().startswith(ABSENT_IS_MISSING)
+        return self.absent_missing if len(self.absent_missing) else np.full(self.n_trees, is_missing)
+
+    @property
     def has_linear_leaves(self) -> bool:
         """Whether leaves hold linear models."""
         return len(self.linear_offsets) > 0
@@ -298,3 +308,30 @@ class TreeEnsemble:
     def depth(self) -> int:
         """Largest number of splits above a leaf."""
         return int(self.node_depth.max(initial=0))
+
+
+def of_absent(forest: TreeEnsemble) -> TreeEnsemble:
+    """Return the forest for rows in which NaN stands for what sparse rows do not store, and for nothing else.
+
+    Where such an entry is missing for some trees and 0 for others, missing entries go to the side of 0 in the latter.
+    """
+    if not len(forest.absent_missing):
+        return forest
+    as_zero = np.repeat(~forest.absent_missing, np.diff(forest.tree_offsets)) & (forest.feature >= 0)
+    if len(forest.zero_missing):
+        as_zero &= ~forest.zero_missing[forest.feature]
+    zero_left = forest.threshold > 0
+    if forest.is_categorical:
+        of_set = np.maximum(forest.category_set, 0)
+        first = forest.set_offsets[of_set]
+        is_listed = (first < forest.set_offsets[of_set + 1]) & (forest.threshold <= 0)
+        word = forest.set_words[np.minimum(first, len(forest.set_words) - 1)]
+        to_left = np.where(is_listed, (word & 1).astype(np.bool_), forest.set_others_left[of_set])
+        zero_left = np.where(forest.category_set >= 0, to_left, zero_left)
+    return dataclasses.replace(
+        forest,
+        default_left=np.where(as_zero, zero_left, forest.default_left),
+        absent_missing=forest.absent_missing[:0],
+        nan_allowed=True,
+        source=f"{ABSENT_IS_MISSING[0]} in {forest.source}",
+    )

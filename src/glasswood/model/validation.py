@@ -44,6 +44,7 @@ VECTORS = {
     "linear_deviation": np.float64,
     "leaf_missing": np.float64,
     "zero_missing": np.bool_,
+    "absent_missing": np.bool_,
     "missing_seen": np.bool_,
 }
 """dtypes of the fields that are one-dimensional arrays; thresholds have the row type."""
@@ -156,6 +157,7 @@ def _check_lengths(forest: SimpleNamespace) -> None:
         "linear_deviation": len(forest.linear_feature) if len(forest.linear_deviation) else 0,
         "leaf_missing": len(forest.leaf_value) if len(forest.leaf_missing) else 0,
         "zero_missing": forest.n_features if len(forest.zero_missing) else 0,
+        "absent_missing": len(forest.tree_offsets) - 1 if len(forest.absent_missing) else 0,
         "missing_seen": forest.n_features if len(forest.missing_seen) else 0,
     }
     for name, length in expected.items():

@@ -172,6 +172,7 @@ def _with_scalar_leaves(forest: TreeEnsemble) -> TreeEnsemble:
         tree_output=np.repeat(np.arange(n, dtype=np.int32), forest.n_trees),
         leaf_value=forest.leaf_value.T.reshape(-1, 1),
         leaf_shape=(),
+        absent_missing=np.tile(forest.absent_missing, n),
         **repeated,
     )
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from glasswood.model.ensemble import of_absent
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -17,6 +19,15 @@ if TYPE_CHECKING:
     Source = tuple[str, ...]
 
 PASSES = ("passthrough", None)
+
+ONE_TO_ONE = (
+    "Binarizer", "MaxAbsScaler", "MinMaxScaler", "OrdinalEncoder", "PowerTransformer", "QuantileTransformer",
+    "RobustScaler", "SimpleImputer", "StandardScaler", "TargetEncoder",
+)  # fmt: skip
+"""scikit-learn's transformers whose outputs, where they are as many as the inputs, come from one input each."""
+
+KEEP_SPARSE = ("Binarizer", "MaxAbsScaler", "RobustScaler", "SimpleImputer", "StandardScaler")
+"""scikit-learn's transformers that make sparse rows of sparse ones, and dense rows of dense ones."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -29,10 +40,13 @@ class Transformer:
         All steps but the last.
     source_columns : tuple of tuples of str
         Columns that each feature of the forest comes from.
+    refuses_nan : bool
+        Whether NaN stands for entries that sparse rows do not store, so that no other entry may be NaN.
     """
 
     steps: Any
     source_columns: tuple[Source, ...]
+    refuses_nan: bool = False
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -52,6 +66,8 @@ class Transformer:
         ------
         ValueError
             If the steps change the number of rows.
+        NotImplementedError
+            If a forest whose estimators take entries that are not stored differently meets NaN, or for rows on a GPU.
         """
         if hasattr(X, "__cuda_array_interface__"):
             raise NotImplementedError("a pipeline's steps transform rows on the host; pass host rows")
@@ -61,7 +77,18 @@ class Transformer:
             raise ValueError(
                 f"the pipeline's steps make {after} rows of {before}; glasswood reads pipelines that keep every row"
             )
+        if self.refuses_nan:
+            _refuse_stored_nan(rows)
         return rows
+
+
+def _refuse_stored_nan(rows: Any) -> None:
+    values = np.asarray(rows.data if hasattr(rows, "tocsr") else rows)
+    if values.dtype.kind == "f" and np.isnan(values).any():
+        raise NotImplementedError(
+            "the pipeline's steps leave NaN in sparse rows, and its estimators do not agree on entries that are not "
+            "stored; add an imputer, or let the encoder make dense rows"
+        )
 
 
 def read_pipeline(model: Any, read: Callable[[Any], TreeEnsemble]) -> TreeEnsemble:
@@ -87,7 +114,27 @@ def read_pipeline(model: Any, read: Callable[[Any], TreeEnsemble]) -> TreeEnsemb
     steps = model[:-1]
     names = forest.feature_names or _names_out(steps, forest.n_features)
     sources = _sources_of_steps([step for _, step in before], [(name,) for name in _names_in(steps)], forest.n_features)
-    return dataclasses.replace(forest, feature_names=names, transform=Transformer(steps, tuple(sources)))
+    is_mixed = len(forest.absent_missing) > 0 and _gives_sparse(steps, False) is True
+    forest = of_absent(forest) if is_mixed else forest
+    return dataclasses.replace(forest, feature_names=names, transform=Transformer(steps, tuple(sources), is_mixed))
+
+
+def _gives_sparse(step: Any, is_sparse: bool | None) -> bool | None:
+    """Whether a fitted step makes sparse rows, if those that it is given are sparse or not; None where unknown."""
+    if not transforms_as_sklearn(step):
+        return None
+    if hasattr(step, "steps"):
+        for _, one in step.steps:
+            is_sparse = is_sparse if _passes(one) else _gives_sparse(one, is_sparse)
+        return is_sparse
+    kind = type(step).__name__
+    if hasattr(step, "sparse_output_"):
+        return bool(step.sparse_output_)
+    if kind == "OneHotEncoder":
+        return bool(step.sparse_output)
+    if kind == "KBinsDiscretizer":
+        return bool(step.encode == "onehot")
+    return is_sparse if kind in KEEP_SPARSE or hasattr(step, "get_support") else None
 
 
 def _count(rows: Any) -> int | None:
@@ -124,7 +171,12 @@ def _sources_of_steps(steps: Sequence[Any], sources: list[Source], n_out: int) -
 
 
 def _sources(step: Any, sources: list[Source], n_out: int) -> list[Source]:
-    """Columns that the `n_out` outputs of a step come from; `sources` are those of its inputs."""
+    """Columns that the `n_out` outputs of a step come from; `sources` are those of its inputs.
+
+    All outputs of a step that is not known come from all of its inputs, however many there are.
+    """
+    if not transforms_as_sklearn(step):
+        return _mixed(sources, n_out)
     if hasattr(step, "steps"):
         return _sources_of_steps([one for _, one in step.steps if not _passes(one)], sources, n_out)
     if hasattr(step, "transformers_"):
@@ -137,13 +189,34 @@ def _sources(step: Any, sources: list[Source], n_out: int) -> list[Source]:
     return _sources_of_counts(step, sources, n_out)
 
 
+def transforms_as_sklearn(step: Any) -> bool:
+    """Whether a step's `transform` is scikit-learn's, not that of a class derived from one or of another library."""
+    owner = next((kind for kind in type(step).__mro__ if "transform" in vars(kind)), None)
+    if "transform" in getattr(step, "__dict__", {}):
+        return False
+    return owner is not None and owner.__module__.partition(".")[0] == "sklearn"
+
+
 def _sources_of_counts(step: Any, sources: list[Source], n_out: int) -> list[Source]:
     """Find the same where each input makes some outputs, one input after the other; else all come from all."""
     if (counts := _counts(step, sources)) is not None and sum(counts) == n_out:
         return [source for source, count in zip(sources, counts, strict=True) for _ in range(count)]
-    mixes = {"ClassNamePrefixFeaturesOutMixin", "FeatureUnion"} & {kind.__name__ for kind in type(step).__mro__}
-    if len(sources) == n_out and not mixes:
-        return sources
+    return sources if len(sources) == n_out and _is_one_to_one(step) else _mixed(sources, n_out)
+
+
+def _is_one_to_one(step: Any) -> bool:
+    """Whether each output comes from the input in its place, if there are as many."""
+    kind = type(step).__name__
+    if kind == "FunctionTransformer":
+        # NumPy's own functions of one number; any other may mix columns or put them in another order.
+        is_plain = isinstance(step.func, np.ufunc) and step.func.nin == 1 and not step.kw_args
+        return step.func is None or is_plain
+    if kind == "KBinsDiscretizer":
+        return bool(step.encode == "ordinal")
+    return kind in ONE_TO_ONE
+
+
+def _mixed(sources: list[Source], n_out: int) -> list[Source]:
     return [tuple(dict.fromkeys(column for source in sources for column in source))] * n_out
 
 
@@ -188,6 +261,8 @@ def _counts(step: Any, sources: list[Source]) -> list[int] | None:
         return [int(count) for count in step.n_bins_]
     if kind == "SplineTransformer" and sources:
         return [step.n_features_out_ // len(sources)] * len(sources)
+    if kind == "TargetEncoder" and getattr(step, "target_type_", "") == "multiclass":
+        return [len(step.classes_)] * len(sources)
     if kind == "SimpleImputer" and not step.keep_empty_features and step.statistics_.dtype.kind == "f":
         return [int(not dropped) for dropped in np.isnan(step.statistics_)]
     return None

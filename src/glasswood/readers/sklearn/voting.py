@@ -64,7 +64,7 @@ def _read_member(model: Any, estimator: Any, read: Callable[[Any], TreeEnsemble]
             f"{name} of {kind} averages responses, which are not sums of trees (link {forest.link!r}); pass its "
             "estimators one by one"
         )
-    if forest.has_linear_leaves or forest.categories is not None or forest.transform is not None:
+    if forest.has_linear_leaves or forest.categories is not None or forest.open_tables or forest.transform is not None:
         raise NotImplementedError(f"{name} of {kind} with linear leaves, categories or a transformer is not supported")
     return forest
 
