@@ -5,9 +5,11 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
+from glasswood.readers.own_methods import refuse_own_methods
 from glasswood.readers.ubjson import is_ubjson
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
     from glasswood.model.ensemble import TreeEnsemble
@@ -89,6 +91,8 @@ def read_model(model: object, curve: Curve | None = None) -> TreeEnsemble:
     ------
     TypeError
         If no reader takes it, or it predicts no curves.
+    NotImplementedError
+        If the library or a feature of the model is not supported, or its class predicts by methods of its own.
     """
     if isinstance(model, type):
         raise TypeError(
@@ -112,9 +116,19 @@ def read_model(model: object, curve: Curve | None = None) -> TreeEnsemble:
             f"a {type(model).__name__} does not predict curves over time; {curve.kind}_at is for survival forests of "
             "scikit-survival"
         )
+    refuse_own_methods(model, READERS)
     options = {} if curve is None else {"curve": curve}
     trees: TreeEnsemble = importlib.import_module(READERS[library]).read(model, **options)
     return trees
+
+
+def refuse_own_methods_of(members: Iterable[object]) -> None:
+    """Raise NotImplementedError if a member that is read by its arrays predicts by methods of its own."""
+    seen: set[type] = set()
+    for member in members:
+        if type(member) not in seen:
+            seen.add(type(member))
+            refuse_own_methods(member, READERS)
 
 
 def library_of(model: object) -> str | None:

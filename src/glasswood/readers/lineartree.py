@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from glasswood.model.ensemble import NUMBER
+from glasswood.readers import refuse_own_methods_of
 from glasswood.readers.assemble import NodeArrays, assemble, less_than
 from glasswood.readers.sklearn.trees import check_layout, common_fields, read_average
 
@@ -122,6 +123,7 @@ def _read_forest(model: Any) -> TreeEnsemble:
 
 def _with_models(trees: TreeEnsemble, models: Sequence[Any], features: Array) -> TreeEnsemble:
     """Give leaves their linear models; None leaves a leaf as it is."""
+    refuse_own_methods_of(model for model in models if model is not None)
     value = trees.leaf_value.copy()
     terms, counts = [], np.zeros(trees.n_leaves, np.int64)
     for leaf, model in enumerate(models):

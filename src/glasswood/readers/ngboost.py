@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from glasswood.readers import refuse_own_methods_of
 from glasswood.readers.sklearn.trees import Member, accepts_nan, check_layout, forest_of
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ def read(model: Any) -> TreeEnsemble:
         raise NotFittedError(f"this {type(model).__name__} is not fitted; train it first")
     start = np.ravel(np.asarray(model.init_params, np.float64))
     learners = [learner for learners in model.base_models for learner in learners]
+    refuse_own_methods_of(learners)
     for learner in learners:
         if not hasattr(learner, "tree_"):
             raise NotImplementedError(

@@ -46,7 +46,9 @@ def read(model: CatBoost) -> TreeEnsemble:
 
     Notes
     -----
-    Explanations of oblivious trees are CatBoost's own (``get_feature_importance(type="ShapValues")``). For several
+    Explanations of oblivious trees are CatBoost's own (``get_feature_importance(type="ShapValues")``), unless leaves
+    that no training row reached have values, as ``monotone_constraints`` and files of 2020 give them: glasswood
+    weights both sides of a split without rows equally, and CatBoost leaves them out. For several
     trees grown depth-wise or loss-guided those of CatBoost 1.2 do not add up to its prediction; glasswood's do, and are
     the sum of CatBoost's for each tree alone.
     """

@@ -26,6 +26,9 @@ LINKS = {
 }
 """By loss function; margins of all others are what they predict."""
 
+LINKS_OF_REGRESSORS = ("Poisson", "Tweedie", "RMSEWithUncertainty")
+"""Losses whose link CatBoostRegressor.predict applies; of others, such as a classifier's file, it returns margins."""
+
 SEVERAL_LABELS = ("MultiLogloss", "MultiCrossEntropy")
 """Losses of classifiers that predict several yes or no."""
 
@@ -52,7 +55,8 @@ def meaning(model: Model, estimator: str) -> dict[str, Any]:
         return fields | _label_rule(model, loss)
     # A regressor looks for its loss among the training parameters, which sums of models do not have.
     has_loss = estimator == "regressor" and "loss_function" in _object(model, "params")
-    return fields | {"prediction": "response" if has_loss else "margin"}
+    has_response = has_loss and (link == "identity" or loss in LINKS_OF_REGRESSORS)
+    return fields | {"prediction": "response" if has_response else "margin"}
 
 
 def _label_rule(model: Model, loss: str) -> dict[str, Any]:

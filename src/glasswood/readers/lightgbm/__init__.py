@@ -11,7 +11,7 @@ from glasswood.readers.assemble import assemble
 from glasswood.readers.lightgbm.categories import category_sets, category_tables
 from glasswood.readers.lightgbm.linear import linear_leaves
 from glasswood.readers.lightgbm.nodes import ZERO_THRESHOLD, Layout, node_arrays, zero_missing
-from glasswood.readers.lightgbm.objective import link_of
+from glasswood.readers.lightgbm.objective import forest_link, link_of
 from glasswood.readers.lightgbm.text import Document, parse
 
 if TYPE_CHECKING:
@@ -81,6 +81,9 @@ def _read_text(text: str, **estimator: object) -> TreeEnsemble:
     sets = category_sets(document, layout)
     n_trees = len(document.trees)
     is_average = "average_output" in document.header
+    link = link_of(document.header.get("objective", ""), n_outputs)
+    if is_average and document.header.get("version", "v2") == "v2":
+        link = forest_link(link, layout.leaf_value)
     if estimator.get("classes"):
         estimator["prediction"] = "half" if n_outputs == 1 else "argmax"
     trees = assemble(
@@ -95,7 +98,7 @@ def _read_text(text: str, **estimator: object) -> TreeEnsemble:
         source=f"LightGBM (format {document.header['version']})",
         **category_tables(document, n_features),
         **sets.fields,
-        **link_of(document.header.get("objective", ""), n_outputs),
+        **link,
         **estimator,
     )
     return linear_leaves(document, layout, trees)

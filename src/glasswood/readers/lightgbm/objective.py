@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+import warnings
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from glasswood.base.typing import Array
 
 LINKS = {
     "custom": "identity",
@@ -27,6 +31,10 @@ LINKS = {
 }
 WITH_SQUARE_ROOT = ("regression", "regression_l1", "fair", "quantile", "mape")
 """Objectives that obey `reg_sqrt`."""
+
+
+RESPONSES = {"logistic": (0.0, 1.0), "softmax": (0.0, 1.0), "one_vs_all": (0.0, 1.0), "exp": (0.0, np.inf)}
+"""Ranges of responses by link; "sign_square" and "log1p_exp" have none that tells them from margins."""
 
 
 def link_of(text: str, n_outputs: int) -> dict[str, Any]:
@@ -61,3 +69,39 @@ def _sigmoid(text: str, words: list[str]) -> float:
     if not 0 < scale < np.inf:
         raise ValueError(f"objective {text!r} gives no positive sigmoid")
     return scale
+
+
+def forest_link(fields: dict[str, Any], leaves: Array) -> dict[str, Any]:
+    """Return the fields of a random forest of the format v2, whose leaves hold margins or, up to 2.2.2, responses.
+
+    The text does not say which version has written it, so the leaves must tell: hardly all margins of a forest of
+    classes lie between 0 and 1.
+
+    Parameters
+    ----------
+    fields : dict
+        What `link_of` has returned.
+    leaves : (n,)
+        Values of all leaves.
+
+    Raises
+    ------
+    NotImplementedError
+        If the leaves may hold either.
+    """
+    low, high = RESPONSES.get(fields["link"], (-np.inf, np.inf))
+    if fields["link"] == "identity" or ((leaves < low) | (leaves > high)).any():
+        return fields
+    if high > 1:
+        raise NotImplementedError(
+            f"a random forest of the format v2 and the objective {fields['objective']!r} is not read: LightGBM up to "
+            "2.2.2 wrote responses into its leaves, 2.2.3 margins, and the text does not say which these are; train it "
+            "again with LightGBM 2.3 or later"
+        )
+    warnings.warn(
+        f"the leaves of this random forest are read as responses of the objective {fields['objective']!r}, which "
+        "LightGBM up to 2.2.2 wrote there; later versions take them for margins and predict otherwise",
+        UserWarning,
+        stacklevel=2,
+    )
+    return fields | {"link": "identity", "link_scale": 1.0}

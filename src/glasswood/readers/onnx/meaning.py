@@ -69,6 +69,10 @@ def _link(graph: Graph, transform: str, outputs: Outputs) -> str:
         link = BEHIND[graph.behind[0]]
     elif transform == "NONE":
         return "identity"
+    elif is_one and transform == "PROBIT" and outputs.classes is not None:
+        raise NotImplementedError(
+            "the post_transform PROBIT of two classes with one score is not read: onnxruntime leaves the other one out"
+        )
     elif is_one and transform != "PROBIT" and (outputs.classes is None or transform != "LOGISTIC"):
         raise NotImplementedError(
             f"the post_transform {transform} of a single output is not read: onnxruntime leaves it out, the standard "

@@ -56,7 +56,7 @@ def output_values(graph: Graph, nodes: TreeNodes) -> Outputs:
     ValueError
         If they do not fit the nodes.
     NotImplementedError
-        If trees are not added up, or two classes have two base values.
+        If trees are not added up, two classes have two base values, or rows may have no score of a class.
     """
     place, output, weight = _weights(graph, nodes)
     classes = _classes(graph)
@@ -82,6 +82,8 @@ def output_values(graph: Graph, nodes: TreeNodes) -> Outputs:
             f"two classes with two scores are read with the labels 0 and 1, not {classes.tolist()}: onnxruntime "
             "returns 0 and 1 whatever the labels"
         )
+    if classes is not None and not is_single and not len(base):
+        _refuse_unscored(nodes, (place, output, weight), n_outputs)
     leaves, tree_output = _leaf_values(nodes, (place, output, weight), n_outputs)
     return Outputs(
         leaves=leaves,
@@ -91,6 +93,31 @@ def output_values(graph: Graph, nodes: TreeNodes) -> Outputs:
         classes=classes,
         all_positive=bool((weight >= 0).all() and len(np.unique(output)) == 1),
     )
+
+
+def _refuse_unscored(nodes: TreeNodes, weights: tuple[Array, Array, Array], n_classes: int) -> None:
+    """Refuse a classifier some of whose rows may have no score of a class, which onnxruntime then leaves out.
+
+    Of two classes it takes the only score for that of a single output, of several the label from those with a score.
+
+    Raises
+    ------
+    NotImplementedError
+        If a class whose score counts is named by some leaves, and by all leaves of no tree.
+    """
+    place, output, weight = weights
+    is_leaf = nodes.mode == LEAF
+    if n_classes > 2 and (weight > 0).all() and np.isin(np.flatnonzero(is_leaf), place).all():
+        return  # a class without a score is never the largest
+    n_trees = len(nodes.counts)
+    n_leaves = np.bincount(nodes.tree[is_leaf], minlength=n_trees)
+    for one in range(1 if n_classes == 2 else 0, n_classes):
+        scored = np.unique(place[output == one])
+        if not (np.bincount(nodes.tree[scored], minlength=n_trees) == n_leaves).any():
+            raise NotImplementedError(
+                f"some leaves have no weight of class {one}, and onnxruntime decides otherwise where a row meets only "
+                "such leaves; export leaves with a weight of every class"
+            )
 
 
 def _aggregate(graph: Graph) -> str:

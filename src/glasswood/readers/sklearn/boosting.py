@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from glasswood.readers.sklearn.trees import Member, class_fields, forest_of
+from glasswood.readers import refuse_own_methods_of
+from glasswood.readers.sklearn.trees import Member, class_fields, forest_of, shares
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
@@ -71,6 +72,7 @@ def _initial_margins(model: BaseEstimator, n_outputs: int) -> Doubles:
     init = model.init_
     if isinstance(init, str) and init == "zero":
         return np.zeros(n_outputs)
+    refuse_own_methods_of([init])
     is_constant = isinstance(init, DummyRegressor) or (
         isinstance(init, DummyClassifier) and init.strategy in CONSTANT_PRIORS
     )
@@ -89,13 +91,14 @@ def read_ada_boost(model: BaseEstimator) -> TreeEnsemble:
     vote = _log_votes if getattr(model, "algorithm", "SAMME") == "SAMME.R" else _votes
     total = model.estimator_weights_.sum()
     members = []
+    refuse_own_methods_of(model.estimators_)
     for estimator, weight in zip(model.estimators_, model.estimator_weights_, strict=False):
         if not hasattr(estimator, "tree_"):
             raise NotImplementedError(
                 f"AdaBoostClassifier of {type(estimator).__name__} is not supported; glasswood reads AdaBoost of trees"
             )
         share = (1.0 if vote is _log_votes else weight) / total
-        members.append(Member(estimator.tree_, _decision(vote(estimator.tree_.value[:, 0, :n_classes])), share))
+        members.append(Member(estimator.tree_, _decision(vote(shares(estimator.tree_)[:, 0, :n_classes])), share))
     fields = class_fields(model)
     if n_classes == 2:
         fields |= {"link": "logistic", "prediction": "positive"}

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from glasswood.readers import refuse_own_methods_of
 from glasswood.readers.assemble import NodeArrays, assemble, less_than
 
 if TYPE_CHECKING:
@@ -121,6 +122,13 @@ def members_of(model: BaseEstimator) -> list[Member]:
 
 def _bagged(model: BaseEstimator, estimator: BaseEstimator, features: Array) -> list[Member]:
     """Members of one estimator, in terms of the columns and classes of the whole."""
+    refuse_own_methods_of([estimator])
+    if hasattr(model, "classes_") != hasattr(estimator, "classes_"):
+        kinds = type(model).__name__, type(estimator).__name__
+        raise NotImplementedError(
+            f"{kinds[0]} of {kinds[1]} is not supported: a mean of labels is no sum of trees, nor are votes of numbers"
+            "; pass its estimators one by one"
+        )
     if not hasattr(estimator, "tree_") and not _is_average(estimator):
         raise NotImplementedError(
             f"{type(model).__name__} of {type(estimator).__name__} is not supported; glasswood reads bagging of trees"
@@ -168,7 +176,25 @@ def _leaf_vectors(estimator: BaseEstimator) -> Doubles:
     value = np.asarray(estimator.tree_.value, np.float64)
     if not hasattr(estimator, "classes_"):
         return value[:, :, 0]
+    value = shares(estimator.tree_)
     return np.concatenate([value[:, output, :n] for output, n in enumerate(np.ravel(estimator.n_classes_))], axis=1)
+
+
+def shares(tree: Any) -> Doubles:
+    """Return the share of each class at each node of a classifier's tree, (n_nodes, n_outputs, n_classes).
+
+    Pickles of scikit-learn before 1.4 hold the weight of each class.
+    """
+    value = np.asarray(tree.value, np.float64)
+    return value / value.sum(axis=2, keepdims=True) if holds_counts(tree) else value
+
+
+def holds_counts(tree: Any) -> bool:
+    """Say whether a classifier's tree holds weights of classes, as those pickled by scikit-learn before 1.4 do."""
+    totals = np.asarray(tree.value, np.float64).sum(axis=2)
+    weight = np.asarray(tree.weighted_n_node_samples, np.float64)[:, None]
+    is_share = np.isclose(totals, 1.0, rtol=0, atol=1e-6).all()
+    return bool(not is_share and np.isclose(totals, weight, rtol=1e-6, atol=0).all())
 
 
 def accepts_nan(model: BaseEstimator) -> bool:

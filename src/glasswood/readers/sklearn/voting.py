@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from glasswood.model.ensemble import ABSENT_IS_MISSING, TreeEnsemble
+from glasswood.model.ensemble import TreeEnsemble
 from glasswood.readers.sklearn.trees import class_fields, common_fields
 
 if TYPE_CHECKING:
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 JOINED = (
     "threshold", "left", "default_left", "cover", "leaf_id", "tree_output", "set_words", "set_others_left",
 )  # fmt: skip
+OTHER_PREDICTIONS = ("quantile-forest", "NGBoost", "econml", "causalml")
+"""Libraries whose `predict` is not what their forests here predict: medians, means of a distribution, effects."""
+
 SAME = ("n_outputs", "leaf_width", "zero_threshold", "category_hash")
 
 
@@ -59,6 +62,12 @@ def _read_member(model: Any, estimator: Any, read: Callable[[Any], TreeEnsemble]
         raise NotImplementedError(
             f"{name} of {kind} is not supported; glasswood reads means of trees ({error})"
         ) from error
+    if forest.source.startswith(OTHER_PREDICTIONS):
+        raise NotImplementedError(
+            f"{name} of {kind} is not supported: it averages what {kind}.predict returns, which is no sum of trees; "
+            "pass its estimators one by one"
+        )
+    _refuse_other_kind(model, estimator, forest)
     if forest.link != "identity" or forest.prediction_offset:
         raise NotImplementedError(
             f"{name} of {kind} averages responses, which are not sums of trees (link {forest.link!r}); pass its "
@@ -67,6 +76,17 @@ def _read_member(model: Any, estimator: Any, read: Callable[[Any], TreeEnsemble]
     if forest.has_linear_leaves or forest.categories is not None or forest.open_tables or forest.transform is not None:
         raise NotImplementedError(f"{name} of {kind} with linear leaves, categories or a transformer is not supported")
     return forest
+
+
+def _refuse_other_kind(model: Any, estimator: Any, forest: TreeEnsemble) -> None:
+    """Refuse a mean of labels: a regressor's mean of classifiers, or of margins whose sign decides."""
+    averages_classes = hasattr(model, "classes_")
+    if averages_classes == bool(forest.classes) and (averages_classes or forest.prediction in {"response", "margin"}):
+        return
+    raise NotImplementedError(
+        f"{type(model).__name__} of {type(estimator).__name__} is not supported: a mean of labels is no sum of trees, "
+        "nor are votes of numbers; pass its estimators one by one"
+    )
 
 
 def _joined(
@@ -80,8 +100,11 @@ def _joined(
         _refuse_different(model, first, member)
     pairs = list(zip(members, columns, strict=True))
     fields = common_fields(model) | class_fields(model)
-    if first.source.startswith(ABSENT_IS_MISSING):
+    absent = np.concatenate([member.absent_of_trees for member in members])
+    if absent.all():
         fields["source"] = f"{first.source} in {fields['source']}"
+    elif absent.any():
+        fields["absent_missing"] = absent
     joined: dict[str, Any] = {name: np.concatenate([getattr(one, name) for one in members]) for name in JOINED}
     return TreeEnsemble(
         **joined,

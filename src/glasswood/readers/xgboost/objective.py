@@ -16,6 +16,9 @@ CLIPPED_LOGITS = (3, 2)
 SORTED_QUANTILES = (3, 4)
 """Since then XGBoost sorts the quantiles of a row."""
 
+RAW_LOGITS = (1, 3, 1)
+"""Since then the base score of binary:logitraw is a margin; before, as for other logistic objectives, a probability."""
+
 Version = tuple[int, ...]
 
 
@@ -89,6 +92,8 @@ def _label_rule(name: str, n_outputs: int, n_classes: int) -> str:
 def to_margin(base: NDArray[np.float32], objective: str, version: Version) -> NDArray[np.float32]:
     """Send base scores through the inverse of the link, in float32 as XGBoost does."""
     intercept = OBJECTIVES[objective].intercept
+    if objective == "binary:logitraw" and version < RAW_LOGITS:
+        intercept = "logit"
     with np.errstate(all="ignore"):
         if intercept == "log":
             return np.log(base)
