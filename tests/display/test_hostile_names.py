@@ -165,7 +165,7 @@ TOLD = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-
 def test_texts_obey_no_control_characters():
     forest = with_texts(list(NAMES))
     told = [glasswood.export_text(forest, tree) for tree in range(forest.n_trees)]
-    assert {text.count("\n") for text in told} == {glasswood.export_text(with_texts(["a"])).count("\n")}
+    assert {text.count("\n") for text in told} == {glasswood.export_text(with_texts(["a", "b"])).count("\n")}
     told += [repr(forest), *forest_facts(forest).values(), ranked_table(NAMES, np.ones(len(NAMES)))]
     told += [repr(glasswood.Explainer(forest)), glasswood.Explainer(forest)._repr_html_(), forest._repr_html_()]
     for text in told:

@@ -122,9 +122,6 @@ def test_large_numbers_have_separators(browser, crowded):
     shown = Page(browser, crowded)
     texts = shown.page.evaluate("[1234567.8, 12345, 0.5, -2.5e-9, 1e-9, 3e15, 7].map((x) => fmt(x))")
     assert texts == ["1,234,568", "12,345", "0.5", "−2.5e−9", "1e−9", "3e+15", "7"]
-    assert shown.page.evaluate("[25e6, -1.7025e9, 12345, 2e-9].map((x) => tickText(x))") == [
-        "25M", "−1.703B", "12,345", "2e−9",
-    ]  # fmt: skip
     shown.close()
 
 

@@ -132,5 +132,6 @@ def test_the_page(browser, model, frame, tmp_path):
     fitted, y = model
     shown = Page(browser, glasswood.report(fitted, frame, y, tmp_path / "report.html"))
     assert "</script>Köln" in shown.page.locator("main").inner_text()
-    assert shown.page.locator("#what-if").count() == 0
+    assert "computes its features from statistics of the columns" in shown.page.locator("#what-if").inner_text()
+    assert shown.page.locator("#what-if input").count() == 0
     shown.close()

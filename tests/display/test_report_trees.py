@@ -84,3 +84,54 @@ def test_how_often_splits_and_terms_come_back(browser, tmp_path):
     assert "split in 100 % of samples" in shown.page.locator("#tree").inner_text()
     assert "in samples" in shown.page.locator("#tree").text_content()
     shown.close()
+
+
+def test_a_page_without_the_model_says_why(browser, model, tmp_path, monkeypatch):
+    fitted, X, y = model
+    monkeypatch.setattr("glasswood.display.report.trees.MOST_NODES", 1000)
+    shown = Page(browser, glasswood.report(fitted, X[:500], y[:500], tmp_path / "report.html"))
+    said = shown.page.locator("#what-if").inner_text()
+    assert f"the model has {glasswood.load(fitted).n_nodes:,} nodes, and a page contains at most 1,000" in said
+    assert shown.page.locator("#tree").count() == 0
+    shown.close()
+
+
+def test_the_search_finds_every_column(browser, tmp_path):
+    rng = np.random.default_rng(0)
+    X = pandas.DataFrame(rng.normal(size=(300, 8)), columns=[f"column {i}" for i in range(8)])
+    X["town"] = pandas.Categorical(rng.choice(["Aachen", "Berlin", "Celle"], 300))
+    X.loc[17, "column 6"] = 12345.0
+    y = 9 * X["column 0"] + 5 * X["column 1"] + 3 * X["column 2"] + 0.1 * (X["town"] == "Celle") + 0.01 * X["column 6"]
+    shown = Page(
+        browser,
+        glasswood.report(boosted(X.assign(town=X["town"]), y, enable_categorical=True), X, y, tmp_path / "r.html"),
+    )
+    page = shown.page
+    page.fill('#rows input[type="search"]', "celle")
+    text = page.locator("#rows .controls").last.inner_text()
+    assert f"{(X['town'] == 'Celle').sum()} rows" in text
+    assert "town" in page.locator("#rows thead").first.inner_text()
+    assert "all 9 features" in page.locator("#searched").inner_text()
+    page.fill('#rows input[type="search"]', "12,345")
+    assert "1 rows" in page.locator("#rows .controls").last.inner_text()
+    assert page.locator("#rows .two tbody button").first.inner_text() == "17"
+    shown.close()
+
+
+def test_pairs_have_different_labels_on_a_phone(browser, tmp_path):
+    rng = np.random.default_rng(0)
+    names = [
+        "average yearly amount of claims before tax",
+        "average yearly amount of claims after tax",
+        "average yearly amount of premiums",
+        "age",
+    ]
+    X = pandas.DataFrame(rng.normal(size=(600, 4)), columns=names)
+    y = X[names[0]] * X[names[1]] + X[names[0]] * X[names[2]] + X[names[1]] * X[names[2]] + X[names[3]] * X[names[0]]
+    shown = Page(browser, glasswood.report(boosted(X, y), X, y, tmp_path / "report.html"), 390)
+    for chart in shown.page.locator("#pairs svg").all():
+        texts = chart.locator("text[text-anchor=end]")
+        labels = texts.evaluate_all("all => all.map((one) => one.firstChild.textContent)")
+        assert len(labels) > 2
+        assert len(set(labels)) == len(labels)
+    shown.close()

@@ -167,7 +167,7 @@ def test_sizes_of_nodes_are_rows_only_where_the_model_counts_them(tmp_path):
     assert not any("rows" in line for line in lines)
     counted = xgboost.XGBRegressor(n_estimators=1, max_depth=2, n_jobs=1).fit(X, y)
     lines = glasswood.export_text(counted).splitlines()
-    assert sum(int(line.rpartition("(")[2].removesuffix(" rows)")) for line in lines if "leaf" in line) == 500
+    assert sum(int(line.rpartition("(")[2].removesuffix(" rows)")) for line in lines if "leaf " in line) == 500
     none = dataclasses.replace(forest.ensemble, cover=np.zeros_like(forest.ensemble.cover))
     assert not any("(" in line for line in glasswood.export_text(none).splitlines())
     path = glasswood.report(forest, X, y, tmp_path / "report.html")
@@ -209,3 +209,87 @@ def test_leaves_of_adult_can_be_read():
     leaves = [line.split(": ", 1)[1] for line in glasswood.export_text(tree).splitlines() if "leaf " in line]
     assert len(leaves) == tree.n_leaves_ > 4
     assert max(map(len, leaves)) <= 300
+
+
+def test_numbers_that_go_left_are_written_as_the_libraries_store_them():
+    """No threshold is a number that rows of its own value would pass on the other side, none is a denormal."""
+    ensemble = pytest.importorskip("sklearn.ensemble")
+    rng = np.random.default_rng(0)
+    X = np.column_stack([np.maximum(rng.normal(size=600), 0), 2.0 * rng.integers(0, 3, 600)])
+    y = (X[:, 0] > 0) + 2.0 * (X[:, 1] > 1)
+    text = glasswood.export_text(ensemble.HistGradientBoostingRegressor(max_iter=1, max_leaf_nodes=4).fit(X, y))
+    tests = {line.split("leaf")[0].strip("| ") for line in text.splitlines() if line.strip("| ")[0] == "x"}
+    assert {test.removesuffix(" or missing") for test in tests} == {"x0 <= 0", "x0 > 0", "x1 <= 1", "x1 > 1"}
+    lightgbm = pytest.importorskip("lightgbm")
+    text = glasswood.export_text(lightgbm.LGBMRegressor(n_estimators=1, num_leaves=4, verbose=-1).fit(X, y))
+    assert "x0 <= 0 or missing" in text
+    assert "x0 > 0" in text
+    assert "e-" not in text
+
+
+def evaluated(text, row):
+    """What a person computes from a printed tree of numbers: its leaf's equation at a row, by names."""
+    lines, depth = text.splitlines(), 0
+    for line in lines:
+        level = line.count("|   ")
+        body = line.replace("|   ", "")
+        if level != depth:
+            continue
+        if body.startswith("leaf "):
+            equation = body.partition(": ")[2].partition("   (")[0]
+            total, sign, words = 0.0, 1.0, equation.split(" ")
+            while words:
+                word = words.pop(0)
+                if word in "+-":
+                    sign = -1.0 if word == "-" else 1.0
+                    continue
+                if word in row:  # categories, each with its amount
+                    listed = " ".join(words).partition(")")
+                    amounts = dict(part.rsplit(" ", 1) for part in listed[0].removeprefix("(").split(", "))
+                    total += sign * float(amounts.get(row[word], amounts.get("others", 0)))
+                    words = listed[2].split()
+                    continue
+                amount = float(word.replace(",", ""))
+                if words[:1] == ["if"]:
+                    name, _, category = words[1:4]
+                    amount, words = amount * (row[name] == category), words[4:]
+                    total += sign * amount
+                    continue
+                total += sign * amount * (float(row[words.pop(0)]) if words and words[0] in row else 1.0)
+            return total
+        name, side, limit = body.split("  ")[0].split(" ")[:3]
+        value, limit = row[name], limit.replace(",", "")
+        passes = {"<": value < float(limit), ">=": value >= float(limit)}[side]
+        depth += passes
+    raise AssertionError("no leaf")
+
+
+def test_printed_trees_add_up_to_predictions():
+    pandas = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    X = pandas.DataFrame({"size": rng.normal(size=500), "age": rng.uniform(1, 9, 500)})
+    X["kind"] = pandas.Categorical(rng.choice(list("abcdefg"), 500))
+    y = 100 + np.where(X["size"] < 0, X["age"], -X["age"]) + X["kind"].cat.codes
+    single = glasswood.ModelTreeRegressor(max_leaves=3, clip="none")
+    model = glasswood.ModelTreeEnsembleRegressor(single, n_estimators=2, method="sum", time_limit=4, n_jobs=1).fit(X, y)
+    forest = glasswood.load(model).ensemble
+    texts = [glasswood.export_text(model, tree, digits=17, max_terms=None) for tree in range(forest.n_trees)]
+    note = texts[0].splitlines()[-1]
+    base = float(note.removeprefix("Prediction = ").split(" + ")[0])
+    assert note.endswith(f" + the leaves of {forest.n_trees} trees.")
+    for i in range(0, 500, 50):
+        found = base + sum(evaluated(text, X.iloc[i].to_dict()) for text in texts)
+        assert found == pytest.approx(model.predict(X.iloc[[i]])[0], abs=1e-4)
+
+
+def test_how_predictions_follow_from_leaves():
+    ensemble = pytest.importorskip("sklearn.ensemble")
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 2))
+    y = 100 + (X[:, 0] > 0)
+    mean = ensemble.RandomForestRegressor(3, max_depth=1, random_state=0).fit(X, y)
+    assert glasswood.export_text(mean).endswith("Prediction = the mean of the leaves of 3 trees.")
+    boosted = ensemble.GradientBoostingRegressor(n_estimators=2, max_depth=1).fit(X, y)
+    assert glasswood.export_text(boosted).endswith(f"Prediction = {y.mean():.6g} + 0.1 × the leaves of 2 trees.")
+    classes = ensemble.GradientBoostingClassifier(n_estimators=2, max_depth=1).fit(X, np.where(y > 100, "in", "out"))
+    assert "Log-odds of out = " in glasswood.export_text(classes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -359,7 +360,7 @@ def test_pictures():
     figure = found.plot()
     assert sum(ax.get_visible() for ax in figure.axes) >= 5
     assert found.interactions().plot().get_xlabel()
-    assert found.ale(0).plot().get_ylabel() == "accumulated local effect"
+    assert found.ale(0).plot().get_ylabel() == "accumulated local effect on the prediction"
     assert "5 features, 10 pairs, 200 rows" in repr(found)
 
 
@@ -379,3 +380,65 @@ def test_pictures_have_room_beside_long_names():
         assert max(len(text.get_text()) for text in texts) <= 36
         assert axes.get_window_extent().width > 150
     assert max(map(len, str(change).splitlines())) < 100
+
+
+@pytest.fixture(scope="module")
+def shops():
+    """Rows with 60 categories and a number of four values, and classifiers and regressors of them."""
+    pandas, ensemble = pytest.importorskip("pandas"), pytest.importorskip("sklearn.ensemble")
+    rng = np.random.default_rng(0)
+    codes = rng.integers(0, 60, 1500)
+    X = pandas.DataFrame({"shop": pandas.Categorical([f"shop number {k:02d} in the north" for k in codes])})
+    X["months"], X["x"] = rng.choice([12.0, 24, 36, 48], 1500), rng.normal(size=1500)
+    y = codes % 7 + X["months"] / 12 + X["x"]
+    fit = {"max_iter": 10, "categorical_features": "from_dtype"}
+    labels = np.where(y > 5, "rich", "poor")
+    return (
+        X,
+        ensemble.HistGradientBoostingRegressor(**fit).fit(X, y),
+        ensemble.HistGradientBoostingClassifier(**fit).fit(X, labels),
+    )
+
+
+def test_pictures_name_the_unit_that_they_draw(shops):
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    X, regression, classes = shops
+    for model, settings, label in (
+        (regression, {}, "mean prediction"),
+        (classes, {}, "mean log-odds of rich"),
+        (classes, {"output": "probability"}, "mean probability of rich"),
+    ):
+        found = glasswood.effects(model, X, features=["x", "months"], **settings)
+        assert found.dependence("x").plot().get_ylabel() == label
+        assert found.ale("x").plot().get_ylabel() == label.replace("mean", "accumulated local effect on the")
+    assert glasswood.partial_dependence(classes, X, "x").plot().get_ylabel() == "mean probability of rich"
+    assert found.dependence("x").plot().yaxis.get_ticklabels()[1].get_text().endswith(" %")
+    [line] = found.dependence("months").plot().lines
+    assert (line.get_linestyle(), line.get_marker()) == ("None", "o")  # four values are no line
+    pyplot.close("all")
+
+
+def test_many_categories_are_all_named_or_the_extremes(shops):
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    X, regression, _ = shops
+    found = glasswood.effects(regression, X)
+    ax = found.dependence("shop").plot()
+    texts = [text.get_text() for text in ax.get_xticklabels()]
+    assert len(set(texts)) == 60
+    assert max(map(len, texts)) <= 16
+    heights = ax.lines[0].get_ydata()
+    assert (np.diff(heights) >= 0).all()
+    figure, small = pyplot.subplots(figsize=(3, 3))
+    found.dependence("shop").plot(small)
+    figure.canvas.draw()
+    boxes = [text.get_window_extent() for text in small.get_xticklabels()]
+    assert 10 < len(boxes) < 60
+    assert all(first.x1 <= second.x0 + 1 for first, second in pairwise(boxes))
+    assert small.get_xlabel().endswith("highest of 60")
+    shown = small.lines[0].get_ydata()
+    np.testing.assert_allclose([shown[0], shown[-1]], [heights[0], heights[-1]])
+    ax = found.dependence("x", "shop").plot()
+    ax.figure.canvas.draw()
+    boxes = [text.get_window_extent() for text in ax.get_yticklabels()]
+    assert all(first.y1 <= second.y0 + 1 for first, second in pairwise(boxes))
+    pyplot.close("all")

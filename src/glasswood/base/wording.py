@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 from dataclasses import dataclass, field
+from decimal import ROUND_HALF_UP, Context, Decimal
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -129,30 +130,113 @@ def leaves_text(n_leaves: int) -> str:
     return "1 leaf" if n_leaves == 1 else f"{count_text(n_leaves)} leaves"
 
 
-def tick_texts(values: Sequence[float]) -> list[str]:
-    """Write numbers at an axis: 25M, 1.702B; with more digits where these do not tell them apart."""
-    texts = [_compact(value, 4) for value in values]
-    return texts if len(set(texts)) == len(texts) else [_compact(value, 9) for value in values]
+FEW, LEAST, MANY = 1e-4, 1e-290, 1e15
+"""Numbers beyond which an axis has exponents, and the size below which it writes 0."""
+
+UNIT_DECIMALS = 3
+"""Decimals of thousand millions and so on; numbers that need more are written in a smaller unit, or in full."""
 
 
-def _compact(value: float, digits: int) -> str:
-    for letter, unit in (("T", 1e12), ("B", 1e9), ("M", 1e6)):
-        if unit <= abs(value) < 1e15:
-            return number_text(value / unit, digits) + letter
-    return number_text(value, digits)
+def tick_texts(values: Iterable[float], step: float = 0.0, *, is_share: bool = False) -> list[str]:
+    """Write numbers that are read beside each other, at an axis or in a list, so that neighbours never look alike.
+
+    All have one unit, and as many decimals as the step between neighbours needs: 1.0 %, 1.2 %; 25M, 30M. The page of
+    a report has the same function in JavaScript (``tickTexts``).
+
+    Parameters
+    ----------
+    values : iterable of float
+    step : float
+        Distance that the texts must tell apart; 0: the smallest one between two different values.
+    is_share : bool
+        Whether the numbers are parts of 1: written in percent, or per mille where all are below 1 %.
+
+    Returns
+    -------
+    list of str
+    """
+    values = [float(value) for value in values]
+    known = [value for value in values if math.isfinite(value) and abs(value) >= LEAST]
+    largest = max(map(abs, known), default=0.0)
+    step = step or _least_gap([*known, *([0.0] if 0.0 in values else [])], largest)
+    scale, unit = _unit(largest, step, is_share)
+    scaled = [value * scale for value in known]
+    decimals = _decimals(scaled, step * scale, 0 if len(set(values)) == 1 else None)
+
+    def text(value: float) -> str:
+        if math.isfinite(value):
+            return (
+                _fixed(value * scale, decimals) + unit if abs(value) >= LEAST else f"0{unit[-2:]}" if is_share else "0"
+            )
+        return "unknown" if math.isnan(value) else "∞" if value > 0 else "-∞"
+
+    return [text(value) for value in values]
+
+
+def _least_gap(values: Iterable[float], largest: float) -> float:
+    """Smallest distance between different numbers; a thousandth of their size where there are not two."""
+    gaps = [b - a for a, b in pairwise(sorted(set(values))) if b - a > 1e-13 * largest]
+    return min(gaps, default=_power(_exponent(largest) - 3) if largest else 1.0)
+
+
+def _unit(largest: float, step: float, is_share: bool) -> tuple[float, str]:
+    """Factor and sign of the unit."""
+    scale, sign = ((1000.0, " ‰") if 0 < largest < 0.01 else (100.0, " %")) if is_share else (1.0, "")
+    size = largest * scale
+    if size and not FEW <= size < MANY:
+        return scale * _power(-_exponent(size)), f"e{_exponent(size)}{sign}"
+    for letter, power in (("T", 12), ("B", 9), ("M", 6)):
+        if not is_share and size >= _power(power) and step >= _power(power - UNIT_DECIMALS) * (1 - 1e-9):
+            return _power(-power), letter
+    return scale, sign
+
+
+def _exponent(size: float) -> int:
+    """Power of ten of a positive number's first digit."""
+    return Decimal(repr(float(size))).adjusted()
+
+
+def _power(exponent: int) -> float:
+    return float(f"1e{exponent}")
+
+
+def _decimals(values: Sequence[float], step: float, least: int | None = None) -> int:
+    """Choose decimals that write numbers a step apart: exactly if two more than necessary suffice, else one more."""
+    necessary = max(0, -_exponent(step * (1 + 1e-9)))
+    for decimals in range(necessary if least is None else least, necessary + 3):
+        if all(abs(float(_fixed(value, decimals).replace(",", "")) - value) <= 1e-3 * step for value in values):
+            return decimals
+    return necessary + 1
+
+
+def _fixed(value: float, decimals: int) -> str:
+    """Write a number with so many decimals, halves away from 0 as JavaScript does, thousands separated."""
+    rounded = Decimal(value).quantize(Decimal(1).scaleb(-decimals), ROUND_HALF_UP, Context(prec=400))
+    return f"{rounded or abs(rounded):{',' if abs(rounded) >= SEPARATED else ''}f}"
 
 
 def percent_text(share: float) -> str:
-    """Write a share in percent: whole numbers, with decimals near 0 and 100, neither of which rounding makes up."""
+    """Write a share in percent: two digits of its distance to 0 or 100 %, neither of which rounding makes up."""
     if not 0 <= share <= 1:
         return "unknown"
-    percent = 100 * share
-    distance = min(percent, 100 - percent)
-    if distance == 0 or distance >= 9.5:
-        return f"{percent:.0f} %"
-    if distance < 0.05:
-        return "< 0.1 %" if percent < 50 else "> 99.9 %"
-    return f"{percent:.1f} %" if distance < 0.95 else f"{percent:.0f} %"
+    distance = min(share, 1 - share)
+    if 0 < distance < 1e-6:
+        return "< 0.0001 %" if share < 0.5 else "> 99.9999 %"
+    text = _fixed(100 * share, 0 if distance == 0 or distance >= 0.0995 else -_exponent(distance) - 1)
+    return f"{text.rstrip('0').rstrip('.') if '.' in text else text} %"
+
+
+def percent_texts(shares: Iterable[float], most: int = 2) -> list[str]:
+    """Write shares that are compared, with up to so many decimals where different ones would read alike."""
+    shares = [float(share) for share in shares]
+    texts = [percent_text(share) for share in shares]
+    if len(set(texts)) == len(set(shares)):
+        return texts
+    inside = [share for share in shares if 0 < share < 1]
+    step = max(_least_gap(inside, 1.0), _power(-2 - most))
+    longer = [_fixed(100 * share, max(0, -_exponent(100 * step * (1 + 1e-9)))) + " %" for share in inside]
+    return [max(text, longer[inside.index(share)], key=len) if 0 < share < 1 else text
+            for share, text in zip(shares, texts, strict=True)]  # fmt: skip
 
 
 def bar_text(share: float) -> str:
@@ -171,3 +255,34 @@ def nearest_text(given: str, known: Iterable[str]) -> str:
     """Ask whether the most similar of the known names was meant; empty where none is similar."""
     found = difflib.get_close_matches(given, list(known), 1)
     return f" (did you mean {found[0]}?)" if found else ""
+
+
+def cut_texts(names: Sequence[str], most: int) -> list[str]:
+    """Write names with at most so many letters, cut in the middle; those that would look alike show what differs.
+
+    Different names have different texts, in reports too (``told`` of its page).
+    """
+    texts = [_cut_in_the_middle(name, most) for name in names]
+    alike: dict[str, list[str]] = {}
+    for name, text in dict(zip(names, texts, strict=True)).items():
+        alike.setdefault(text, []).append(name)
+    used, shown = {text for text, group in alike.items() if len(group) == 1}, dict(zip(names, texts, strict=True))
+    for group in (group for group in alike.values() if len(group) > 1):
+        same = next(
+            (i for i, letters in enumerate(zip(*group, strict=False)) if len(set(letters)) > 1), min(map(len, group))
+        )
+        for name in group:
+            text = name[same:] if len(name) - same < most else f"{name[same : same + most - 2]}…"
+            text, n = f"…{text}", 2
+            while text in used:
+                text, n = f"{_cut_in_the_middle(name, most - len(f' {n}'))} {n}", n + 1
+            used.add(text)
+            shown[name] = text
+    return [shown[name] for name in names]
+
+
+def _cut_in_the_middle(name: str, most: int) -> str:
+    kept = most - 1
+    return (
+        name if len(name) <= most else f"{name[: kept - kept // 2].rstrip()}…{name[len(name) - kept // 2 :].lstrip()}"
+    )

@@ -8,9 +8,10 @@ from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from glasswood.base.escapes import shown
+from glasswood.base.wording import cut_texts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 BREAKS = re.compile(r"[^ _-]*[ _-]+|[^ _-]+")
 """Parts of a text that may stand on lines of their own."""
@@ -53,22 +54,30 @@ class Ruler:
         return max((self.width(text, size, bold) for text in texts), default=0.0)
 
     def shortened(self, text: str, width: float, size: float, bold: bool = False, n_last: int = 0) -> str:
-        """Cut a text to a width, the end, or what stands before the last letters, replaced by dots."""
+        """Cut a text to a width, its middle, or what stands before the last letters, replaced by dots."""
         text = shown(text)
         if self.width(text, size, bold) <= width:
             return text
-        last = text[len(text) - n_last :]
         low, high = 0, len(text) - n_last
         while low < high:
             middle = (low + high + 1) // 2
-            if self.width(text[:middle] + "…" + last, size, bold) <= width:
+            if self.width(_cut(text, middle, n_last), size, bold) <= width:
                 low = middle
             else:
                 high = middle - 1
-        return text[:low].rstrip(" .,") + "…" + last
+        return _cut(text, low, n_last)
+
+    def told(self, names: Sequence[str], width: float, size: float) -> list[str]:
+        """Cut names to a width in which they still differ, as far as their letters allow."""
+        names = [shown(name) for name in names]
+        for most in range(max(map(len, names), default=0), 3, -1):
+            texts = cut_texts(names, most)
+            if self.widest(texts, size) <= width:
+                return texts
+        return cut_texts(names, 4)
 
     def wrapped(self, text: str, width: float, size: float, most: int, bold: bool = False) -> list[str]:
-        """Divide a text into at most so many lines of a width; what does not fit is cut off the last one."""
+        """Divide a text into at most so many lines of a width; what does not fit is cut out of the last one."""
         lines: list[str] = []
         words = BREAKS.findall(shown(text)) or [""]
         while words:
@@ -80,3 +89,9 @@ class Ruler:
             lines.append(self.shortened("".join(words[:n]).rstrip(), width, size, bold))
             words = words[n:]
         return lines
+
+
+def _cut(text: str, kept: int, n_last: int) -> str:
+    """Keep so many letters before the last ones; half of them behind the dots if these are not given."""
+    first, last = (kept, n_last) if n_last else (kept - kept // 2, kept // 2)
+    return text[:first].rstrip(" .,") + "…" + text[len(text) - last :]

@@ -8,6 +8,7 @@ import numpy as np
 
 from glasswood.base.escapes import PICTURE, shown
 from glasswood.base.extras import import_extra
+from glasswood.base.pictures import tone
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -91,8 +92,8 @@ def plot_over_time(explanation: Any, row: int | None = None, max_display: int = 
             ax.step(times, values[feature], where="post", label=name)
         if len(others := order[max_display:]):
             label = f"{len(others)} other feature{'s' * (len(others) > 1)}"
-            ax.step(times, values[others].sum(axis=0), where="post", color="0.6", linestyle=":", label=label)
-        ax.axhline(0, color="0.8", linewidth=0.8, zorder=0)
+            ax.step(times, values[others].sum(axis=0), where="post", color=tone(0.5), linestyle=":", label=label)
+        ax.axhline(0, color=tone(0.2), linewidth=0.8, zorder=0)
         ax.set_xlabel("time")
         ax.set_ylabel("mean |SHAP value|" if row is None else "SHAP value")
         ax.legend(frameon=False, fontsize="small", loc="center left", bbox_to_anchor=(1.01, 0.5))

@@ -21,6 +21,7 @@ from glasswood.words.rules import (
     node_tests,
     range_text,
     speaks_of_odds,
+    sum_note,
     value_text,
 )
 
@@ -47,6 +48,8 @@ def export_text(
 ) -> str:
     """Write a tree as indented rules, with one line for each test or leaf, and the limits of its predictions.
 
+    For one of several trees, or where the model adds a constant, a line below says how predictions follow from leaves.
+
     Leaves have the numbers of ``apply``, ``leaves_`` and ``leaf_summary_`` or, in other forests, those of
     ``predict(X, output="leaf")``. If training rows had missing values, or may have had some, the text names the sides
     that these take.
@@ -63,8 +66,9 @@ def export_text(
         Which tree.
     digits : int, default=4
         Significant digits of numbers; thresholds of a feature that would look alike get more. The default is for
-        reading, not for computing, because a large intercept and large terms of opposite signs cancel. 17
-        digits and ``max_terms=None`` are exact.
+        reading, not for computing, because a large intercept and large terms of opposite signs cancel. With 17
+        digits, ``max_terms=None`` and, for classifiers, ``log_odds=True``, the text has every term and category with
+        all its digits; odds factors and shares are rounded.
     max_terms : int or None, default=5
         Number of terms of an equation to show; None shows all. The line says how many more there are, and the standard
         deviation of their sum. Terms that rounding hides are never shown.
@@ -90,7 +94,9 @@ def export_text(
     lines = _Lines(forest, tree, wording, facts_of(model))
     clipped = "Log-odds" if speaks_of_odds(forest) else "Predictions"
     common = "" if speaks_of_odds(forest) and not log_odds else common_range(forest, tree, digits)
-    notes = [f"{clipped} are clipped to {common}."] if common else []
+    added = sum_note(forest, tree, digits)
+    clipped = "Leaves" if added and not speaks_of_odds(forest) else clipped
+    notes = [*filter(None, [added]), *([f"{clipped} are clipped to {common}."] if common else [])]
     if forest.source == "glasswood" and np.diff(forest.tree_offsets)[tree] == 1:
         notes.append("No split paid off: this holds for all rows.")
     if counts_outliers_less(forest):
@@ -111,21 +117,24 @@ def check_tree(forest: TreeEnsemble, tree: int) -> None:
 
 def facts_of(model: object) -> Any:
     """Table of the leaves, None if the model does not know it."""
-    return getattr(model, "leaf_summary_", None)
+    summary = getattr(model, "leaf_summary_", None)
+    if summary is None:
+        return None
+    name = "rmse" if "rmse" in summary else "log_loss"
+    is_weighted = getattr(model, "loss", "") == "huber"  # outliers count less
+    return summary | {
+        "error": summary[name],
+        "error_name": f"weighted {name}" if is_weighted else name.replace("_", "-"),
+    }
 
 
 def leaf_facts(forest: TreeEnsemble, leaf: int, summary: Any, digits: int) -> list[str]:
     """Name the mean and the error of a leaf and the rows that are clipped, if the model has them."""
     if summary is None:
         return []
-    if "rmse" in summary:
-        mean = "centre" if counts_outliers_less(forest) else "mean"
-        facts = [
-            f"{mean} {number_text(summary['mean'][leaf], digits)}",
-            f"rmse {number_text(summary['rmse'][leaf], 3)}",
-        ]
-    else:
-        facts = [f"log-loss {number_text(summary['log_loss'][leaf], 3)}"]
+    mean = "centre" if counts_outliers_less(forest) else "mean"
+    facts = [f"{summary['error_name']} {number_text(summary['error'][leaf], 3)}"]
+    facts = [f"{mean} {number_text(summary['mean'][leaf], digits)}", *facts] if "rmse" in summary else facts
     n_clipped = int(summary["n_clipped"][leaf])
     return [*facts, f"{count_text(n_clipped)} clipped"] if n_clipped else facts
 

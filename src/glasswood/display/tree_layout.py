@@ -195,6 +195,8 @@ def _facts(picture: Picture, at: int) -> list[str]:
     first = [f"leaf {leaf_number(forest, leaf, picture.summary)}"] if is_leaf else []
     if picture.shares is not None and picture.shares.explained < 0:
         said = shares_text(picture.shares.names, picture.shares.shares[place])
+    elif mean != mean:
+        said = "no rows of X"
     elif shown_number(picture).startswith("share of"):
         said = percent_text(mean)
     else:

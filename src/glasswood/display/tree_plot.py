@@ -10,11 +10,12 @@ import numpy as np
 
 from glasswood.base.escapes import PICTURE, shown
 from glasswood.base.extras import import_extra
+from glasswood.base.pictures import class_colours, tone
 from glasswood.base.wording import Wording, check_wording, leaves_text, tick_texts
 from glasswood.display.curves import mean_curve
 from glasswood.display.measured import Ruler
 from glasswood.display.report.rows import read_rows
-from glasswood.display.report.trees import leaves_under, range_ends, standard_errors, target_of
+from glasswood.display.report.trees import leaves_under, range_ends, shown_class, standard_errors, target_of
 from glasswood.display.text import check_tree, facts_of
 from glasswood.display.tree_layout import (
     CURVE,
@@ -51,6 +52,7 @@ from glasswood.words.rules import (
     goes_left,
     node_tests,
     speaks_of_odds,
+    sum_note,
 )
 
 if TYPE_CHECKING:
@@ -70,7 +72,6 @@ WIDTH, LEAST_WIDTH = 11.0, 7.5
 MOST_LEAVES, MOST_TICKS = 500, 30
 """Leaves of a tree that is drawn, and categories that have names below a chart."""
 
-CLASS_COLOURS = ("#4c78a8", "#e45756", "#72b7b2", "#eeca3b", "#b279a2", "#54a24b", "#ff9da6", "#9d755d", "#bab0ac")
 LEFT, RIGHT, LIMIT = "#2b6cb0", "#a9adb3", "#c53030"
 UP, DOWN, BOTH = "#d1495b", "#3d7ab8", "#8b79b0"
 
@@ -228,11 +229,13 @@ def _heading(picture: Picture, title: str | None, target: object) -> list[str]:
     if picture.rows is not None and n_leaves > 1:
         parts.append(f"Splits: {what} over the feature; blue goes to the first branch, grey to the second.")
     if forest.has_linear_leaves:
-        error = "" if picture.errors is None else "; black line: two standard errors"
+        error = "" if picture.errors is None else "; thin line: two standard errors"
         unit = " to the log-odds" if speaks_of_odds(forest) else ""
         parts.append(f"Leaves: the strongest terms; bar: what one standard deviation adds{unit}{error}.")
+    if added := sum_note(forest, picture.tree, picture.wording.digits):
+        parts.append(added)
     if common := "" if name else common_range(forest, picture.tree, picture.wording.digits):
-        parts.append(f"Predictions are clipped to {common}.")
+        parts.append(f"{'Leaves' if added else 'Predictions'} are clipped to {common}.")
     return [*lines, " ".join(parts)]
 
 
@@ -259,6 +262,8 @@ class _Pen:
 
     def __init__(self, ax: Axes, picture: Picture, columns: Columns, height: float, scale: float) -> None:
         self.ax, self.picture, self.columns, self.height, self.scale = ax, picture, columns, height, scale
+        shares = None if picture.shares is None else picture.shares.shares[0]
+        self.colours = class_colours([] if shares is None else shares.tolist())
         known = picture.means[np.isfinite(picture.means)]
         self.low, self.high = (float(known.min()), float(known.max())) if len(known) else (0.0, 1.0)
 
@@ -278,21 +283,16 @@ class _Pen:
         self.text(0.1, 0.16, self.picture.ruler.shortened(heading[0], width - 0.2, 10, True), 10, fontweight="bold")
         lines = legend_lines(self.picture, heading, width)
         for i, line in enumerate(lines):
-            self.text(0.1, 0.36 + LINE * i, line, SMALL, color="0.35")
+            self.text(0.1, 0.36 + LINE * i, line, SMALL, color=tone(0.65))
         shares, x, y = self.picture.shares, 0.1, 0.36 + LINE * len(lines) + 0.04
         for k, name in enumerate([] if shares is None else shares.names):
             name = self.picture.ruler.shortened(name, 1.6, SMALL)
             if x + 0.2 + self.picture.ruler.width(name, SMALL) > width - 0.3:
                 self.text(x, y, "…", SMALL)
                 break
-            self.box(x, y - 0.05, 0.1, 0.1, self.colour(k))
+            self.box(x, y - 0.05, 0.1, 0.1, self.colours[k])
             self.text(x + 0.15, y, name, SMALL)
             x += 0.35 + self.picture.ruler.width(name, SMALL)
-
-    @staticmethod
-    def colour(k: int) -> str:
-        """Colour of a class."""
-        return CLASS_COLOURS[k % len(CLASS_COLOURS)]
 
     def line(self, node: Node) -> None:
         """Draw a node: the bar of its rows, its square, what leads there and what is known of it."""
@@ -302,8 +302,10 @@ class _Pen:
         forest, mean = picture.forest, picture.means[node.at - picture.first]
         share = min(max(forest.cover[node.at] / max(float(forest.cover[picture.first]), 1e-300), 0.0), 1.0)
         height = LINE * len(node.lines) + 0.06
-        self.box(left, node.top + 0.02, (self.columns.tests - left) * share, height, "0.92")
-        colour = "0.8" if mean != mean else colormaps["coolwarm"]((mean - self.low) / ((self.high - self.low) or 1.0))
+        self.box(left, node.top + 0.02, (self.columns.tests - left) * share, height, tone(0.09))
+        colour = (
+            tone(0.2) if mean != mean else colormaps["coolwarm"]((mean - self.low) / ((self.high - self.low) or 1.0))
+        )
         self.box(left + 0.05, node.top + 0.07, 0.12, 0.12, colour, 2)
         for i, text in enumerate(node.lines):
             self.text(left + 0.24, node.top + 0.13 + LINE * i, text, TEST, fontweight="bold")
@@ -312,7 +314,7 @@ class _Pen:
         if picture.shares is not None:
             width, x = 1.1, self.columns.facts - 1.2
             for k, part in enumerate(picture.shares.shares[node.at - picture.first]):
-                self.box(x, node.top + 0.09 + LINE * len(node.facts), width * part, 0.08, self.colour(k), 2)
+                self.box(x, node.top + 0.09 + LINE * len(node.facts), width * part, 0.08, self.colours[k], 2)
                 x += width * part
 
     def branches(self, nodes: list[Node]) -> None:
@@ -327,7 +329,9 @@ class _Pen:
             for child in (first + 1, first):
                 end = place[child].top + 0.13
                 thickness = (0.7 + 3.3 * float(picture.forest.cover[child]) / total) * self.scale
-                self.ax.plot([x, x, x + INDENT - 0.06], [start, end, end], color="0.75", linewidth=thickness, zorder=1)
+                self.ax.plot(
+                    [x, x, x + INDENT - 0.06], [start, end, end], color=tone(0.25), linewidth=thickness, zorder=1
+                )
 
     def bars(self, node: Node) -> None:
         """Draw a leaf's equation: bars from the middle of their column, those of categories to both sides."""
@@ -343,7 +347,7 @@ class _Pen:
             self.box(min(start, end), y - 0.06, abs(end - start), 0.12, colour, 2)
             if bar.error == bar.error:
                 reach = [center + (bar.effect + sign * 2 * bar.error) * unit for sign in (-1, 1)]
-                self.ax.plot(reach, [y, y], color="black", linewidth=0.8 * self.scale, zorder=3)
+                self.ax.plot(reach, [y, y], color=tone(1), linewidth=0.8 * self.scale, zorder=3)
             room = columns.width - columns.bars - 0.06
             text = self.picture.ruler.shortened(bar.text, room, SMALL, n_last=6 * bar.is_of_levels)
             self.text(columns.width - 0.08, y, text, SMALL, ha="right")
@@ -381,15 +385,16 @@ class _Pen:
         inset.scatter(
             [place], [mean], s=18 * self.scale**2, c=colour, marker="D", linewidths=0, zorder=2, clip_on=False
         )
-        inset.axvline(place + 0.06 * span, color="0.85", linewidth=0.8 * self.scale)
+        inset.axvline(place + 0.06 * span, color=tone(0.15), linewidth=0.8 * self.scale)
         inset.annotate("missing", (place, mean), xytext=(0, 4 * self.scale), textcoords="offset points",
-                       fontsize=TICK * self.scale, color="0.35", ha="center", annotation_clip=False)  # fmt: skip
+                       fontsize=TICK * self.scale, color=tone(0.65), ha="center", annotation_clip=False)  # fmt: skip
 
-    def _ticks(self, axis: Any, width: float) -> None:
+    def _ticks(self, axis: Any, width: float, is_share: bool = False) -> None:
         """Write the numbers at an axis of so many inches, without a factor or an offset that stands elsewhere."""
         low, high = sorted(axis.get_view_interval())
         places = [place for place in axis.get_majorticklocs() if low <= place <= high]
-        texts = tick_texts(places)
+        places = [place for place in places if 0 <= place <= 1] if is_share else places
+        texts = tick_texts(places, is_share=is_share)
         while len(places) > 2 and sum(self.picture.ruler.width(text, TICK) + 0.08 for text in texts) > width:
             places, texts = places[::2], texts[::2]
         if (
@@ -406,19 +411,16 @@ class _Pen:
         picture, scale = self.picture, self.scale
         inset.tick_params(labelsize=TICK * scale, length=2 * scale, pad=1.5 * scale, width=0.6 * scale)
         inset.locator_params(axis="y", nbins=3)
-        if picture.rows is not None and picture.rows.classes:
-            inset.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f} %" if 0 <= value <= 1 else "")
-        else:
-            self._ticks(inset.yaxis, math.inf)
+        is_share = picture.rows is not None and shown_class(picture.rows, picture.tree) is not None
+        self._ticks(inset.yaxis, math.inf, is_share)
         for side in ("top", "right"):
             inset.spines[side].set_visible(False)
         threshold = float(picture.forest.threshold[node.at])
         if names is not None:
-            step = max(1, math.ceil(len(names) * 0.11 / width))
-            places = range(0, len(names), step)
+            places = np.unique(np.linspace(0, len(names) - 1, min(len(names), int(width / 0.11))).astype(int))
             room = TICKS / math.sin(math.radians(38)) - 0.12 if is_slanted else width / len(names) - 0.04
             turned = {"rotation": 38, "ha": "right", "rotation_mode": "anchor"} if is_slanted else {}
-            labels = [picture.ruler.shortened(names[k], room, TICK, n_last=3) for k in places]
+            labels = picture.ruler.told([names[k] for k in places], room, TICK)
             inset.set_xticks(list(places), labels, **turned)
             inset.set_xlim(-0.6, len(names) - 0.4)
         elif np.isfinite(threshold):
@@ -430,4 +432,4 @@ class _Pen:
         label = self.picture.ruler.wrapped(f"{name} ({unit})" if unit else name, NAME - 0.1, SMALL - 0.5, 3)
         ends = self.columns.facts + NAME
         for i, text in enumerate(label):
-            self.text(ends, node.top + 0.3 + 0.12 * i, text, SMALL - 0.5, ha="right", color="0.25")
+            self.text(ends, node.top + 0.3 + 0.12 * i, text, SMALL - 0.5, ha="right", color=tone(0.75))

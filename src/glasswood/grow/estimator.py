@@ -207,6 +207,9 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
         One entry per leaf, for the training rows and in units of y, with the keys n_rows, rmse, mean (prediction at the
         means of the features; without smoothing, the mean of y), low and high (smallest and largest y), lowest and
         highest (limits of predictions, infinite without limits) and n_clipped (rows whose predictions are clipped).
+        rmse is the root of the weighted mean of the squared residuals of the equation before its predictions are
+        clipped. With ``loss="huber"``, outliers have less weight in it; codes of many categories are those of rows left
+        out in turn, so that it can exceed the error of `predict` on the training rows.
     history_ : dict of arrays
         One entry per generation of the search, before pruning, with the keys generation, fitness, rmse, n_leaves,
         mean_leaves (of the population) and seconds (since the call of `fit`).

@@ -8,7 +8,7 @@ import numpy as np
 
 from glasswood.inputs import refuse_transform, with_tables
 from glasswood.inputs.matching import index_of_feature
-from glasswood.inspection.plots import Dependence
+from glasswood.inspection.plots import Dependence, units_of
 from glasswood.inspection.rows import ChangingRows, refuse_no_rows, weights_of
 from glasswood.loading import load
 from glasswood.model.facts import feature_name
@@ -111,10 +111,11 @@ def partial_dependence(
     custom = {_index(feature, forest): values for feature, values in (custom_values or {}).items()}
     axes = [_axis(rows, feature, custom, percentiles, grid_resolution) for feature in wanted]
     points = np.stack(np.meshgrid(*(codes for _, codes in axes), indexing="ij"), axis=-1).reshape(-1, len(wanted))
-    sizes = [len(codes) for _, codes in axes]
-    means, each = responses_of(rows, wanted, points, _output(forest, response_method), sample_weight, kind)
+    sizes, output = [len(codes) for _, codes in axes], _output(forest, response_method)
+    means, each = responses_of(rows, wanted, points, output, sample_weight, kind)
     result = Dependence(grid_values=[shown for shown, _ in axes])
     result["feature_names"] = [feature_name(forest, i) for i in wanted]
+    result.unit = units_of(forest, output, means.shape[1])
     if kind != "individual":
         result["average"] = means.T.reshape(-1, *sizes)
     if kind != "average":

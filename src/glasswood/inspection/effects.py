@@ -14,7 +14,7 @@ from glasswood.inspection.accumulated import accumulated, accumulated_categories
 from glasswood.inspection.additive import AdditiveParts, additive_parts
 from glasswood.inspection.dependence import custom_grid, grid_of, responses_of
 from glasswood.inspection.interactions import Interactions, interactions_at, rows_among
-from glasswood.inspection.plots import Dependence, LocalEffect, plot_effects
+from glasswood.inspection.plots import Dependence, LocalEffect, plot_effects, units_of
 from glasswood.inspection.rows import ChangingRows, refuse_no_rows, weights_of
 from glasswood.loading import load
 from glasswood.model.facts import feature_name, output_names
@@ -278,7 +278,7 @@ class Effects:
         return self._shown(LocalEffect, found, edges, average)
 
     def interactions(self, n_points: int = 500) -> Interactions:
-        """Friedman's H: the share of a joint effect that is not the sum of its parts.
+        """Friedman's H: the size of what a pair adds beyond its parts, beside the size of their joint effect.
 
         Parameters
         ----------
@@ -300,8 +300,8 @@ class Effects:
 
         Notes
         -----
-        H is 0 for effects that add up, and 1 if a pair acts only jointly. If a pair has almost no effect, H is a ratio
-        of small numbers; `strength` then shows that the pair does not matter.
+        H is 0 for effects that add up, and 1 if a pair acts only jointly; it can exceed 1 for correlated features. If a
+        pair has almost no effect, H is a ratio of small numbers; `strength` then shows that the pair does not matter.
         """
         chosen = rows_among(len(self._rows), n_points)
         points = self._rows.values[chosen]
@@ -309,6 +309,7 @@ class Effects:
         weights = np.ones(len(chosen)) if self._weights is None else self._weights[chosen]
         result = interactions_at(self._rows, chosen, found, weights, self._weights, self._output, self._n_jobs)
         result.update(feature_names=self.feature_names, pairs=self.pairs)
+        result.unit = units_of(self._rows.forest, self._output, len(self.mean))
         return result
 
     def plot(self, n_pairs: int = 4, output: int = 0) -> Figure:
@@ -356,7 +357,9 @@ class Effects:
 
     def _shown(self, kind: type[Kind], found: list[int], grids: list[Array], average: Doubles) -> Kind:
         names = [feature_name(self._rows.forest, feature) for feature in found]
-        return kind(grid_values=grids, average=average, feature_names=names)
+        result = kind(grid_values=grids, average=average, feature_names=names)
+        result.unit = units_of(self._rows.forest, self._output, len(average))
+        return result
 
     def _find(self, grids: dict[int, Array], pairs: list[Pair], points: Array | None) -> AdditiveParts:
         if self._is_sum:

@@ -7,22 +7,28 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from glasswood.base.escapes import shown
+from glasswood.base.pictures import write_ticks
+from glasswood.base.wording import cut_texts
 from glasswood.inspection.plots import axes_of, plain
 from glasswood.inspection.ranks import settled
 from glasswood.inspection.rows import Bunch, ChangingRows, numbers_only
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from matplotlib.axes import Axes
 
     from glasswood.base.typing import Array, Doubles, Int64s
     from glasswood.inspection.additive import AdditiveParts
 
-MOST_BARS = 20
-"""Pairs of a picture."""
+MOST_BARS, MOST_LETTERS = 20, 24
+"""Pairs of a picture, and characters of a feature's name."""
 
 
 class Interactions(Bunch):
     """Friedman's H of pairs, and of each feature against all others."""
+
+    unit: Sequence[str] = ("prediction",)
 
     def plot(self, ax: Axes | None = None, output: int = 0) -> Axes:
         """Draw the strongest pairs, with their H.
@@ -42,11 +48,15 @@ class Interactions(Bunch):
         order = np.argsort(strength, kind="stable")[-MOST_BARS:]
         with plain():
             ax.barh(range(len(order)), strength[order])
-            ax.set_yticks(range(len(order)), [" × ".join(map(shown, self["pairs"][place])) for place in order])
+            names = cut_texts([shown(name) for pair in self["pairs"] for name in pair], MOST_LETTERS)
+            pairs = [f"{first} × {second}" for first, second in zip(names[::2], names[1::2], strict=True)]
+            ax.set_yticks(range(len(order)), [pairs[place] for place in order])
             for at, place in enumerate(order):
                 ax.annotate(f" H = {self['h'][place, output]:.2f}", (strength[place], at), va="center")
             ax.margins(x=0.2)
-            ax.set_xlabel("joint effect beyond the sum of both")
+            unit = self.unit[min(output, len(self.unit) - 1)]
+            ax.set_xlabel(f"joint effect on the {unit}, beyond the sum of both")
+            write_ticks(ax.xaxis, unit.startswith("probability"))
         return ax
 
 

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from glasswood.base.typing import Array
     from glasswood.model.ensemble import TreeEnsemble
 
+EXACT = 17
+"""Digits that write any number exactly."""
+
 SHOWN_LEVELS = 3
 """Categories of a term in a text: the highest ones, and the lowest; one less where several terms have many."""
 
@@ -159,10 +162,10 @@ def _category(table: Any, category: int) -> str:
 
 def equation_text(equation: Equation, wording: Wording) -> str:
     """Write an equation as a sum."""
-    most = _shown_levels(equation)
+    most = _shown_levels(equation, wording)
 
     def amount(value: float) -> str:
-        return signed_text(value, wording.digits - 1)
+        return signed_text(value, wording.digits - (wording.digits < EXACT))
 
     parts = [number_text(equation.constant, wording.digits)] if equation.constant or not equation.terms else []
     for term in equation.terms:
@@ -179,7 +182,7 @@ def equation_text(equation: Equation, wording: Wording) -> str:
 
 def odds_text(equation: Equation, wording: Wording) -> str:
     """Write what multiplies the odds: a step of a number, a category, categories against the leaf's mean."""
-    parts, most = [], _shown_levels(equation)
+    parts, most = [], _shown_levels(equation, wording)
     for term in equation.terms:
         if term.levels:
             parts.append(f"{term.name} ({levels_text(term, most, factor_text)})")
@@ -232,7 +235,9 @@ def levels_text(term: Term, most: int, write: Callable[[float], str]) -> str:
     return ", ".join(written)
 
 
-def _shown_levels(equation: Equation) -> int:
+def _shown_levels(equation: Equation, wording: Wording) -> int:
+    if wording.digits >= EXACT and wording.max_terms is None:
+        return max((len(term.levels) for term in equation.terms), default=0)
     return SHOWN_LEVELS - (sum(len(term.levels) >= SHOWN_LEVELS for term in equation.terms) > 1)
 
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from glasswood.base.escapes import shown
-from glasswood.base.wording import Wording, count_text, number_text, percent_text, threshold_texts
+from glasswood.base.wording import SEPARATED, Wording, count_text, number_text, percent_text, threshold_texts
 from glasswood.model.facts import feature_name
-from glasswood.words.equations import equation_text, leaf_equation, odds_text
+from glasswood.words.equations import EXACT, equation_text, leaf_equation, odds_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,8 +20,11 @@ if TYPE_CHECKING:
 
 SHOWN_CATEGORIES, SHOWN_CLASSES = 6, 3
 
-EXACT, ROUNDED = 17, 0.005
-"""Digits that write any number exactly, and the share of a feature's range by which thresholds may be rounded."""
+ROUNDED = 0.005
+"""Share of a feature's range by which thresholds may be rounded."""
+
+SHORT = 7
+"""Letters of a number that people would have written as the last value of a side."""
 
 
 def node_tests(
@@ -95,10 +98,29 @@ def _side_text(
     elif np.isinf(threshold):
         return f"{name} {'missing' if side else 'present'}"
     else:
-        limit = wording.with_unit(limits[feature][float(threshold)], name)
-        text = f"{name} {'>=' if side else '<'} {limit}"
+        included = _included(forest, float(threshold))
+        signs, limit = (("<", ">="), limits[feature][float(threshold)])
+        if included is not None:
+            signs, limit = (("<=", ">"), f"{included:.{EXACT}g}" if included else "0")
+        text = f"{name} {signs[side]} {wording.with_unit(limit, name)}"
     says_missing = _takes_missing(forest, node, side) and _may_be_missing(forest, feature) and not is_present
     return f"{text} or missing" if says_missing else text
+
+
+def _included(forest: TreeEnsemble, threshold: float) -> float | None:
+    """Find a short number that is the last one on the left side; None where the threshold itself says more.
+
+    Readers turn ``x <= 25`` into ``x < t``, t the next number above 25 in the type that rows are compared in. Where a
+    zero stands for a range of numbers (LightGBM), that range is 0.
+    """
+    if 0 < threshold <= 2 * forest.zero_threshold:
+        return 0.0
+    kind = forest.threshold.dtype.type
+    before = float(np.nextafter(kind(threshold), kind(-np.inf)))
+    if not before:
+        return 0.0
+    is_short = len(f"{before:.{EXACT}g}") <= SHORT and len(repr(threshold)) > SHORT
+    return before if is_short and abs(before) < SEPARATED else None
 
 
 def _listed(names: list[str]) -> str:
@@ -175,6 +197,29 @@ def value_text(forest: TreeEnsemble, leaf: int, wording: Wording) -> str:
 def speaks_of_odds(forest: TreeEnsemble) -> bool:
     """Whether leaves hold log-odds of a class: one tree a class, or one of the second of two classes."""
     return forest.link in {"logistic", "softmax"} and forest.n_trees == forest.n_outputs and forest.leaf_width == 1
+
+
+def sum_note(forest: TreeEnsemble, tree: int, digits: int) -> str:
+    """Say how predictions follow from the leaves of this tree and others; empty where they are its leaves."""
+    output, width = int(forest.tree_output[tree]), forest.leaf_width
+    own = forest.tree_weight if width > 1 else forest.tree_weight[forest.tree_output == output]
+    base = forest.base_score if width > 1 else forest.base_score[[output]]
+    if len(own) == 1 and own[0] == 1 and not base.any():
+        return ""
+    name = class_of(forest, tree)
+    of = f" of {shown(name)}" if name else ""
+    is_margin = forest.link not in {"identity", "shares"}
+    what = f"Log-odds{of}" if is_margin and name else f"Margin{of}" if is_margin else f"Prediction{of}"
+    leaves = "its leaf" if len(own) == 1 else f"the leaves of {len(own):,} trees"
+    weight = float(forest.tree_weight[tree])
+    if (own == own[0]).all() and abs(own.sum() - 1) < 1e-9:
+        said = f"the mean of {leaves}" if len(own) > 1 else leaves
+    elif (own == own[0]).all():
+        said = leaves if weight == 1 else f"{number_text(weight, digits)} × {leaves}"
+    else:
+        said = f"{leaves}, each by its weight, here {number_text(weight, digits)}"
+    constants = ", ".join(number_text(value, max(digits, 6)) for value in base)
+    return f"{what} = {f'{constants} + ' if base.any() else ''}{said}."
 
 
 def class_of(forest: TreeEnsemble, tree: int) -> str:

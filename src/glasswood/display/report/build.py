@@ -17,7 +17,7 @@ from glasswood.display.report.performance import performance
 from glasswood.display.report.rows import SHOWN_FEATURES, chosen, feature_entries, numbers, read_rows
 from glasswood.display.report.sentences import sentences
 from glasswood.display.report.similar import intervals, similar_rows
-from glasswood.display.report.trees import are_shown, drawn, embedded, is_small
+from glasswood.display.report.trees import are_shown, drawn, embedded, is_small, not_held
 from glasswood.forest import Forest
 from glasswood.inputs import with_tables, without_extra
 from glasswood.inputs.tables import refuse_open_tables
@@ -154,6 +154,7 @@ def report(
         "joint": joint_effects(rows, order, at, redact),
         "change": None if before is None else _changes(forest, before, X, random_state, n_jobs),
         "model": embedded(forest) if is_small(rows) else None,
+        "notHeld": not_held(rows),
         "trees": drawn(rows, model, redact, wording) if is_small(rows) and are_shown(forest) else None,
         "history": history(model),
         "card": model_card(rows, found, redact, sets),

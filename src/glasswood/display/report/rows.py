@@ -134,7 +134,13 @@ def _target(forest: TreeEnsemble, y: ArrayLike, n_rows: int, n_responses: int) -
         raise ValueError(f"y has shape {values.shape}, expected ({n_rows},), one target for each row of X")
     if not forest.classes or len(forest.classes) > 1 or len(forest.classes[0]) != n_responses:
         refuse_text(values)
-        return values.astype(np.float64)
+        numbers = values.astype(np.float64)
+        if len(unknown := np.flatnonzero(~np.isfinite(numbers))):
+            raise ValueError(
+                f"y holds {len(unknown):,} values that are NaN or infinite, the first in row {unknown[0]}; "
+                "pass the rows whose target is known, with their y, or no y"
+            )
+        return numbers
     return class_places(values, forest)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from glasswood.display.curves import CURVE_POINTS, mean_curve
 from glasswood.display.report.rows import REDACTED_ROWS, inner_range, most_frequent
+from glasswood.display.text import facts_of
 from glasswood.evaluate.cpu import CpuEvaluator
 from glasswood.evaluate.linear import term_name
 from glasswood.model.facts import feature_name
@@ -20,6 +21,7 @@ from glasswood.words.rules import (
     leaf_of_node,
     node_tests,
     speaks_of_odds,
+    sum_note,
     value_text,
 )
 
@@ -46,6 +48,28 @@ def is_small(rows: ReportRows) -> bool:
     """Whether a page can hold the model and predict with it; it has no tables of target statistics."""
     forest = rows.forest
     return rows.source is None and forest.n_nodes <= MOST_NODES and len(forest.linear_feature) <= 4 * MOST_NODES
+
+
+def not_held(rows: ReportRows) -> str:
+    """Say why a page does not hold the model; empty where it does."""
+    if is_small(rows):
+        return ""
+    if rows.source is not None:
+        return (
+            "This page cannot compute other values: the model computes its features from statistics of the columns, "
+            "which the file does not contain. Use predict of the model, or of glasswood.load(model)."
+        )
+    size = (
+        f"{rows.forest.n_nodes:,} nodes"
+        if rows.forest.n_nodes > MOST_NODES
+        else (f"{len(rows.forest.linear_feature):,} terms in its leaves")
+    )
+    most = MOST_NODES if rows.forest.n_nodes > MOST_NODES else 4 * MOST_NODES
+    return (
+        f"This page cannot compute other values: the model has {size}, and a page contains at most {most:,}, so that "
+        "the file stays small. Use predict of the model, or of glasswood.load(model); glasswood.distill grows a "
+        "small tree that answers like it."
+    )
 
 
 def are_shown(forest: TreeEnsemble) -> bool:
@@ -129,7 +153,7 @@ def drawn(rows: ReportRows, model: object, redact: bool, wording: Wording) -> li
     reached = evaluator.numbered().leaves(rows.settled, evaluator.default_choice(len(rows)), rows.n_jobs)
     errors = standard_errors(model, forest)
     least = REDACTED_ROWS if redact else 1
-    summary, ends = getattr(model, "leaf_summary_", None), range_ends(rows, redact)
+    summary, ends = facts_of(model), range_ends(rows, redact)
     drawing = _Drawing(rows, summary, errors, least, wording, ends, _found(model))
     return [
         {
@@ -153,7 +177,9 @@ def _what(rows: ReportRows, tree: int) -> str:
 
 def _note(forest: TreeEnsemble, tree: int, digits: int) -> str:
     common = "" if speaks_of_odds(forest) else common_range(forest, tree, digits)
-    lines = [f"Predictions are clipped to {common}."] if common else []
+    added = sum_note(forest, tree, digits)
+    clipped = "Leaves" if added else "Predictions"
+    lines = [*filter(None, [added]), *([f"{clipped} are clipped to {common}."] if common else [])]
     if forest.tree_offsets[tree + 1] - forest.tree_offsets[tree] == 1:
         lines.append("No split paid off: one leaf holds all rows.")
     return " ".join(lines)
@@ -253,8 +279,7 @@ def _leaf(drawing: _Drawing, node: int) -> dict[str, Any]:
     leaf = leaf_of_node(forest, node)
     entry: dict[str, Any] = {"leaf": leaf, "equation": value_text(forest, leaf, drawing.wording)}
     if summary is not None:
-        name = "rmse" if "rmse" in summary else "log_loss"
-        entry |= {"error": float(summary[name][leaf]), "errorName": name.replace("_", "-")}
+        entry |= {"error": float(summary["error"][leaf]), "errorName": summary["error_name"]}
         entry["clipped"] = int(summary["n_clipped"][leaf])
     if forest.has_linear_leaves:
         found = leaf_equation(forest, leaf, drawing.wording, errors)

@@ -37,14 +37,53 @@ function fmt(value, digits = 4) {
   return text.replaceAll("-", "−");
 }
 const grouped = (value) => (Math.abs(value) >= 1e4 ? value.toLocaleString("en", { maximumFractionDigits: 20 }) : String(value));
-// Numbers at axes, where there is little room: 25M, 1.702B.
-function tickText(value, digits = 4) {
-  const size = Math.abs(value);
-  if (size < 1e6 || size >= 1e15) return fmt(value, digits);
-  return value.toLocaleString("en", { notation: "compact", maximumSignificantDigits: digits }).replaceAll("-", "−");
+// Texts of numbers that are read beside each other: base/wording.py has the same functions, in its words.
+const FEW = 1e-4, LEAST = 1e-290, UNIT_DECIMALS = 3;
+const exponentOf = (size) => Number(size.toExponential().split("e")[1]), power = (exponent) => Number(`1e${exponent}`);
+const read = (text) => Number(text.replaceAll(",", "").replace("−", "-"));
+function fixed(value, decimals) {
+  const text = Math.abs(value).toFixed(decimals), [whole, part] = text.split(".");
+  return (value < 0 && Number(text) ? "−" : "") + (Number(text) >= 1e4 ? whole.replace(/\B(?=(\d{3})+$)/g, ",") : whole) + (part ? `.${part}` : "");
+}
+function leastGap(values, largest) {
+  const sorted = [...new Set(values)].sort((a, b) => a - b), gaps = sorted.slice(1).map((value, i) => value - sorted[i]).filter((gap) => gap > 1e-13 * largest);
+  return gaps.length ? gaps.reduce((a, b) => Math.min(a, b)) : largest ? power(exponentOf(largest) - 3) : 1;
+}
+function unitOf(largest, step, isShare) {
+  const [scale, sign] = !isShare ? [1, ""] : largest > 0 && largest < 0.01 ? [1000, " ‰"] : [100, " %"], size = largest * scale;
+  if (size && !(size >= FEW && size < 1e15)) return [scale * power(-exponentOf(size)), `e${exponentOf(size)}${sign}`.replace("-", "−")];
+  for (const [letter, digits] of [["T", 12], ["B", 9], ["M", 6]]) {
+    if (!isShare && size >= power(digits) && step >= power(digits - UNIT_DECIMALS) * (1 - 1e-9)) return [power(-digits), letter];
+  }
+  return [scale, sign];
+}
+const decimalsFor = (step) => Math.max(0, -exponentOf(step * (1 + 1e-9)));
+function tickTexts(values, step = 0, isShare = false) {
+  const known = values.filter((v) => Number.isFinite(v) && Math.abs(v) >= LEAST), largest = known.reduce((most, v) => Math.max(most, Math.abs(v)), 0);
+  step ||= leastGap(values.includes(0) ? [...known, 0] : known, largest);
+  const [scale, unit] = unitOf(largest, step, isShare), necessary = decimalsFor(step * scale);
+  let decimals = new Set(values).size === 1 ? 0 : necessary;
+  while (decimals < necessary + 3 && known.some((v) => Math.abs(read(fixed(v * scale, decimals)) - v * scale) > 1e-3 * step * scale)) decimals++;
+  if (decimals === necessary + 3) decimals = necessary + 1;
+  return values.map((v) => (!Number.isFinite(v) ? (Number.isNaN(v) ? "unknown" : v > 0 ? "∞" : "−∞")
+    : Math.abs(v) >= LEAST ? fixed(v * scale, decimals) + unit : isShare ? `0${unit.slice(-2)}` : "0"));
+}
+const shareTexts = (values, step = 0) => tickTexts(values, step, true);
+function percent(share) {
+  if (!(share >= 0 && share <= 1)) return "unknown";
+  const distance = Math.min(share, 1 - share);
+  if (distance > 0 && distance < 1e-6) return share < 0.5 ? "< 0.0001 %" : "> 99.9999 %";
+  const text = fixed(100 * share, distance === 0 || distance >= 0.0995 ? 0 : -exponentOf(distance) - 1);
+  return `${text.includes(".") ? text.replace(/\.?0+$/, "") : text} %`;
+}
+function percents(shares, most = 2) {
+  const texts = shares.map(percent);
+  if (new Set(texts).size === new Set(shares).size) return texts;
+  const inside = shares.filter((share) => share > 0 && share < 1), decimals = decimalsFor(100 * Math.max(leastGap(inside, 1), power(-2 - most)));
+  return shares.map((share, i) => { const longer = share > 0 && share < 1 ? `${fixed(100 * share, decimals)} %` : ""; return longer.length > texts[i].length ? longer : texts[i]; });
 }
 const signed = (value, digits) => (value < 0 ? "" : "+") + fmt(value, digits);
-const short = (text, most) => (text.length > most ? text.slice(0, Math.max(1, most - 1)) + "…" : text);
+const short = (text, longest) => (text.length > longest ? cut([...text], Math.max(1, longest - 1)) : text);
 
 // Widths of texts in pixels, as the page draws them.
 const TEXT = 12.5, SOFT = 11.5, pen = document.createElement("canvas").getContext("2d"), FONT = getComputedStyle(document.body).fontFamily;
@@ -53,23 +92,40 @@ function widthOf(text, size = SOFT) {
   return pen.measureText(text).width;
 }
 const widest = (texts, size = SOFT) => Math.ceil(Math.max(0, ...texts.map((text) => widthOf(text, size))));
+// What does not fit is cut in the middle: names often differ at their ends.
+const cut = (letters, kept) => letters.slice(0, Math.ceil(kept / 2)).join("").trimEnd() + "…" + letters.slice(letters.length - Math.floor(kept / 2)).join("").trimStart();
+function most(n, fits) {
+  let low = 1, high = n;
+  while (low < high) {
+    const middle = (low + high + 1) >> 1;
+    if (fits(middle)) low = middle; else high = middle - 1;
+  }
+  return low;
+}
 function fitted(text, room, size = SOFT) {
   if (widthOf(text, size) <= room) return text;
   const letters = [...text];
-  let fits = 1, fails = letters.length;
-  while (fails - fits > 1) {
-    const middle = (fits + fails) >> 1;
-    if (widthOf(letters.slice(0, middle).join("") + "…", size) <= room) fits = middle; else fails = middle;
-  }
-  return letters.slice(0, fits).join("") + "…";
+  return cut(letters, most(letters.length - 1, (kept) => widthOf(cut(letters, kept), size) <= room));
 }
-// Names for a width in which they still differ: where their beginnings are the same, without these.
-function told(names, room) {
-  const texts = names.map((name) => fitted(name, room)), letters = names.map((name) => [...name]);
-  if (new Set(texts).size === new Set(names).size) return texts;
-  let same = 0;
-  while (letters.every((name) => name.length > same + 1 && name[same] === letters[0][same])) same++;
-  return letters.map((name) => fitted((same ? "…" : "") + name.slice(same).join(""), room));
+// Names for a width in which they still differ: those that are cut alike show the letters in which they differ.
+function told(names, room, size = SOFT) {
+  const texts = names.map((name) => fitted(name, room, size)), alike = new Map();
+  names.forEach((name, i) => alike.set(texts[i], (alike.get(texts[i]) ?? new Set()).add(name)));
+  const used = new Set([...alike].filter(([, group]) => group.size === 1).map(([text]) => text)), shown = new Map();
+  for (const group of alike.values()) {
+    if (group.size === 1) continue;
+    const lists = [...group].map((name) => [...name]);
+    let same = 0;
+    while (lists.every((letters) => letters.length > same && letters[same] === lists[0][same])) same++;
+    for (const letters of lists) {
+      const rest = letters.slice(same), whole = `…${rest.join("")}`, end = (n) => `…${rest.slice(0, n).join("")}${n < rest.length ? "…" : ""}`;
+      let text = widthOf(whole, size) <= room ? whole : end(most(rest.length, (n) => widthOf(end(n), size) <= room));
+      for (let n = 2; used.has(text); n++) text = `${fitted(letters.join(""), room - widthOf(` ${n}`, size), size)} ${n}`;
+      used.add(text);
+      shown.set(letters.join(""), text);
+    }
+  }
+  return names.map((name, i) => shown.get(name) ?? texts[i]);
 }
 
 const counted = (n, one, many = `${one}s`) => `${n} ${String(n) === "1" ? one : many}`;
@@ -94,10 +150,12 @@ function valueText(feature, value) {
 const outputName = (k) => (data.outputs.length ? data.outputs[k] : "");
 
 // A label that is shortened to its room in pixels has its whole text as a title; both parts of a pair stay visible.
+function pairText(parts, room, between = " × ", size = TEXT) {
+  const left = room - widthOf(between, size) * (parts.length - 1), widths = parts.map((part) => widthOf(part, size)), least = between === " = " ? [0.3 * left, 0.7 * left] : [left / 2, left / 2];
+  return parts.map((part, i) => fitted(part, parts.length > 1 ? Math.max(least[i], left - widths[1 - i]) : left, size)).join(between);
+}
 function label(text, room, attributes, between = " × ", whole = [text].flat().join(between)) {
-  const parts = [text].flat(), size = attributes.class === "soft" ? SOFT : TEXT, left = room - widthOf(between, size) * (parts.length - 1);
-  const widths = parts.map((part) => widthOf(part, size)), least = between === " = " ? [0.3 * left, 0.7 * left] : [left / 2, left / 2];
-  const shown = parts.map((part, i) => fitted(part, parts.length > 1 ? Math.max(least[i], left - widths[1 - i]) : left, size)).join(between);
+  const shown = pairText([text].flat(), room, between, attributes.class === "soft" ? SOFT : TEXT);
   return svg("text", attributes, shown, shown !== whole && svg("title", {}, whole));
 }
 
@@ -118,11 +176,6 @@ function ticks(low, high, count = 5) {
   const all = [0.5, 1, 2, 2.5, 5, 10, 20].map((m) => of(m * unit));
   return all.reduce((best, one) => (Math.abs(one.length - count) < Math.abs(best.length - count) ? one : best));
 }
-const percent = (share) => {
-  const value = 100 * share, near = Math.min(value, 100 - value);
-  if (Number.isNaN(share)) return "unknown";
-  return near === 0 || near >= 9.5 ? `${Math.round(value)} %` : near < 0.05 ? (value < 50 ? "< 0.1 %" : "> 99.9 %") : near < 0.95 ? `${value.toFixed(1)} %` : `${Math.round(value)} %`;
-};
 function extent(values) {
   let low = Infinity, high = -Infinity;
   for (const value of values) {

@@ -1,12 +1,9 @@
 // Bars, beeswarm, scatter, lines.
 const DOT = 3.4;
 
-// Ticks and their texts, with more digits where the usual ones do not tell them apart.
-function written(all, write) {
-  const texts = all.map((tick) => write(tick)), differ = new Set(texts).size === texts.length;
-  return all.map((tick, i) => [tick, differ ? texts[i] : write(tick, 9)]);
-}
-function axis(root, x, low, high, y, width, name, write = tickText) {
+// Ticks and their texts.
+const written = (all, write) => { const texts = write(all); return all.map((tick, i) => [tick, texts[i]]); };
+function axis(root, x, low, high, y, width, name, write = tickTexts) {
   const fit = (shown) => shown.every(([tick, text], i) => !i || x(tick) - x(shown[i - 1][0]) > (widthOf(text) + widthOf(shown[i - 1][1])) / 2 + 8);
   let count = Math.max(2, Math.min(5, Math.floor(width / 60))), shown = written(ticks(low, high, count), write);
   while (count > 1 && !fit(shown)) shown = written(ticks(low, high, --count), write);
@@ -18,8 +15,7 @@ function axis(root, x, low, high, y, width, name, write = tickText) {
 }
 const AXIS = 38, NAME = 14;
 // Ticks at the left and the room that they need, the name of the axis above them.
-const sideText = (tick, digits = 3) => tickText(tick, digits);
-const sideTicks = (low, high, write = sideText, count = 5) => written(ticks(low, high, count), write);
+const sideTicks = (low, high, write = tickTexts, count = 5) => written(ticks(low, high, count), write);
 const sideRoom = (...of) => Math.max(40, 12 + widest(sideTicks(...of).map(([, text]) => text)));
 function sideAxis(root, y, low, high, left, name, write) {
   for (const [tick, text] of sideTicks(low, high, write)) {
@@ -37,14 +33,24 @@ function slanted(root, x, places, names, y) {
 }
 const labelWidth = (width) => Math.min(190, Math.max(90, Math.floor(width * 0.3)));
 
-function bars(entries, text, most = 20, write = (value) => fmt(value, 3)) {
+// Labels of bars in the room that they have: those of different bars differ.
+function labelsOf(entries, room) {
+  if (!entries.length || !entries[0].names) return told(entries.map((entry) => entry.name), room, TEXT);
+  const texts = entries.map((entry) => pairText(entry.names, room));
+  if (new Set(texts).size === new Set(entries.map((entry) => entry.name)).size) return texts;
+  const names = [...new Set(entries.flatMap((entry) => entry.names))], parts = told(names, (room - widthOf(" × ", TEXT)) / 2, TEXT);
+  return entries.map((entry) => entry.names.map((name) => parts[names.indexOf(name)]).join(" × "));
+}
+const barLabel = (text, entry, left, y) => svg("text", { x: left - 7, y, "text-anchor": "end" }, text, text !== entry.name && svg("title", {}, entry.name));
+
+function bars(entries, text, most = 20, write = (values) => values.map((value) => fmt(value, 3))) {
   const shown = entries.slice(0, most), largest = Math.max(...shown.map((e) => e.value), 1e-300);
   return chart(text, (root, width) => {
-    const texts = shown.map((entry) => write(entry.value) + (entry.more ?? "")), row = 23, height = shown.length * row + 4;
-    const left = shown[0]?.names ? Math.min(230, Math.floor(width * 0.48)) : labelWidth(width), x = scale(0, largest, left, width - widest(texts) - 8);
+    const texts = write(shown.map((entry) => entry.value)).map((said, i) => said + (shown[i].more ?? "")), row = 23, height = shown.length * row + 4;
+    const left = shown[0]?.names ? Math.min(230, Math.floor(width * 0.48)) : labelWidth(width), names = labelsOf(shown, left - 9), x = scale(0, largest, left, width - widest(texts) - 8);
     shown.forEach((entry, i) => {
       const y = i * row;
-      root.append(label(entry.names ?? entry.name, left - 9, { x: left - 7, y: y + 15, "text-anchor": "end" }));
+      root.append(barLabel(names[i], entry, left, y + 15));
       root.append(svg("rect", { x: left, y: y + 4, width: Math.max(1, x(entry.value) - left), height: 15, rx: 2, fill: "var(--accent)" }));
       root.append(svg("text", { class: "soft", x: x(entry.value) + 6, y: y + 16 }, texts[i]));
     });
@@ -57,10 +63,10 @@ function bars(entries, text, most = 20, write = (value) => fmt(value, 3)) {
 function signedBars(entries, text, name) {
   const ends = entries.flatMap((e) => (Number.isNaN(e.error) ? [e.value] : [e.value - 2 * e.error, e.value + 2 * e.error])), [low, high] = extent([...ends, 0]);
   return chart(text, (root, width) => {
-    const left = labelWidth(width), x = scale(low, high, left + 4, width - 8), row = 23, height = entries.length * row;
+    const left = labelWidth(width), x = scale(low, high, left + 4, width - 8), row = 23, height = entries.length * row, names = labelsOf(entries, left - 9);
     entries.forEach((entry, i) => {
       const y = i * row, from = Math.min(x(0), x(entry.value));
-      root.append(label(entry.name, left - 9, { x: left - 7, y: y + 15, "text-anchor": "end" }));
+      root.append(barLabel(names[i], entry, left, y + 15));
       root.append(svg("rect", { x: from, y: y + 4, width: Math.max(1, Math.abs(x(entry.value) - x(0))), height: 15, rx: 2, fill: entry.value < 0 ? "var(--low)" : "var(--high)" }));
       if (!Number.isNaN(entry.error)) root.append(svg("line", { style: "stroke:var(--ink)", x1: x(entry.value - 2 * entry.error), x2: x(entry.value + 2 * entry.error), y1: y + 11.5, y2: y + 11.5 }));
     });
@@ -105,9 +111,10 @@ function beeswarm(features, rows, text) {
     const all = features.flatMap((f) => Array.from({ length: n }, (_, i) => rows.phi(i, f)));
     const [low, high] = extent([...all, 0]), x = scale(low, high, left + 8, width - 12);
     root.append(svg("line", { class: "zero", x1: x(0), x2: x(0), y1: 0, y2: features.length * band }));
+    const names = told(features.map(nameOf), left - 6, TEXT);
     features.forEach((feature, place) => {
       const y = place * band + band / 2;
-      root.append(label(nameOf(feature), left - 6, { x: left - 4, y: y + 4, "text-anchor": "end" }));
+      root.append(barLabel(names[place], { name: nameOf(feature) }, left + 3, y + 4));
       const values = Array.from({ length: n }, (_, i) => rows.value(i, feature)), rank = data.features[feature].categories ? () => NaN : ranker(values);
       const points = values.map((value, i) => ({ x: x(rows.phi(i, feature)), y, share: rank(value) }));
       dots(root, swarm(points, band / 2 - 3));
@@ -180,7 +187,7 @@ function dependencePlot(entry, column) {
   const grid = entry.isText ? entry.grid.map((_, i) => i) : entry.grid.map(num);
   const text = `Mean prediction by ${nameOf(entry.feature)}: from ${fmt(Math.min(...average))} to ${fmt(Math.max(...average))}`;
   const figure = chart(text, (root, width) => {
-    const bottom = entry.isText ? nameHeight(entry.grid) : AXIS, height = 178 + bottom, write = data.isClassifier && data.classes.length ? percent : undefined, band = (entry.band ?? [])[column]?.map((line) => line.map(num));
+    const bottom = entry.isText ? nameHeight(entry.grid) : AXIS, height = 178 + bottom, write = data.isClassifier && data.classes.length ? shareTexts : undefined, band = (entry.band ?? [])[column]?.map((line) => line.map(num));
     const [low, high] = extent([...average, ...(local?.y ?? []), ...(band ?? []).flat(), ...(band ? [] : lines.flat())]), ends = entry.isText ? [-0.5, grid.length - 0.5] : extent(grid), left = sideRoom(low, high, write);
     const x = scale(...ends, left + 4, width - 8), y = scale(low, high, height - bottom - 4, 8 + NAME);
     sideAxis(root, y, low, high, left, responseName(data.classes.length === 2 && entry.average.length === 1 ? 1 : column), write);

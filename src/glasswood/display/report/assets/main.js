@@ -54,7 +54,10 @@ function treeSection() {
 }
 
 function whatIf() {
-  if (!model) return;
+  if (!model) {
+    section("what-if", "What if", note(data.notHeld));
+    return;
+  }
   const used = new Set(model.feature.filter((f) => f >= 0));
   for (const feature of model.linear ? model.linear.feature : []) used.add(feature);
   const features = data.order.filter((feature) => used.has(feature)), row = data.start.map(num), fields = new Map();
@@ -160,7 +163,7 @@ function pairsSection() {
     const list = data.joint.map((p) => { const h = num(p.h[Math.min(state.output, p.h.length - 1)]); return named(p, { value: num(p.size[Math.min(state.output, p.h.length - 1)]), h, more: `, H ${h.toFixed(2)}` }); });
     return [bars(list, `Largest joint effects: ${first(list)}`), asTable(["pair", "joint effect", "H"], () => list.map((e) => [e.name, fmt(e.value), fmt(e.h, 3)]))];
   });
-  section("pairs", "Pairs", note(`SHAP interactions: what two features add together beyond what each adds alone, as the mean magnitude over ${data.pairRows.toLocaleString("en")} rows. `, joint && "Joint effects: the standard deviation of the partial dependence on both features minus that on each. Friedman's H is its share of the whole: 0 where the two effects only add up."),
+  section("pairs", "Pairs", note(`SHAP interactions: what two features add together beyond what each adds alone, as the mean magnitude over ${data.pairRows.toLocaleString("en")} rows. `, joint && "Joint effects: the standard deviation of the partial dependence on both features minus that on each. Friedman's H compares it with the standard deviation of the whole: 0 where the two effects only add up; it can exceed 1 for correlated features."),
     el("div", { class: "two" }, el("div", {}, el("h3", {}, "SHAP interactions"), bars(entries, `Strongest interactions: ${first(entries)}`), asTable(["pair", "mean magnitude"], () => entries.map((e) => [e.name, fmt(e.value)]))),
       joint && el("div", {}, el("h3", {}, "Joint effects, and Friedman's H"), joint)));
 }

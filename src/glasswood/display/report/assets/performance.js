@@ -3,7 +3,7 @@ const SETS = Object.entries(data.performance);
 const setName = (name) => name || "these rows";
 const line = (name, curve, of = SETS) => ({ x: curve.x.map(num), y: curve.y.map(num), colour: name === "training" ? "var(--gone)" : "var(--accent)", dotted: name === "training" && of.length > 1 });
 const setLegend = () => SETS.length > 1 && el("p", { class: "note" }, SETS.map(([name]) => [el("span", { class: "swatch", style: `background:${line(name, { x: [], y: [] }).colour}` }), `${setName(name)} `]));
-const UNIT = { ends: [0, 1], range: [0, 1], write: percent };
+const UNIT = { ends: [0, 1], range: [0, 1], write: shareTexts };
 // Classes beyond which a confusion matrix has the width of the page.
 const MANY = 8;
 
@@ -15,7 +15,7 @@ function unseenNote() {
 function classBalance() {
   const [, last] = SETS[SETS.length - 1], total = last.counts.reduce((a, b) => a + b, 0);
   return [el("h3", {}, "Classes"), bars(data.classes.map((name, k) => ({ name, value: last.counts[k] / total })).sort((a, b) => b.value - a.value),
-    `Shares of the classes: ${data.classes.map((name, k) => `${name} ${percent(last.counts[k] / total)}`).join(", ")}`, 20, percent)];
+    `Shares of the classes: ${data.classes.map((name, k) => `${name} ${percent(last.counts[k] / total)}`).join(", ")}`, 20, percents)];
 }
 
 // Two classes: what becomes of the rows at a threshold that the reader moves.

@@ -69,19 +69,29 @@ function spanNote(i) {
 
 function rowTable() {
   const shown = { order: "row number", text: "", page: 0 }, box = el("div"), top = rows.features.slice(0, 3);
-  const cells = (i, prediction) => [prediction, ...(held.y ? [targetText(i)] : []), ...top.map((f) => valueText(f, rows.value(i, f)))];
+  const hidden = rows.features.filter((f) => !top.includes(f)), searched = hidden.length + top.length, said = el("p", { class: "note", id: "searched" });
+  const cells = (i, prediction, more) => [prediction, ...(held.y ? [targetText(i)] : []), ...[...top, ...more].map((f) => valueText(f, rows.value(i, f)))];
+  // Rows that hold the text in any column of the file; a column that is not shown and holds it most often is shown too.
   function found() {
-    const wanted = shown.text.trim().toLowerCase(), list = [...held.index.keys()], exact = held.index.findIndex((row) => String(row) === wanted);
-    if (exact >= 0) return [exact];
-    const kept = wanted ? list.filter((i) => cells(i, predictionText(i)).some((cell) => cell.toLowerCase().includes(wanted))) : list;
-    return kept.sort(ORDERS[shown.order]);
+    const wanted = shown.text.trim().toLowerCase(), list = [...held.index.keys()], exact = held.index.findIndex((row) => String(row) === wanted), counts = new Map();
+    if (!wanted) return [list.sort(ORDERS[shown.order]), []];
+    const has = (cell) => cell.toLowerCase().includes(wanted), isNumber = wanted !== "" && Number.isFinite(Number(wanted.replaceAll(",", "")));
+    const holds = (i, f) => { const text = valueText(f, rows.value(i, f)); return isNumber && !data.features[f].categories ? text.replaceAll(",", "") === wanted.replaceAll(",", "").replace("-", "−") : has(text); };
+    const kept = list.filter((i) => {
+      const elsewhere = hidden.filter((f) => holds(i, f));
+      for (const f of elsewhere) counts.set(f, (counts.get(f) ?? 0) + 1);
+      return i === exact || elsewhere.length > 0 || cells(i, predictionText(i), []).some(has);
+    }).sort(ORDERS[shown.order]);
+    const more = [...counts].sort((a, b) => b[1] - a[1]).slice(0, 1).map(([f]) => f);
+    return [exact >= 0 ? [exact, ...kept.filter((i) => i !== exact)] : kept, exact >= 0 ? [] : more];
   }
   function draw() {
-    const list = found(), pages = Math.max(1, Math.ceil(list.length / PAGE));
+    const [list, more] = found(), pages = Math.max(1, Math.ceil(list.length / PAGE));
     shown.page = Math.min(shown.page, pages - 1);
     const part = list.slice(shown.page * PAGE, (shown.page + 1) * PAGE);
-    const body = table(["row", "prediction", ...(held.y ? ["target"] : []), ...top.map(nameOf)],
-      part.map((i) => [el("button", { "aria-label": `Explain row ${held.index[i]}`, "data-row": i, onclick: () => change("row", i) }, String(held.index[i])), ...cells(i, predictionCell(i))]));
+    const body = table(["row", "prediction", ...(held.y ? ["target"] : []), ...[...top, ...more].map(nameOf)],
+      part.map((i) => [el("button", { "aria-label": `Explain row ${held.index[i]}`, "data-row": i, onclick: () => change("row", i) }, String(held.index[i])), ...cells(i, predictionCell(i), more)]));
+    said.textContent = shown.text.trim() ? `Searched: row numbers, predictions and ${searched === data.features.length ? `all ${counted(searched, "feature")}` : `the ${searched} most important of ${data.features.length} features`}.` : "";
     body.querySelectorAll("tbody tr").forEach((line, at) => {
       line.classList.toggle("chosen", part[at] === state.row);
       line.addEventListener("click", (event) => { if (event.target.tagName !== "BUTTON") change("row", part[at]); });
@@ -93,7 +103,7 @@ function rowTable() {
   const orders = Object.keys(ORDERS).filter((name) => held.y || name !== "largest error");
   const sort = el("select", { onchange: (event) => { shown.order = event.target.value; shown.page = 0; draw(); } }, orders.map((name) => el("option", {}, name)));
   for (const what of ["row", "output"]) listen(what, draw);
-  return el("div", {}, el("div", { class: "controls" }, el("label", {}, "Find ", search), el("label", {}, "Order by ", sort)), box);
+  return el("div", {}, el("div", { class: "controls" }, el("label", {}, "Find ", search), el("label", {}, "Order by ", sort)), said, box);
 }
 
 // What a row's features add; in a model tree, the leaf's equation and the path to the leaf apart.

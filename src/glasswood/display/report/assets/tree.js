@@ -3,13 +3,13 @@ function drawTree(tree) {
   const first = model.offsets[tree], nodes = data.trees[tree].nodes, items = new Map();
   const total = Math.max(...nodes.map((node) => num(node.training)), 1e-300), means = nodes.map((node) => num(node.mean));
   const [low, high] = extent(means.filter((m) => !Number.isNaN(m))), tint = (mean) => mix((mean - low) / (high - low || 1));
+  const meanText = (node) => (Number.isNaN(num(node.mean)) ? "no rows here" : data.trees[tree].isShare ? percent(num(node.mean)) : `mean ${fmt(num(node.mean))}`);
   const children = (at) => (model.feature[first + at] < 0 ? [] : [model.left[first + at], model.left[first + at] + 1]);
   const list = el("ul", { class: "tree", role: "tree", "aria-label": "Tree" }, item(0, "All rows", 1, null));
 
   function item(at, test, level, feature) {
     const node = nodes[at], below = children(at), share = num(node.training) / total;
-    const mean = data.trees[tree].isShare ? percent(num(node.mean)) : `mean ${fmt(num(node.mean))}`;
-    const facts = `${fmt(num(node.training), 6)} rows, ${mean}${node.error === undefined ? "" : `, ${node.errorName} ${fmt(num(node.error), 3)}`}${below.length && node.found !== undefined ? `, split in ${percent(num(node.found))} of samples` : ""}`;
+    const facts = `${fmt(num(node.training), 6)} rows, ${meanText(node)}${node.error === undefined ? "" : `, ${node.errorName} ${fmt(num(node.error), 3)}`}${below.length && node.found !== undefined ? `, split in ${percent(num(node.found))} of samples` : ""}`;
     const head = el("div", { class: "node", style: `--share:${(100 * share).toFixed(1)}%` },
       el("span", { class: "sign", "aria-hidden": "true" }, below.length ? "▾" : ""),
       el("span", { class: "test" }, el("span", { class: "swatch", style: `background:${tint(means[at])}` }), isolated(test, feature), node.leaf === undefined ? "" : ` → leaf ${node.leaf}`),
@@ -66,11 +66,11 @@ function drawTree(tree) {
   };
   const all = (open) => { for (const line of items.values()) toggle(line, open || line.getAttribute("aria-level") === "1"); };
   const controls = el("div", { class: "controls" }, el("button", { onclick: () => all(true) }, "Open all"), el("button", { onclick: () => all(false) }, "Close all"), el("span", { class: "note" }, "Arrow keys move; Enter opens and closes."));
-  const overview = icicle(tree, nodes, first, children, tint, (node) => { const line = items.get(node); reveal(line); go(line); line.scrollIntoView({ block: "center" }); });
+  const overview = icicle(tree, nodes, first, children, tint, meanText, (node) => { const line = items.get(node); reveal(line); go(line); line.scrollIntoView({ block: "center" }); });
   return { box: el("div", {}, overview, controls, list, data.trees[tree].note && el("p", { class: "note" }, data.trees[tree].note)), light, range: [low, high] };
 }
 
-function icicle(tree, nodes, first, children, tint, choose) {
+function icicle(tree, nodes, first, children, tint, meanText, choose) {
   const text = `Tree of ${counted((nodes.length + 1) / 2, "leaf", "leaves")}: each node as wide as its rows, coloured by its mean. The list below has the same nodes.`;
   return chart(text, (root, width) => {
     const depths = [0], spans = [[0, width]];
@@ -88,7 +88,7 @@ function icicle(tree, nodes, first, children, tint, choose) {
       const [from, to] = spans[at], y = depths[at] * height, isLeaf = !children(at).length;
       const text = isLeaf ? `leaf ${node.leaf}` : nameOf(model.feature[first + at]);
       const box = svg("g", { style: "cursor:pointer", onclick: () => choose(first + at) },
-        svg("title", {}, `${node.tests ? node.tests[0] : node.equation}: ${fmt(num(node.training), 6)} rows, ${data.trees[tree].isShare ? percent(num(node.mean)) : `mean ${fmt(num(node.mean))}`}`),
+        svg("title", {}, `${node.tests ? node.tests[0] : node.equation}: ${fmt(num(node.training), 6)} rows, ${meanText(node)}`),
         svg("rect", { x: from + 0.5, y: y + 0.5, width: Math.max(0.5, to - from - 1), height: height - 1, rx: 2, style: `fill:${tint(num(node.mean))};opacity:${isLeaf ? 0.95 : 0.4}` }));
       if (to - from > 44) {
         box.append(svg("text", { x: (from + to) / 2, y: y + height / 2 + 4, "text-anchor": "middle", style: isLeaf ? "fill:#fff" : null }, fitted(text, to - from - 8, TEXT)));
@@ -105,7 +105,7 @@ function curve(node, at, tree) {
   if (!found || !found.x.length) return null;
   const texts = data.features[feature].categories, threshold = model.threshold[at], isSet = model.set.length && model.set[at] >= 0;
   return chart(`Mean by ${nameOf(feature)} in this node, from ${fmt(num(found.y[0]))} to ${fmt(num(found.y[found.y.length - 1]))}`, (root, width) => {
-    const wide = Math.min(width, 460), write = tree.isShare ? percent : undefined, xs = found.x.map(num), ys = found.y.map(num), names = texts && xs.map((code) => valueText(feature, code));
+    const wide = Math.min(width, 460), write = tree.isShare ? shareTexts : undefined, xs = found.x.map(num), ys = found.y.map(num), names = texts && xs.map((code) => valueText(feature, code));
     const turned = texts && wide / xs.length < widest(names) + 8, foot = texts ? (turned ? nameHeight(names) : 24) - 4 : 0, height = 112 + foot;
     const ends = texts ? [-0.5, xs.length - 0.5] : extent(isSet ? xs : [...xs, ...(Number.isFinite(threshold) ? [threshold] : [])]), [low, high] = extent(ys);
     const lack = found.missing ? 34 : 0, most = Math.max(...found.n), [bottom, top] = extent([low, high, ...(found.missing ? [num(found.missing[0])] : [])]);
