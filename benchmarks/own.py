@@ -126,7 +126,8 @@ def named_row(work: Work) -> Call:
     import glasswood
 
     row = work.rows.astype(object).to_dict("records")[0]
-    return partial(glasswood.load(work.model).predictor("margin", names=True), row)
+    forest = glasswood.load(work.model).with_categories(work.rows)
+    return partial(forest.predictor("margin", names=True), row)
 
 
 def dependence(work: Work) -> Call:

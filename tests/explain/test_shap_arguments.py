@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import itertools
+import math
 import warnings
 
 import numpy as np
@@ -332,3 +334,100 @@ def test_names_for_suggestions_are_those_of_the_signature():
     parameters = inspect.signature(glasswood.Explainer).parameters.values()
     own = [one.name for one in parameters if one.kind != one.VAR_KEYWORD and one.name != "model"]
     assert sorted(own) == sorted(shap_arguments.OWN_NAMES)
+
+
+@pytest.fixture(scope="module")
+def classes(X):
+    return np.digitize(2 * X[:, 0] + X[:, 1], [-1, 1])
+
+
+class TestLimits:
+    """shap hands `tree_limit` to LightGBM as rounds and to XGBoost as whole rounds of so many trees."""
+
+    def test_d10_rounds_of_lightgbm(self, X, classes):
+        lightgbm = pytest.importorskip("lightgbm")
+        model = lightgbm.LGBMClassifier(n_estimators=6, verbose=-1, n_jobs=1).fit(X, classes)
+        for limit in (1, 2, 5, 6, 9):
+            expected = model.predict(X, pred_contrib=True, num_iteration=limit).reshape(len(X), 3, 5)[:, :, :-1]
+            found = glasswood.TreeExplainer(model).shap_values(X, tree_limit=limit)
+            np.testing.assert_allclose(found, np.moveaxis(expected, 1, 2), atol=1e-6)
+
+    def test_means_of_rounds(self, X):
+        lightgbm = pytest.importorskip("lightgbm")
+        how = {"boosting_type": "rf", "subsample": 0.6, "subsample_freq": 1, "n_estimators": 6, "verbose": -1}
+        model = lightgbm.LGBMRegressor(**how, n_jobs=1).fit(X, X[:, 0])
+        sums = model.predict(X, pred_contrib=True, num_iteration=2)[:, :-1]  # which LightGBM does not divide
+        explanation = glasswood.TreeExplainer(model)(X, tree_limit=2)
+        np.testing.assert_allclose(explanation.values, sums / 2, atol=1e-6)
+        total = explanation.values.sum(axis=1) + explanation.base_values
+        np.testing.assert_allclose(total, model.predict(X, num_iteration=2), atol=1e-6)
+
+    @pytest.mark.parametrize("several", ["classes", "parallel"])
+    def test_d10_rounds_of_xgboost(self, X, classes, several, tmp_path):
+        if several == "classes":
+            model = xgboost.XGBClassifier(n_estimators=6, max_depth=3, n_jobs=1).fit(X, classes)
+        else:
+            how = {"num_parallel_tree": 3, "subsample": 0.6, "n_estimators": 6, "max_depth": 3}
+            model = xgboost.XGBRegressor(**how, n_jobs=1).fit(X, X[:, 0])
+        booster = model.get_booster()
+        forest = glasswood.load(model)
+        forest.save(tmp_path / "model.glasswood")
+        for one in (model, glasswood.load(tmp_path / "model.glasswood")):
+            explainer = glasswood.TreeExplainer(one)
+            for limit in (3, 6, 18):
+                rows = xgboost.DMatrix(X)
+                expected = booster.predict(rows, pred_contribs=True, iteration_range=(0, limit // 3))[..., :-1]
+                expected = np.moveaxis(expected, 1, -1) if several == "classes" else expected
+                np.testing.assert_allclose(explainer.shap_values(X, tree_limit=limit), expected, atol=1e-5)
+                theirs = shap.TreeExplainer(model).shap_values(X, tree_limit=limit, check_additivity=False)
+                np.testing.assert_allclose(explainer.shap_values(X, tree_limit=limit), theirs, atol=1e-5)
+            for call in (explainer.shap_values, explainer.shap_interaction_values, explainer):
+                with pytest.raises(ValueError, match="tree_limit is 2, and a round of this model has 3 trees"):
+                    call(X[:3], tree_limit=2)
+
+    def test_trees_against_a_background(self, X, classes):
+        """shap's own code counts trees."""
+        model = xgboost.XGBClassifier(n_estimators=6, max_depth=3, n_jobs=1).fit(X, classes)
+        ours = glasswood.TreeExplainer(model, X[:30]).shap_values(X[:9], tree_limit=2)
+        theirs = shap.TreeExplainer(model, X[:30]).shap_values(X[:9], tree_limit=2, check_additivity=False)
+        np.testing.assert_allclose(ours, theirs, atol=1e-5)
+
+
+def _pair_values(margin, row, other):
+    """Shapley values of the margin of one row against another, by all subsets."""
+    n = len(row)
+    sets = [s for k in range(n + 1) for s in itertools.combinations(range(n), k)]
+    value = {s: margin(np.where(np.isin(np.arange(n), s), row, other)[None])[0] for s in sets}
+    share = [math.factorial(k) * math.factorial(n - k - 1) / math.factorial(n) for k in range(n)]
+    return np.array(
+        [sum(share[len(s)] * (value[tuple(sorted({*s, j}))] - value[s]) for s in sets if j not in s) for j in range(n)]
+    )
+
+
+@pytest.mark.parametrize("output", ["probability", "log_loss"])
+def test_d10_factor_at_equal_margins_is_zero(output):
+    """By the rule written out over pairs; small forests have many pairs of equal margins by other leaves."""
+    ensembles = pytest.importorskip("sklearn.ensemble")
+    X = np.random.default_rng(0).normal(size=(200, 3))
+    y = (2 * X[:, 0] + X[:, 1] > 0).astype(int)
+    model = ensembles.GradientBoostingClassifier(n_estimators=6, random_state=0).fit(X, y)
+    margin, n_equal = model.decision_function, 0
+    rows, labels, background = X[:6], y[:6], X[:20]
+    expected = np.zeros((len(rows), 3))
+    for i, (row, label) in enumerate(zip(rows, labels, strict=True)):
+        for other in background:
+            (s,), (t,) = margin([row]), margin([other])
+            of_pair = _pair_values(margin, row, other)
+            n_equal += abs(s - t) < 1e-12 and bool(np.abs(of_pair).max() > 1e-6)
+            if abs(s - t) >= 1e-12:
+                sign = 2 * label - 1
+                g = [1 / (1 + np.exp(-m)) if output == "probability" else np.log1p(np.exp(-sign * m)) for m in (s, t)]
+                expected[i] += of_pair * (g[0] - g[1]) / (s - t) / len(background)
+    assert n_equal >= 3
+    given = (labels,) if output == "log_loss" else ()
+    explainer = glasswood.TreeExplainer(model, background, model_output=output)
+    np.testing.assert_allclose(explainer.shap_values(rows, *given), expected, atol=1e-6)
+    theirs = shap.TreeExplainer(model, background, model_output=output).shap_values(
+        rows, *given, check_additivity=False
+    )
+    np.testing.assert_allclose(theirs, expected, atol=1e-6)

@@ -21,7 +21,7 @@ from glasswood.explain.game import Game
 from glasswood.explain.players import sets_of
 from glasswood.explain.responses.coalitions import CoalitionExplainer
 from glasswood.explain.row import make_row
-from glasswood.explain.shap_arguments import call_arguments, taking_one_row
+from glasswood.explain.shap_arguments import call_arguments, is_mean_of_rounds, taking_one_row
 from glasswood.explain.sparse import in_used_columns, sparse_values, values_of_sparse
 from glasswood.explain.strongest import PairSearch
 from glasswood.explain.walks import walked_part
@@ -127,7 +127,8 @@ class ExplainerCalls:
             Return a frame of the library of X (pandas, polars, pyarrow), with the index of X and a column for each
             feature; for k > 1 outputs, columns ``<feature>_<output>``.
         **shap_arguments
-            `tree_limit`: explain only the first trees, which may not have linear leaves. `approximate`: shap's
+            `tree_limit`: explain only the first trees, which may not have linear leaves, counted as shap counts them:
+            rounds of LightGBM without a background, otherwise trees. `approximate`: shap's
             approximation (Saabas), without a background. These are not Shapley values, and rarely faster.
 
         Returns
@@ -156,7 +157,7 @@ class ExplainerCalls:
             If exact values of a response will take more than 20 seconds.
         """
         X = without_extra(X, self.game.forest) if ignore_extra and not by_position else X
-        limit, approximate = call_arguments(shap_arguments, self.game.forest.n_trees)
+        limit, approximate = call_arguments(shap_arguments, self.game)
         if limit is not None:
             how: Any = {"by_position": by_position, "check_additivity": check_additivity, "approximate": approximate}
             how |= {"sparse_output": sparse_output, "standard_errors": standard_errors}
@@ -218,6 +219,8 @@ class ExplainerCalls:
         refuse_linear_leaves(self.game.forest, f"tree_limit={n_trees}", "explain all trees")
         first = np.arange(n_trees, dtype=np.int32)
         forest = cast("TreeEnsemble", walked_part(self.game.forest, first, np.zeros(0, np.int64), np.float64))
+        if is_mean_of_rounds(self.game.forest):
+            forest = dataclasses.replace(forest, tree_weight=forest.tree_weight * (self.game.forest.n_trees / n_trees))
         background = self.game.background
         if background is not None:
             expected = mean_margin(forest, background.rows, background.weight, self.settings.n_jobs)
@@ -350,7 +353,7 @@ class ExplainerCalls:
         then explained on the CPU.
         """
         X = without_extra(X, self.game.forest) if ignore_extra and not by_position else X
-        limit, approximate = call_arguments(shap_arguments, self.game.forest.n_trees)
+        limit, approximate = call_arguments(shap_arguments, self.game, of_pairs=True)
         if approximate:
             raise NotImplementedError("approximate=True does not support interaction values; leave it out")
         if limit is not None:
@@ -477,7 +480,7 @@ class ExplainerCalls:
             For a single row, the fields have no row axis.
         """
         X = without_extra(X, self.game.forest) if ignore_extra and not by_position else X
-        limit, approximate = call_arguments(shap_arguments, self.game.forest.n_trees)
+        limit, approximate = call_arguments(shap_arguments, self.game, of_pairs=interactions)
         if limit is not None:
             how: Any = shap_arguments | {"tree_limit": None, "by_position": by_position}
             return self._of_first_trees(limit)(X, y, interactions, check_additivity=check_additivity, **how)

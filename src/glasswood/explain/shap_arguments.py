@@ -21,6 +21,7 @@ from glasswood.inputs.matching import as_trained, listed
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from glasswood.explain.game import Game
     from glasswood.model.ensemble import TreeEnsemble
 
 Method = TypeVar("Method", bound="Callable[..., Any]")
@@ -160,15 +161,22 @@ def _refuse_link(link: Any) -> None:
         )
 
 
-def call_arguments(given: dict[str, Any], n_trees: int) -> tuple[int | None, bool]:
+def call_arguments(given: dict[str, Any], game: Game, of_pairs: bool = False) -> tuple[int | None, bool]:
     """Check shap's arguments of a call: how many of the trees are explained, None for all; whether approximately.
+
+    Parameters
+    ----------
+    given : dict
+    game : Game
+    of_pairs : bool
+        Whether interactions are asked for.
 
     Raises
     ------
     TypeError
         If shap has no such argument, or tree_limit is not a number.
     ValueError
-        If tree_limit is 0.
+        If tree_limit is 0, or cuts a round of XGBoost.
     """
     if unknown := sorted(set(given) - CALL_NAMES):
         nearest = nearest_text(unknown[0], CALL_NAMES)
@@ -179,9 +187,36 @@ def call_arguments(given: dict[str, Any], n_trees: int) -> tuple[int | None, boo
     if limit == 0:
         raise ValueError("tree_limit is 0, expected at least 1; -1 or None for all trees")
     approximate = bool(given.get("approximate"))
-    if limit is None or limit < 0 or limit >= n_trees:
+    if limit is None or limit < 0:
         return None, approximate
-    return int(limit), approximate
+    n_trees = _n_first_trees(int(limit), game, of_pairs)
+    return (None if n_trees >= game.forest.n_trees else n_trees), approximate
+
+
+def _n_first_trees(limit: int, game: Game, of_pairs: bool) -> int:
+    """Count the trees that shap means by a limit.
+
+    Without a background it hands the limit to LightGBM as rounds, and to XGBoost as the whole rounds of so many trees
+    (all, where that is none); its own code counts trees.
+    """
+    forest = game.forest
+    if game.has_background or forest.round_trees <= 1:
+        return limit
+    library = forest.source.lower()
+    if library.startswith("lightgbm") and not of_pairs:
+        return limit * forest.round_trees
+    if library.startswith("xgboost") and limit % forest.round_trees and limit < forest.n_trees:
+        raise ValueError(
+            f"tree_limit is {limit}, and a round of this model has {forest.round_trees} trees, which XGBoost explains "
+            f"together; pass a multiple of {forest.round_trees}"
+        )
+    return limit
+
+
+def is_mean_of_rounds(forest: TreeEnsemble) -> bool:
+    """Whether the forest is the mean of its rounds, and so are its first ones: LightGBM's random forests."""
+    share = forest.n_outputs / max(1, forest.n_trees)
+    return forest.source.startswith("LightGBM") and share < 1 and bool((forest.tree_weight == share).all())
 
 
 def taking_one_row(method: Method) -> Method:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from glasswood.base.typing import Int32s
+    from glasswood.base.typing import Int32s, Int64s
 
 
 @dataclass(eq=False, slots=True)
@@ -30,5 +30,5 @@ class PlacedRows:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def __getitem__(self, part: slice) -> PlacedRows:
+    def __getitem__(self, part: slice | Int64s) -> PlacedRows:
         return replace(self, rows=self.rows[part], labels=None if self.labels is None else self.labels[part])

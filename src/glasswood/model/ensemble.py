@@ -139,6 +139,9 @@ class TreeEnsemble:
         for two classes.
     result_dtype : str
         dtype of predicted margins and responses, the source's own.
+    round_trees : int
+        Trees of a boosting round (classes times `num_parallel_tree` in XGBoost), which shap's `tree_limit` counts; 0
+        where a tree is one.
     leaf_shape : tuple of int
         Shape of a row's leaf ids in the source's result; empty means (n_trees,).
     source, objective : str
@@ -194,6 +197,7 @@ class TreeEnsemble:
     classes: tuple[Array, ...] = ()
     is_estimator: bool = False
     result_dtype: str = "float64"
+    round_trees: int = 0
     leaf_shape: tuple[int, ...] = ()
     source: str = ""
     objective: str = ""

@@ -5,7 +5,8 @@ zeros up to a multiple of 64, then the arrays, each at a multiple of 64. The hea
 TreeEnsemble, for each array its name, dtype, shape and offset from the first array, the size and CRC-32 of the arrays
 together, and null or what is said of an attachment (an explainer's), whose arrays' names start with "attached.". Since
 version 2 the header may describe target statistics (`glasswood.model.stored_statistics`), whose arrays' names start
-with "statistics."; version 3 adds tables of categories whose features are open, and what absent entries mean to trees.
+with "statistics."; version 3 adds tables of categories whose features are open, what absent entries mean to trees, and
+the trees of a boosting round.
 Files that need none of this are still written as version 1. A reader of version v refuses files of a later version; a
 file holds every field of its version and no other.
 """
@@ -40,7 +41,7 @@ MAGIC = b"\x93GLASS\r\n"
 VERSION = 3
 WITH_STATISTICS = 2
 FIRST_VERSION = 1
-ADDED = {"open_tables": 3, "table_places": 3, "absent_missing": 3}
+ADDED = {"open_tables": 3, "table_places": 3, "absent_missing": 3, "round_trees": 3}
 """First version that has a field; others are in all."""
 
 ALIGNMENT = 64
@@ -100,7 +101,7 @@ def forest_bytes(forest: TreeEnsemble, attachment: Attachment | None = None) -> 
 
 def _write(file: BinaryIO, forest: TreeEnsemble, attachment: Attachment | None) -> None:
     has_statistics = isinstance(forest.transform, TargetStatistics)
-    is_new = len(forest.open_tables) > 0 or len(forest.absent_missing) > 0
+    is_new = len(forest.open_tables) > 0 or len(forest.absent_missing) > 0 or forest.round_trees > 1
     version = VERSION if is_new else WITH_STATISTICS if has_statistics else FIRST_VERSION
     scalars, arrays = _split_fields(forest, version)
     if attachment is not None:

@@ -300,6 +300,8 @@ def _check_meaning(forest: SimpleNamespace) -> None:
     _check_choices(forest.choices)
     if forest.transform is not None and not (callable(forest.transform) or hasattr(forest.transform, "source_columns")):
         _refuse(f"transform is a {type(forest.transform).__name__}, expected a callable or None")
+    if not _is_count(forest.round_trees, 0):
+        _refuse(f"round_trees is {forest.round_trees!r}, expected a number of trees")
     shape, n_trees = forest.leaf_shape, len(forest.tree_offsets) - 1
     if not isinstance(shape, tuple) or not all(isinstance(n, int | np.integer) and n >= 0 for n in shape):
         _refuse(f"leaf_shape is {shape!r}, expected a tuple of integers")

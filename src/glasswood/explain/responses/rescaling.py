@@ -6,6 +6,9 @@ loop over pairs, since r has a small rank: r(a, c) = Σ_q r(a, t_q) V_q(c), t_q 
 background's margins, V by least squares over the margins a that the forest can reach. So the values are Σ_q r(a, t_q)
 times those of the margin against the same background rows with the weights V_q.
 
+At a = c the quotient is 0, as in shap, not the slope of g: of the pairs whose margins are equal by other leaves, which
+small forests have many of, the values of the margin times the slope are taken away again (`_ties`).
+
 Where that misses its bound on the error, the background is halved by its margins, until each part meets it; of few
 margins each is a node of its own, which is the sum over pairs.
 """
@@ -17,6 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
+from glasswood.evaluate.evaluator import evaluator_of
 from glasswood.evaluate.links import expit
 from glasswood.explain.additivity import margin_bounds
 from glasswood.explain.background import Background, margins_of, mean, merged
@@ -46,6 +50,9 @@ KEPT = 49
 
 SUM_BYTES = 2**26
 """Bytes of the float64 sums of rows that are explained together."""
+
+EQUAL = 1e-12
+"""Margins that differ by less, relative to the larger one if that exceeds 1, are equal but for rounding."""
 
 TOTAL, LARGE = 2**58, 8.0
 """Weights V are multiples of 1 / TOTAL: their sum stays below 2^62 though some reach thousands, since their mean is at
@@ -119,11 +126,13 @@ class ResponseExplainer:
     def __init__(self, game: Game, settings: Settings) -> None:
         self.game, self.settings = game, settings
         forest, background = game.forest, cast("Background", game.background)
+        self._evaluator = evaluator_of(forest)
         self._slope = slope_of(forest)
         self._is_loss = settings.output == "log_loss"
         background = merged(background, forest)
         margins = self._slope * margins_of(forest, background.rows, settings.n_jobs)[:, 0]
         self._ratio = ratio_of_softplus if self._is_loss else ratio_of_logistic
+        self._margins = margins
         response = np.logaddexp(0, margins) if self._is_loss else expit(margins)
         self._mean_margin, self._mean = mean(margins, background.weight), mean(response, background.weight)
         bounds = np.sort(self._slope * np.array([bound[0] for bound in margin_bounds(forest)]))
@@ -199,6 +208,8 @@ class ResponseExplainer:
             total = np.zeros((len(some), *shape))
             for factor, part in zip(self._factors(some), self._filled_parts(), strict=True):
                 total += factor.reshape(-1, *[1] * len(shape)) * explain(part, some)
+            for at, factor, part in self._ties(some):
+                total[at] -= factor.reshape(-1, *[1] * len(shape)) * explain(part, some[at])
             result[first : first + size] = total
         return result
 
@@ -209,6 +220,36 @@ class ResponseExplainer:
             yield self._slope * self._ratio(margins, node)
         if self._is_loss:
             yield np.asarray(-self._slope * cast("Int32s", rows.labels), np.float64)
+
+    def _ties(self, rows: PlacedRows) -> Iterator[tuple[Int64s, Doubles, CpuExplainer]]:
+        """Find rows whose margin some background rows have by other leaves, the slopes there, and the explanation."""
+        background = self.parts.plain
+        order = np.argsort(self._margins, kind="stable")
+        known = self._margins[order]
+        margins = self._slope * margins_of(self.game.forest, rows.rows, self.settings.n_jobs)[:, 0]
+        near = EQUAL * np.maximum(1, np.abs(margins))
+        first, last = np.searchsorted(known, margins - near, "left"), np.searchsorted(known, margins + near, "right")
+        tied = np.flatnonzero(first < last)
+        if not len(tied):
+            return
+        leaves = self._evaluator.positions(rows.rows[tied], self.settings.n_jobs)
+        others = np.unique(np.concatenate([order[a:b] for a, b in zip(first[tied], last[tied], strict=True)]))
+        place = np.full(len(self._margins), -1)
+        place[others] = np.arange(len(others))
+        their_leaves = self._evaluator.positions(background.rows[others], self.settings.n_jobs)
+        groups: dict[tuple[int, ...], list[int]] = {}
+        for row, own in zip(tied, leaves, strict=True):
+            equal = np.sort(order[first[row] : last[row]])
+            equal = equal[(their_leaves[place[equal]] != own).any(axis=1)]
+            if len(equal):
+                groups.setdefault(tuple(equal.tolist()), []).append(int(row))
+        for by_others, at in groups.items():
+            some = np.array(by_others)
+            own = replace(background, rows=background.rows[some], weight=background.weight[some])
+            slopes = self._ratio(margins[at], margins[at])
+            if self._is_loss:
+                slopes = slopes - cast("Int32s", rows.labels)[at]
+            yield np.array(at), self._slope * slopes, self._against(own)
 
     def _filled_parts(self) -> Iterator[CpuExplainer]:
         """Explanations against one weighted background after the other."""

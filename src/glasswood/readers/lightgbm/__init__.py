@@ -95,6 +95,7 @@ def _read_text(text: str, **estimator: object) -> TreeEnsemble:
         zero_threshold=ZERO_THRESHOLD,
         zero_missing=zero_missing(layout, sets.zero_left, n_features),
         feature_names=_feature_names(document),
+        round_trees=n_outputs if n_outputs > 1 else 0,
         source=f"LightGBM (format {document.header['version']})",
         **category_tables(document, n_features),
         **sets.fields,

@@ -65,6 +65,14 @@ class DocumentReader:
         parallel = get_int(get(self.model, "gbtree_model_param", dict), "num_parallel_tree", 1)
         return n_rounds * parallel * self.n_outputs
 
+    def _round_trees(self) -> int:
+        """Trees of a round, 0 where that is one tree, or rounds differ."""
+        bounds = self.model.get("iteration_indptr")
+        if bounds is None:
+            return per_round if (per_round := self._first_tree(1, len(self.trees))) > 1 else 0
+        sizes = set(np.diff(to_int32(as_array(bounds, "iteration_indptr"), "iteration_indptr")).tolist())
+        return size if len(sizes) == 1 and (size := sizes.pop()) > 1 else 0
+
     def _weights(self, weights: Any) -> Doubles:
         """DART weights; trees beyond their end count fully."""
         result = np.ones(len(self.trees))
@@ -86,6 +94,7 @@ class DocumentReader:
             tree_weight=self.tree_weight,
             base_score=self._base_score(),
             feature_names=self._feature_names(),
+            round_trees=self._round_trees(),
             categories=read_tables(self.model.get("cats"), self.n_features, self.version),
             result_dtype="float32",
             source="xgboost " + ".".join(map(str, self.version)),
