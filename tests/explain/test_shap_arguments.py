@@ -427,7 +427,6 @@ def test_d10_factor_at_equal_margins_is_zero(output):
     given = (labels,) if output == "log_loss" else ()
     explainer = glasswood.TreeExplainer(model, background, model_output=output)
     np.testing.assert_allclose(explainer.shap_values(rows, *given), expected, atol=1e-6)
-    theirs = shap.TreeExplainer(model, background, model_output=output).shap_values(
-        rows, *given, check_additivity=False
-    )
-    np.testing.assert_allclose(theirs, expected, atol=1e-6)
+    if output == "probability":  # shap has no losses of scikit-learn's boosting
+        theirs = shap.TreeExplainer(model, background, model_output=output).shap_values(rows)
+        np.testing.assert_allclose(theirs, expected, atol=1e-6)
