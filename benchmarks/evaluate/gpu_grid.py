@@ -82,8 +82,6 @@ def measure_batch(forest, rival, x, host):
     """Milliseconds by name; that of a rival whose result is another one is left out, and the difference says why."""
     calls = {"glasswood": lambda: forest.predict(x, output="margin")}
     if len(x) == 1:
-        predict = forest.predictor(output="margin", device="cuda")
-        calls["predictor"] = lambda: predict(host)
         calls["host"] = lambda: forest.predict(host[None], output="margin", device="cuda")
     result = {}
     if rival is not None:

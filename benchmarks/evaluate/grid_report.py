@@ -14,7 +14,7 @@ MISSING = "-"
 
 def grid_tables(results: Sequence[Mapping[str, Any]]) -> list[str]:
     """Header and table of the cells, then the summary."""
-    head = ["trees × depth × features", "leaves", "1 row, µs", "ratio", "predictor, µs", "host row, µs"]
+    head = ["trees × depth × features", "leaves", "1 row, µs", "ratio", "host row, µs"]
     head += ["100 rows, µs", "ratio", "10,000 rows, µs", "ratio", "1,000,000 rows, ms", "ratio", "of it encoding, ms"]
     forests: dict[tuple[int, int, int], dict[int, Mapping[str, Any]]] = {}
     for one in results:
@@ -54,7 +54,7 @@ def _forest_line(shape: tuple[int, int, int], cells: Mapping[int, Mapping[str, A
         is_long = batch == max(BATCHES)
         line.append((f"{one['glasswood']:.2f}" if is_long else f"{1e3 * one['glasswood']:.1f}") if one else MISSING)
         line.append(f"{_ratio(one):.2f}" if "nvforest" in one else MISSING)
-        more = {1: ("predictor", "host"), max(BATCHES): ("encoding",)}.get(batch, ())
+        more = {1: ("host",), max(BATCHES): ("encoding",)}.get(batch, ())
         line += [
             f"{one[name] * (1 if is_long else 1e3):.{2 if is_long else 1}f}" if name in one else MISSING
             for name in more

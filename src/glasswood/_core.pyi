@@ -139,23 +139,6 @@ class GpuCalls:
         spare_bytes: int,
     ) -> None: ...
 
-class GpuRowBuffers:
-    def __init__(self, owner: object, launch: GpuLaunch, row: int, result: int, stream: int) -> None: ...
-
-class GpuRowPredictor:
-    def __init__(
-        self,
-        driver: dict[str, int],
-        gpu: int,
-        n_features: int,
-        n_outputs: int,
-        is_single: bool,
-        unwritten: int,
-        make_buffers: Callable[[str], GpuRowBuffers],
-        reduced: tuple[Any, ...],
-    ) -> None: ...
-    def __call__(self, row: NDArray[Any]) -> Any: ...
-
 class _ExplainPlan:
     def __init__(self, forest: object, player_of: NDArray[np.int32], interactions: bool) -> None: ...
     @property

@@ -40,7 +40,8 @@ def _of_codes(arguments: Arguments) -> Callable[[Floats], Any]:
     """Predict rows whose categories are codes."""
     evaluator, output, algorithm, device = arguments
     if parse_device(device)[0] not in {"cpu", "auto"}:
-        return _make_on_gpu(arguments, find_gpus(device), evaluator.choose(algorithm, 1, "cuda"))
+        choice = evaluator.choose(algorithm, 1, "cuda")
+        return OutputPredictor(arguments, _GpuRow(evaluator, output, find_gpus(device), choice))
     row = _compiled_row(arguments, output, evaluator.choose(algorithm, 1, "cpu"))
     return row if _is_final(evaluator.forest, output) else OutputPredictor(arguments, row)
 
@@ -55,17 +56,6 @@ def _compiled_row(arguments: Arguments, output: str, choice: Choice) -> _core.Ro
     result = "leaf" if output == "leaf" else forest.result_dtype if _is_final(forest, output) else "float64"
     plan, is_serial = evaluator.cpu.plan_of(choice), choice.algorithm == "serial"
     return _core.RowPredictor(plan, result, forest.missing, is_serial, (make_predictor, arguments))
-
-
-def _make_on_gpu(arguments: Arguments, gpus: tuple[int, ...], choice: Choice) -> Callable[[Floats], Any]:
-    evaluator, output = arguments[:2]
-    forest, is_final = evaluator.forest, is_margin(evaluator.forest, output)
-    if choice.algorithm == "by_sample" and output != "leaf" and forest.categories is None:
-        reduced = (make_predictor, arguments)
-        row = evaluator.cuda.predictor(gpus[0], forest.result_dtype if is_final else "float64", reduced)
-        if row is not None:
-            return row if is_final else OutputPredictor(arguments, row)
-    return OutputPredictor(arguments, _GpuRow(evaluator, output, gpus, choice))
 
 
 class OutputPredictor:

@@ -22,7 +22,6 @@ void bind_statistics(nanobind::module_&);
 void bind_nodes(nanobind::module_&);
 void bind_predictor(nanobind::module_&);
 void bind_gpu_calls(nanobind::module_&);
-void bind_gpu_row(nanobind::module_&);
 void bind_explain(nanobind::module_&);
 void bind_patterns(nanobind::module_&);
 void bind_coalitions(nanobind::module_&);
@@ -72,6 +71,5 @@ NB_MODULE(_core, module) {
     bind(module);
 #ifdef __linux__
   bind_gpu_calls(module);
-  bind_gpu_row(module);
 #endif
 }

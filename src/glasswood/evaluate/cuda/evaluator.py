@@ -18,7 +18,7 @@ from glasswood.cuda.launches import NOWHERE, KeptByRows, Plan, launch
 from glasswood.cuda.per_gpu import PerGpu
 from glasswood.cuda.rows import check_gpu_rows, map_rows
 from glasswood.evaluate.choice import runnable
-from glasswood.evaluate.cuda.few_rows import FewRows, predictor_of
+from glasswood.evaluate.cuda.few_rows import FewRows
 from glasswood.evaluate.cuda.node_walks import BLOCK, NodeWalks
 from glasswood.evaluate.cuda.packing import CODE_TYPES, choose_format, order_by_output
 from glasswood.evaluate.cuda.tiles import PackedForest, Tiles
@@ -42,7 +42,6 @@ class CudaEvaluator:
     def __init__(self, forest: TreeEnsemble) -> None:
         self._forest = forest
         self._uploads = PerGpu()
-        self._row_predictors: dict[Any, Any] = {}
         self._plans: KeptByRows[Plan] = KeptByRows()
         self._calls = kept_calls.Calls()
 
@@ -56,26 +55,11 @@ class CudaEvaluator:
 
         NumPy for host rows, CuPy for GPU rows.
         """
-        if isinstance(rows, np.ndarray) and len(rows) == 1 and choice.algorithm == "by_sample":
-            predict = self._row_predictor(gpus[0], np.dtype(dtype))
-            if predict is not None:
-                row_type = rows.dtype if rows.dtype in (np.float32, np.float64) else self._forest.threshold.dtype
-                return np.array(predict(np.ascontiguousarray(rows, row_type)), dtype).reshape(1, -1)
         return self._run(rows, gpus, (self._forest.n_outputs,), dtype, functools.partial(self._sum, choice))
 
     def leaves(self, rows: Any, gpus: tuple[int, ...], choice: Choice) -> Any:
         """Find the source's leaf ids (n, n_trees), int32: NumPy for host rows, CuPy for GPU rows."""
         return self._run(rows, gpus, (self._forest.n_trees,), np.int32, functools.partial(self._name, choice))
-
-    def predictor(self, gpu: int, dtype: DTypeLike, reduced: tuple[object, ...]) -> Any:
-        """Margins of single host rows with little latency: a callable, or None where no kernel serves the forest."""
-        return predictor_of(self.few, gpu, dtype, reduced) if self.few and self.few.serves(1) else None
-
-    def _row_predictor(self, gpu: int, dtype: DTypeLike) -> Any:
-        """`predictor`, kept."""
-        if (gpu, dtype) not in self._row_predictors:
-            self._row_predictors[gpu, dtype] = self.predictor(gpu, dtype, ())
-        return self._row_predictors[gpu, dtype]
 
     def default_choice(self, n_rows: int) -> Choice:
         """Pick what the model of costs prefers for `n_rows` rows."""

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import functools
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from glasswood import _core
-from glasswood.base.device import explaining_memory, import_cupy
-from glasswood.cuda import launches
+from glasswood.base.device import import_cupy
 from glasswood.cuda.compiler import variant
 from glasswood.cuda.launches import NOWHERE, Plan, PreparedLaunch
-from glasswood.cuda.rows import pinned
 from glasswood.evaluate.cuda.packing import CHUNK
 
 if TYPE_CHECKING:
@@ -34,9 +30,6 @@ MANY_WALKS, MANY_SHIFT, MANY_TREES = 2**15, 2, 128
 
 SHARED_BYTES = 48 * 1024
 
-LEAST_HELD, MOST_HELD_BYTES = 32, 2048
-"""Values of a row that a launch takes along; all arguments have 4,096 bytes."""
-
 UNWRITTEN = 0xFFF5A5A5
 """Upper word of a NaN that no sum makes, which stands for a margin to come."""
 
@@ -56,18 +49,12 @@ class FewRows:
         """Rows taken at a time."""
         return MOST_ROWS
 
-    def plan(
-        self, input_type: DTypeLike, strides: dict[str, int], n_rows: int, result_type: DTypeLike, row: Any = None
-    ) -> Plan:
-        """Lay the launch out for rows of a type, strides (in elements) and number, on the current GPU.
-
-        `row` is an array whose values the launch takes along, None for rows at an address.
-        """
+    def plan(self, input_type: DTypeLike, strides: dict[str, int], n_rows: int, result_type: DTypeLike) -> Plan:
+        """Lay the launch out for rows of a type, strides (in elements) and number, on the current GPU."""
         packed, image, forest = self.packed, self.packed.values, self.packed.forest
         codes, n_trees = packed.codes, forest.n_trees
         blocks = self._blocks(n_rows)
-        held = 0 if row is None else len(row)
-        rows = {"X": NOWHERE if row is None else row, **strides, "n_rows": n_rows}
+        rows = {"X": NOWHERE, **strides, "n_rows": n_rows}
         image_on_gpu, chunks = packed.images("values", image)
         n_values = n_rows * n_trees if blocks.trees < n_trees else 1
         unwritten = np.full(n_values * image.leaf_type.itemsize // 4, UNWRITTEN, np.uint32)
@@ -87,7 +74,7 @@ class FewRows:
             "values": values,
             "result": NOWHERE,
         }
-        kernel = few_variant(packed.name, input_type, codes.codes.thresholds.dtype, image.leaf_type, result_type, held)
+        kernel = few_variant(packed.name, input_type, codes.codes.thresholds.dtype, image.leaf_type, result_type)
         grid = -(-n_trees // blocks.trees), -(-n_rows // (1 << blocks.shift))
         launch = PreparedLaunch(kernel, grid, blocks.threads, args, blocks.shared)
         return Plan([launch], launch.cell("X"), launch.cell("result"), n_bytes=values.nbytes)
@@ -128,65 +115,10 @@ def _chunks(n_bytes: int) -> int:
     return -(-n_bytes // CHUNK)
 
 
-def predictor_of(few: FewRows, gpu: int, dtype: DTypeLike, reduced: tuple[object, ...]) -> Any:
-    """Margins of one host row at a time, by the core (evaluate/cuda/row_predictor.cpp); None where that is not built.
-
-    Parameters
-    ----------
-    few : FewRows
-    gpu : int
-    dtype : dtype
-        Type of the margins.
-    reduced : tuple
-        What it is pickled as.
-    """
-    if not hasattr(_core, "GpuRowPredictor"):  # nowhere but on Linux
-        return None
-    forest, result = few.packed.forest, np.dtype(dtype)
-    return _core.GpuRowPredictor(
-        driver=launches.DRIVER,
-        gpu=gpu,
-        n_features=forest.n_features,
-        n_outputs=forest.n_outputs,
-        is_single=result == np.float32,
-        unwritten=UNWRITTEN,
-        make_buffers=functools.partial(_make_buffers, few, gpu, result),
-        reduced=reduced,
-    )
-
-
-def _make_buffers(few: FewRows, gpu: int, dtype: DTypeLike, input_type: str) -> _core.GpuRowBuffers:
-    """Make buffers, launch and stream for one call at a time.
-
-    The row is an argument of the launch, or lies in page-locked memory of the host if it is too long; the margins are
-    written to such memory.
-    """
-    cupy, forest, kind = import_cupy(), few.packed.forest, np.dtype(input_type)
-    held = _held(forest.n_features, kind.itemsize)
-    with cupy.cuda.Device(gpu), explaining_memory(cupy, gpu):
-        stream = cupy.cuda.Stream(non_blocking=True)
-        margins = pinned(cupy, (forest.n_outputs,), dtype)
-        row = np.zeros(held, kind) if held else pinned(cupy, (forest.n_features,), kind)
-        strides = {"row_stride": forest.n_features, "feature_stride": 1}
-        with stream:
-            plan = few.plan(kind, strides, 1, dtype, row if held else None)
-            stream.synchronize()
-    (launch,) = plan.launches
-    launch.cell("X")[0], launch.cell("result")[0] = row.ctypes.data, margins.ctypes.data
-    owner, addresses = (plan, stream, margins, row), (row.ctypes.data, margins.ctypes.data)
-    return _core.GpuRowBuffers(owner, launch.bound(), *addresses, stream.ptr)
-
-
-def _held(n_values: int, item: int) -> int:
-    """Values that a launch with room for so many takes along, a power of two: a kernel each; 0 if they are too many."""
-    held = max(LEAST_HELD, 1 << (n_values - 1).bit_length())
-    return held if held * item <= MOST_HELD_BYTES else 0
-
-
 def few_variant(
-    name: str, input_type: DTypeLike, row_type: DTypeLike, leaf_type: DTypeLike, result_type: DTypeLike, held: int = 0
+    name: str, input_type: DTypeLike, row_type: DTypeLike, leaf_type: DTypeLike, result_type: DTypeLike
 ) -> Variant:
-    """Name the kernel for a format of nodes, and rows at an address or one row of `held` values in the arguments."""
+    """Name the kernel for a format of nodes."""
     types = {"INPUT": input_type, "ROW": row_type, "LEAF": leaf_type, "RESULT": result_type}
     named = {macro: np.dtype(kind) for macro, kind in types.items()}
-    return variant("evaluate/cuda/walk_few", FORMAT=name.upper(), HELD=held, **named)
+    return variant("evaluate/cuda/walk_few", FORMAT=name.upper(), **named)

@@ -3,7 +3,7 @@
 // block of a group of rows adds the trees up, so that a prediction is one launch. All of it is latency.
 //
 // Macros: INPUT (type of X), ROW (type of the thresholds), FORMAT (evaluate/cuda/packed.cuh), LEAF (type of the leaves'
-// values), RESULT, HELD (values of the one row that is an argument of the launch; 0 where X is an address).
+// values), RESULT.
 #include "common/cuda/encode.cuh"
 #include "evaluate/cuda/exact_sum.cuh"
 #include "evaluate/cuda/packed.cuh"
@@ -17,16 +17,6 @@ namespace glasswood {
 
 constexpr int MOST_THREADS = 512, SUMMED_TREES = 128;  // trees of a row in shared memory at a time
 constexpr int AT_ONCE = 8;                             // values that a thread reads side by side
-
-#if HELD > 0
-struct Rows {
-  Input values[HELD];
-};
-__device__ __forceinline__ const Input* first_of(const Rows& rows) { return rows.values; }
-#else
-using Rows = const Input* __restrict__;
-__device__ __forceinline__ const Input* first_of(const Input* rows) { return rows; }
-#endif
 
 // A NaN that is never passed on stands for a value to come: the value is its own flag, which takes half a round trip
 // where a counter of arrivals takes three.
@@ -149,7 +139,6 @@ __device__ __forceinline__ bool sum_exactly(const float* values, int n_trees, in
     }
     if (lane == 0 && mine < n_sums) {
       for (int w = 1; w < n_lanes / 32; ++w) sum.join(shared[threadIdx.x / 32 + w]);
-      // Nothing else is written: a host that watches the result takes what it sees first.
       const bool alike = sum.rounds_alike(base_score[output], starts[output + 1] - starts[output], Result());
       if (alike) result[mine] = Result(base_score[output] + sum.sum);
       exact = exact && alike;
@@ -169,8 +158,8 @@ __device__ __forceinline__ bool sum_exactly(const double*, int, int, const int*,
 // chunks of each tree of the block, which make place for the sums; then the trees' values in a block that has all
 // trees. Offsets are in units of 16 bytes.
 extern "C" __global__ void __launch_bounds__(glasswood::MOST_THREADS, 2)
-    walk_few_kernel(const __grid_constant__ glasswood::Rows X, long long row_stride, long long feature_stride,
-                    int n_rows, int n_columns, CODE_TABLE_PARAMETERS, const uint4* __restrict__ image,
+    walk_few_kernel(const Input* __restrict__ X, long long row_stride, long long feature_stride, int n_rows,
+                    int n_columns, CODE_TABLE_PARAMETERS, const uint4* __restrict__ image,
                     const int* __restrict__ tree_chunks, int n_trees, int trees_per_block, int row_shift,
                     int values_offset, const int* __restrict__ starts, const double* __restrict__ base_score,
                     int n_outputs, Leaf* values, Result* __restrict__ result) {
@@ -186,7 +175,7 @@ extern "C" __global__ void __launch_bounds__(glasswood::MOST_THREADS, 2)
   // Rows before columns: lanes that search one column share its lines.
   for (int i = threadIdx.x; i < n_columns << row_shift; i += blockDim.x) {
     const int row = min(i & (most_rows - 1), n_mine - 1), column = i >> row_shift;
-    Value x[1] = {Value(first_of(X)[(first_row + row) * row_stride + feature[column] * feature_stride])};
+    Value x[1] = {Value(X[(first_row + row) * row_stride + feature[column] * feature_stride])};
     unsigned code[1];
     codes_of(columns, describe_column(columns, column), thresholds_of(columns, column), x, code);
     codes[i] = Code(code[0]);

@@ -115,14 +115,12 @@ GLASSWOOD_INLINE bool row_goes_left(const RowWalkTask<Real>& task, const Split& 
 template <class Real>
 struct RowSpace {
   Real* z;        // [slot]
-  char* waiting;  // [depth]
   char* frames;   // [depth]
   char* phi;      // [slot]; of blocks [slot][output]
   uint16_t* met;  // [edge]: bits of the players that the way to it meets
 };
 
 constexpr int kMostRowLanes = 16;
-constexpr int64_t kRowWaitingBytes = 2 * 8 * sizeof(double);  // at least a waiting split with a weight a coalition
 constexpr int64_t kRowFrameBytes = 8 * kMostRowLanes * sizeof(double);  // at least a frame of the most lanes
 
 }  // namespace glasswood

@@ -1,22 +1,31 @@
 // Path-dependent values of one row, of trees of more players than explain/cpu/row_leaves.h serves: the walk of
 // explain/cpu/shap.h with quadrature points in the lanes, not rows.
 //
-// What the splits below a node make of a coalition depends on the players that the path has not left unmet, and that
-// these splits test:
-// - none: every coalition gets the mean, and no player a value. Nothing is entered.
-// - up to three: the mean of what each of their coalitions reaches says all (explain/cpu/row_coalitions.h). For one,
-//   with z_p and H = z_p + (1 - z_p) t, E without and V with it: T = (z_p E (1 - t) + V t) / H and
-//   phi += z_p (V - E) Σ P / H². More players take such a step each. No product is needed below.
-// - more: by the walk.
-// Deep trees on few features leave a sixth of their splits to the walk; the rows of a vector seldom agree on any.
+// If the splits below a node test none of the players that the path has not left unmet, every coalition gets the mean,
+// and no player a value: nothing is entered.
 // Included by explain/cpu/kernels.cpp only.
 #pragma once
 #include "common/vectors.h"
-#include "explain/cpu/row_coalitions.h"
 #include "explain/cpu/row_leaves.h"
 
 namespace glasswood {
 namespace {
+
+// The splits as the row meets them, for one output of vector leaves.
+template <class Real>
+struct RowNodes {
+  const RowWalkTask<Real>& task;
+  int output;
+
+  GLASSWOOD_INLINE bool goes_left(const RowNode<Real>& node) const { return row_goes_left(task, node, node.flags()); }
+  GLASSWOOD_INLINE Real mean(const RowNode<Real>& node, int side) const {
+    if (task.width == 1) return node.mean[side];
+    return task.means[((&node - task.nodes) * 2 + side) * task.width + output];
+  }
+  GLASSWOOD_INLINE int child(const RowNode<Real>& node, int side) const {
+    return side ? node.right : int(&node - task.nodes) + 1;
+  }
+};
 
 template <class Real, int K>
 class RowWalk {
@@ -124,14 +133,6 @@ class RowWalk {
       }
       space_.z[node.slot()] = edge.z;
       const V product = frame.q * (edge.base + edge.slope * t_);
-      if (const int n = __builtin_popcount(met); n <= kFewPlayers && !(met >> kSharedBit)) {
-        const int child = nodes_.child(node, side);
-        absorb(frame, side,
-               n == 1   ? explain_few<1>(child, met, product)
-               : n == 2 ? explain_few<2>(child, met, product)
-                        : explain_few<3>(child, met, product));
-        continue;
-      }
       open(next, nodes_.child(node, side), edge.met, product);
       return true;
     }
@@ -149,41 +150,6 @@ class RowWalk {
     space_.z[slot] = frame.z;
     phi_[slot] += frame.q * frame.inverse * frame.gain;
     return frame.sum * frame.inverse;
-  }
-
-  // A split below which M players are met and tested.
-  template <int M>
-  __attribute__((noinline)) V explain_few(int record, uint32_t met, const V& product) const {
-    const auto mean = means_of_coalitions<Real, M>(nodes_, record, met, space_.waiting);
-    int slot[M];
-    V inverse[M], unknown[M], others[M], all = V{} + Real(1);
-    for (int p = 0; p < M; ++p, met &= met - 1) {
-      slot[p] = __builtin_ctz(met);
-      const Real z = space_.z[slot[p]];
-      inverse[p] = inverse_of(z), unknown[p] = z * (1 - t_);
-      all *= inverse[p];
-    }
-    V gain[1 << (M - 1)], sum[1 << M];
-    for (int p = 0; p < M; ++p) {
-      for (int q = 0; q < M - 1; ++q) others[q] = unknown[q + (q >= p)];
-      for (int c = 0; c < 1 << (M - 1); ++c) {
-        const int low = c & ((1 << p) - 1), without = low | (c - low) * 2;
-        gain[c] = V{} + (mean[without | 1 << p] - mean[without]);
-      }
-      phi_[slot[p]] += product * all * inverse[p] * space_.z[slot[p]] * mixed<M - 1>(gain, others);
-    }
-    for (int c = 0; c < 1 << M; ++c) sum[c] = V{} + mean[c];
-    return all * mixed<M>(sum, unknown);
-  }
-
-  // The sum over coalitions of N players, of which the known ones weigh t and the others as said.
-  template <int N>
-  GLASSWOOD_INLINE V mixed(V* of, const V* unknown) const {
-    for (int p = 0, n = 1 << N; p < N; ++p) {
-      n /= 2;
-      for (int c = 0; c < n; ++c) of[c] = unknown[p] * of[2 * c] + t_ * of[2 * c + 1];
-    }
-    return of[0];
   }
 };
 

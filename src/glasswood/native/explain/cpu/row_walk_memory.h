@@ -60,20 +60,17 @@ class RowWalkMemory : public RowEngine<Real> {
   };
   struct Thread {
     std::vector<Real> z;
-    std::vector<Block> waiting, frames, phi;
+    std::vector<Block> frames, phi;
     std::vector<uint16_t> met;
 
     void reserve(const RowTrees<Real>& trees) {
       const auto n_blocks = [](int64_t n_bytes) { return n_bytes / int64_t(sizeof(Block)) + 1; };
       z.resize(trees.most_slots);
-      waiting.resize(n_blocks((trees.most_depth + 1) * kRowWaitingBytes));
       frames.resize(n_blocks((trees.most_depth + 1) * kRowFrameBytes));
       phi.resize(n_blocks(int64_t(trees.most_slots) * trees.width * kMostRowLanes * int64_t(sizeof(Real))));
       met.resize(trees.blocks.most_edges);
     }
-    RowSpace<Real> space() {
-      return {z.data(), waiting.data()->bytes, frames.data()->bytes, phi.data()->bytes, met.data()};
-    }
+    RowSpace<Real> space() { return {z.data(), frames.data()->bytes, phi.data()->bytes, met.data()}; }
   };
 
   const RowTrees<Real>& trees_;
