@@ -50,8 +50,8 @@ def load(
         or another library of the guide's table, a ``treelite.Model``, an ``onnx.ModelProto``, a `ModelTreeRegressor` or
         a `Forest`. Or the path of a model file: ``.json`` (XGBoost, CatBoost), ``.ubj`` (XGBoost), ``.txt``
         (LightGBM), ``.cbm`` (CatBoost), ``.onnx``, ``.zip`` (H2O's MOJO), ``.glasswood``, or a folder that pyspark.ml
-        has saved. Files with other suffixes are recognized by their contents. Files do not need their library; folders
-        need pyarrow.
+        has saved. The first bytes of a file decide, its suffix only where they say nothing, so XGBoost's binary files
+        (0.80 to 3.0) have any suffix. Files do not need their library; folders need pyarrow.
         A forest from a Booster or a file predicts as the Booster does, with all its rounds. A forest from an estimator
         predicts as the estimator does: up to its best iteration, and labels if it is a classifier. CatBoost's Booster
         is ``catboost.CatBoost``, which predicts margins.

@@ -144,7 +144,7 @@ def test_unchanged_document_is_accepted(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "truncated or corrupt"),
+        ("", "is empty, expected a model"),
         ("null", "it is a NoneType"),
         ("[]", "it is a list"),
         ("{}", "'learner' is missing"),

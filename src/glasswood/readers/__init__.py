@@ -5,8 +5,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
+from glasswood.readers.contents import BINARY, kind_of
 from glasswood.readers.own_methods import refuse_own_methods
-from glasswood.readers.ubjson import is_ubjson
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -49,8 +49,9 @@ FILES = {
     ".txt": "glasswood.readers.lightgbm",
     ".onnx": "glasswood.readers.onnx",
     ".zip": "glasswood.readers.h2o",
+    BINARY: "glasswood.readers.xgboost",
 }
-"""Modules whose `read_file` takes a path with the suffix."""
+"""Modules whose `read_file` takes a path of a file, by what its first bytes or else its suffix tell."""
 
 FORMATS = {
     "xgboost": ".json",
@@ -62,21 +63,11 @@ FORMATS = {
 }
 """Libraries by name, and a suffix of their files; XGBoost's and CatBoost's are told apart by what they hold."""
 
-STARTS = (
-    (b"CBM1", ".cbm"),
-    (b"tree\n", ".txt"),
-    (b"tree\r\n", ".txt"),
-    (b"\x08", ".onnx"),
-    (b"PK\x03\x04", ".zip"),
-)
-"""First bytes of files."""
-
-
 EXPECTED = (
     "expected a Booster or estimator of XGBoost or LightGBM, a CatBoost model, a tree ensemble of scikit-learn, "
     "scikit-survival, quantile-forest, NGBoost, econml, causalml, imodels, linear-tree or YDF, a treelite.Model, an "
-    "onnx.ModelProto, a glasswood.Forest, or the path of a .json, .ubj, .txt, .cbm, .onnx, .zip (H2O) or .glasswood "
-    "file or of a folder of pyspark.ml"
+    "onnx.ModelProto, a glasswood.Forest, or the path of a .json, .ubj, .txt, .cbm, .onnx, .zip (H2O), .glasswood "
+    "or binary file of XGBoost, or of a folder of pyspark.ml"
 )
 
 
@@ -149,11 +140,6 @@ def read_file(path: Path, library: str | None = None) -> TreeEnsemble:
         If neither its suffix nor its first bytes tell the format, or the file is truncated or corrupt.
     """
     suffix = suffix_of(path, library)
-    if suffix not in FILES and _is_pickle(path):
-        raise ValueError(
-            f"{path} is a pickle, which glasswood does not open: it may run any code; load it by joblib.load or "
-            "pickle.load, and pass the model to glasswood.load, whose forest.save writes a .glasswood file"
-        )
     if suffix not in FILES:
         raise ValueError(
             f"cannot tell from its suffix {path.suffix!r} or its first bytes what {path} holds; {EXPECTED}"
@@ -162,31 +148,18 @@ def read_file(path: Path, library: str | None = None) -> TreeEnsemble:
     return trees
 
 
-def _is_pickle(path: Path) -> bool:
-    """Whether a file is a pickle by its suffix or, of protocol 2 and later, its first bytes."""
-    if path.suffix.lower() in {".pkl", ".pickle", ".joblib"}:
-        return True
-    with path.open("rb") as file:
-        start = file.read(2)
-    return len(start) == 2 and start[0] == 0x80 and 2 <= start[1] <= 5
-
-
 def suffix_of(path: Path, library: str | None = None) -> str:
-    """Tell a file's format by its suffix or, if that is unknown or a library is named, by its first bytes.
+    """Tell a file's format by its first bytes or, where they say nothing, its suffix or the library named.
 
     Returns
     -------
     str
         One of `FILES`, ".glasswood", or "" if it is none of them.
+
+    Raises
+    ------
+    ValueError
+        If it is no regular file, empty, or a file of something else.
     """
     suffix = path.suffix.lower()
-    if library is None and suffix in {*FILES, ".glasswood"}:
-        return suffix
-    with path.open("rb") as file:
-        start = file.read(16)
-    if start[:1] == b"{":
-        return ".ubj" if is_ubjson(start) else ".json"
-    if start.startswith(b"\x93GLASS"):
-        return ".glasswood"
-    found = next((known for first, known in STARTS if start.startswith(first)), "")
-    return found or (FORMATS[library] if library else "")
+    return kind_of(path, FORMATS[library] if library else suffix if suffix in {*FILES, ".glasswood"} else "")

@@ -26,7 +26,7 @@ INT32 = np.iinfo(np.int32)
 
 
 def load_document(path: str | os.PathLike[str]) -> Any:
-    """Parse a file, as UBJSON if its suffix is ``.ubj`` or its first bytes say so, and as JSON otherwise.
+    """Parse a file, as UBJSON if its first bytes say so, or are no JSON's under the suffix ``.ubj``; else as JSON.
 
     Raises
     ------
@@ -35,7 +35,10 @@ def load_document(path: str | os.PathLike[str]) -> Any:
     """
     data = Path(path).read_bytes()
     try:
-        return decode(data) if Path(path).suffix.lower() == ".ubj" or is_ubjson(data) else _parse_json(data)
+        if is_ubjson(data):
+            return decode(data)
+        is_text = data.lstrip()[:1] in {b"{", b"["} or Path(path).suffix.lower() != ".ubj"
+        return _parse_json(data) if is_text else decode(data)
     except (ValueError, RecursionError) as error:
         reason = "it is nested too deep" if isinstance(error, RecursionError) else error
         raise ValueError(f"{path} is truncated or corrupt: {reason}; save the model again") from error

@@ -1,11 +1,13 @@
-"""XGBoost models, from the documents that XGBoost 1.7 to 3.4 writes (JSON or UBJSON)."""
+"""XGBoost models, from the documents that XGBoost 1.0 to 3.4 writes (JSON, UBJSON), and binary files of 0.80 to 3.0."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from glasswood.readers.documents import load_document
 from glasswood.readers.ubjson import decode
+from glasswood.readers.xgboost.binary import START, document_of, is_binary
 from glasswood.readers.xgboost.document import DocumentReader
 
 if TYPE_CHECKING:
@@ -52,7 +54,7 @@ def read_file(path: str | os.PathLike[str]) -> TreeEnsemble:
     Parameters
     ----------
     path : path
-        With suffix ``.json`` or ``.ubj``.
+        JSON, UBJSON or the binary format, whatever its suffix.
 
     Raises
     ------
@@ -61,7 +63,13 @@ def read_file(path: str | os.PathLike[str]) -> TreeEnsemble:
     NotImplementedError
         As in `read`.
     """
-    return read_document(load_document(path), str(path))
+    if not is_binary((data := Path(path).read_bytes())[:START]):
+        return read_document(load_document(path), str(path))
+    try:
+        document = document_of(data)
+    except ValueError as error:
+        raise ValueError(f"{path} holds no valid XGBoost model: {error}; save it again") from error
+    return read_document(document, str(path))
 
 
 def predict(model: Booster | XGBModel, X: Any) -> Any:

@@ -10,7 +10,7 @@ from glasswood.model.validation import LARGEST_FOREST
 from glasswood.readers.assemble import NodeArrays, assemble
 from glasswood.readers.documents import as_array, concatenate, get, get_int, to_float32, to_int32
 from glasswood.readers.xgboost.categories import read_sets, read_tables
-from glasswood.readers.xgboost.objective import estimator_meaning, meaning_of, to_margin
+from glasswood.readers.xgboost.objective import BEFORE_VERSIONS, estimator_meaning, meaning_of, to_margin
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -97,7 +97,8 @@ class DocumentReader:
             round_trees=self._round_trees(),
             categories=read_tables(self.model.get("cats"), self.n_features, self.version),
             result_dtype="float32",
-            source="xgboost " + ".".join(map(str, self.version)),
+            source="xgboost "
+            + (".".join(map(str, self.version)) if self.version[:1] != BEFORE_VERSIONS else "before 1.0"),
             objective=self.objective,
             **sets,
             **meaning,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -18,6 +19,12 @@ SORTED_QUANTILES = (3, 4)
 
 RAW_LOGITS = (1, 3, 1)
 """Since then the base score of binary:logitraw is a margin; before, as for other logistic objectives, a probability."""
+
+BEFORE_VERSIONS = (0,)
+"""Binary files before 1.0 have no version, and the base score as a margin."""
+
+UNCERTAIN = (1, 3)
+"""What a binary file of 1.3.0 says of its version, and one of 1.3.1 to 1.3.3."""
 
 Version = tuple[int, ...]
 
@@ -91,9 +98,7 @@ def _label_rule(name: str, n_outputs: int, n_classes: int) -> str:
 
 def to_margin(base: NDArray[np.float32], objective: str, version: Version) -> NDArray[np.float32]:
     """Send base scores through the inverse of the link, in float32 as XGBoost does."""
-    intercept = OBJECTIVES[objective].intercept
-    if objective == "binary:logitraw" and version < RAW_LOGITS:
-        intercept = "logit"
+    intercept = _intercept(objective, version)
     with np.errstate(all="ignore"):
         if intercept == "log":
             return np.log(base)
@@ -105,6 +110,21 @@ def to_margin(base: NDArray[np.float32], objective: str, version: Version) -> ND
             base = np.clip(base, EPSILON, np.float32(1) - EPSILON)
         odds: NDArray[np.float32] = np.float32(1) / base - np.float32(1)
         return -np.log(odds)
+
+
+def _intercept(objective: str, version: Version) -> str:
+    if version[:1] == BEFORE_VERSIONS:
+        return "identity"
+    if objective == "binary:logitraw" and version == UNCERTAIN:
+        warnings.warn(
+            "the file is of XGBoost 1.3.0, whose base_score of binary:logitraw is a probability, or of 1.3.1 to 1.3.3, "
+            "where it is a margin, and does not say which; glasswood takes it as a margin: compare a prediction",
+            stacklevel=2,
+        )
+        return "identity"
+    if objective == "binary:logitraw" and version < RAW_LOGITS:
+        return "logit"
+    return OBJECTIVES[objective].intercept
 
 
 def _gaps_to_margin(base: NDArray[np.float32]) -> NDArray[np.float32]:
