@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from glasswood.readers import catboost, xgboost
+from glasswood.readers import catboost, lightgbm, xgboost
 from glasswood.readers.documents import load_document
+from glasswood.readers.lightgbm.dump import is_dump
 
 if TYPE_CHECKING:
     import os
@@ -13,15 +14,8 @@ if TYPE_CHECKING:
     from glasswood.model.ensemble import TreeEnsemble
 
 
-def _dumped_by(document: object) -> str:
-    """Name the library whose `dump_model` wrote this, "" if it is none."""
-    if isinstance(document, list) and document and isinstance(document[0], dict) and "nodeid" in document[0]:
-        return "XGBoost"
-    return "LightGBM" if isinstance(document, dict) and "tree_info" in document else ""
-
-
 def read_file(path: str | os.PathLike[str]) -> TreeEnsemble:
-    """Read a file of CatBoost or XGBoost.
+    """Read a file of CatBoost or XGBoost, or a complete dump of LightGBM.
 
     Raises
     ------
@@ -31,7 +25,9 @@ def read_file(path: str | os.PathLike[str]) -> TreeEnsemble:
         If it holds what the library's reader does not support.
     """
     document = load_document(path)
-    if library := _dumped_by(document):
-        raise ValueError(f"{path} is a dump of {library}, for people to read; write the model by save_model instead")
+    if isinstance(document, list) and document and isinstance(document[0], dict) and "nodeid" in document[0]:
+        raise ValueError(f"{path} is a dump of XGBoost, for people to read; write the model by save_model instead")
+    if isinstance(document, dict) and is_dump(document):
+        return lightgbm.read_dump(document, str(path))
     read_document = catboost.read_document if catboost.is_document(document) else xgboost.read_document
     return read_document(document, str(path))

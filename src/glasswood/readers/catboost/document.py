@@ -41,12 +41,13 @@ def parse_document(document: object) -> Model:
     if not isinstance(document, dict):
         raise ValueError(f"it is a {type(document).__name__}, expected an object")
     features = get(document, "features_info", dict)
-    scale, bias = _scale_and_bias(document)
     is_oblivious = "oblivious_trees" in document
     trees = _objects(document, "oblivious_trees" if is_oblivious else "trees", is_required=True)
     numbers = [_number(feature) for feature in _objects(features, "float_features")]
     categories = [_category(feature) for feature in _objects(features, "categorical_features")]
     described = _objects(features, "ctrs")
+    parts = _oblivious(trees) if is_oblivious else _steps(trees)
+    scale, bias = _scale_and_bias(document, parts["n_outputs"])
     ctrs, tables = read_json(document, described, numbers, categories) if described else ([], [])
     return Model(
         numbers=numbers,
@@ -56,7 +57,7 @@ def parse_document(document: object) -> Model:
         scale=scale,
         bias=bias,
         info=get(document, "model_info", dict),
-        **(_oblivious(trees) if is_oblivious else _steps(trees)),
+        **parts,
     )
 
 
@@ -72,12 +73,15 @@ def _objects(parent: dict[str, Any], key: str, is_required: bool = False) -> lis
 
 
 def _number(feature: dict[str, Any]) -> NumberFeature:
-    column, borders = get_int(feature, "flat_feature_index"), to_float32(as_array(feature.get("borders"), "borders"))
+    column, borders = get_int(feature, "flat_feature_index"), feature.get("borders")
+    if borders is None and "borders" in feature:  # null for a feature without any, before 1.1
+        borders = []
+    borders = to_float32(as_array(borders, "borders"))
     if not np.isfinite(borders).all():  # CatBoost writes no infinities into JSON
         raise ValueError(f"feature {column} has a border that is not finite")
     return NumberFeature(
         column=column,
-        name=get(feature, "feature_id", str),
+        name=_name(feature),
         borders=borders,
         nan_is_right=bool(feature.get("has_nans")) and feature.get("nan_value_treatment") == "AsTrue",
     )
@@ -86,16 +90,27 @@ def _number(feature: dict[str, Any]) -> NumberFeature:
 def _category(feature: dict[str, Any]) -> CategoryFeature:
     return CategoryFeature(
         column=get_int(feature, "flat_feature_index"),
-        name=get(feature, "feature_id", str),
+        name=_name(feature),
         hashes=to_int32(as_array(feature.get("values") or [], "values"), "values"),
     )
 
 
-def _scale_and_bias(document: dict[str, Any]) -> tuple[float, Doubles]:
+def _name(feature: dict[str, Any]) -> str:
+    """Name of a column; documents before 1.1 leave out those that are empty."""
+    return get(feature, "feature_id", str) if "feature_id" in feature else ""
+
+
+def _scale_and_bias(document: dict[str, Any], n_outputs: int) -> tuple[float, Doubles]:
+    """Read both; documents before 0.24 hold one number as the bias, of all outputs.
+
+    CatBoost 1.2 takes such a number for 0. Here it counts, as it did in the version that wrote it.
+    """
     pair = get(document, "scale_and_bias", list)
     if len(pair) != 2 or isinstance(pair[0], bool) or not isinstance(pair[0], int | float):
         raise ValueError("'scale_and_bias' is not a pair of a number and a list")
-    return float(pair[0]), as_array(pair[1] or [], "scale_and_bias").astype(np.float64)
+    is_number = isinstance(pair[1], int | float) and not isinstance(pair[1], bool)
+    bias = [pair[1]] * n_outputs if is_number else pair[1] or []
+    return float(pair[0]), as_array(bias, "scale_and_bias").astype(np.float64)
 
 
 def _test_number(split: Any) -> int:

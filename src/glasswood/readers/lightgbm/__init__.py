@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from glasswood.readers.assemble import assemble
 from glasswood.readers.lightgbm.categories import category_sets, category_tables
+from glasswood.readers.lightgbm.dump import document_of
 from glasswood.readers.lightgbm.linear import linear_leaves
 from glasswood.readers.lightgbm.nodes import ZERO_THRESHOLD, Layout, node_arrays, zero_missing
 from glasswood.readers.lightgbm.objective import forest_link, link_of
-from glasswood.readers.lightgbm.text import Document, parse
+from glasswood.readers.lightgbm.text import WITHOUT_VERSION, Document, parse
 
 if TYPE_CHECKING:
     import os
@@ -66,6 +67,22 @@ def read_file(path: str | os.PathLike[str]) -> TreeEnsemble:
         raise NotImplementedError(f"{path}: {error}") from error
 
 
+def read_dump(dump: dict[str, Any], where: str) -> TreeEnsemble:
+    """Read what ``dump_model`` returns, with where it is from in every message.
+
+    Raises
+    ------
+    ValueError, NotImplementedError
+        As `read_file`; also if the dump is of LightGBM before 2.2, which left the objective out.
+    """
+    try:
+        return _forest(document_of(dump))
+    except ValueError as error:
+        raise ValueError(f"cannot read {where} as a dump of LightGBM: {error}") from error
+    except NotImplementedError as error:
+        raise NotImplementedError(f"{where}: {error}") from error
+
+
 def _classes(model: Booster | LGBMModel) -> tuple[object, ...]:
     """Return a classifier's labels; with an objective of the user's own it predicts margins instead."""
     import lightgbm
@@ -75,7 +92,10 @@ def _classes(model: Booster | LGBMModel) -> tuple[object, ...]:
 
 
 def _read_text(text: str, **estimator: object) -> TreeEnsemble:
-    document = parse(text)
+    return _forest(parse(text), **estimator)
+
+
+def _forest(document: Document, **estimator: object) -> TreeEnsemble:
     n_features, n_outputs = _sizes(document)
     layout = Layout(document)
     sets = category_sets(document, layout)
@@ -96,7 +116,7 @@ def _read_text(text: str, **estimator: object) -> TreeEnsemble:
         zero_missing=zero_missing(layout, sets.zero_left, n_features),
         feature_names=_feature_names(document),
         round_trees=n_outputs if n_outputs > 1 else 0,
-        source=f"LightGBM (format {document.header['version']})",
+        source=f"LightGBM (format {document.header.get('version', WITHOUT_VERSION)})",
         **category_tables(document, n_features),
         **sets.fields,
         **link,

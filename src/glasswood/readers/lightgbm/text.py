@@ -14,6 +14,12 @@ if TYPE_CHECKING:
     from glasswood.base.typing import Array, Bools, Int64s
 
 VERSIONS = ("v2", "v3", "v4")
+WITHOUT_VERSION = "of 2017"
+"""What stands for the version of a text of LightGBM 2.0.5 to 2.0.11, which has none but means the same as v2."""
+
+IMPORTANCES = "\nfeature importances:"
+"""What follows the trees of a text without a version, which also has no line behind its trees and no sizes."""
+
 LARGEST_INTEGER = 2**31 - 1
 TABLES = "pandas_categorical:"
 LISTS_OF_LEAVES = ("leaf_features", "leaf_coeff")
@@ -97,9 +103,19 @@ def parse(text: str) -> Document:
     head, *blocks = body.split("\nTree=")
     header = _pairs(head)
     version = header.get("version")
-    if version not in VERSIONS:
+    if version is None and "\nhas_categorical=" in body:
+        raise NotImplementedError(
+            "the text is of LightGBM of early 2017, whose missing values go other ways; train the model again with a "
+            "later version"
+        )
+    if version is None and header.get("objective", "").startswith("poisson"):
+        raise NotImplementedError(
+            "LightGBM's objective 'poisson' predicted other numbers before 2.0.6, and the text does not say its "
+            "version; save it again with the version that wrote it, or a later one"
+        )
+    if version not in VERSIONS and (version is not None or end or "tree_sizes" in header):
         raise ValueError(f"the format version is {version!r}, expected one of {', '.join(VERSIONS)}")
-    if version != "v2" and "\nend of parameters" not in tail and _may_lack_tables(header, tail):
+    if version not in {"v2", None} and "\nend of parameters" not in tail and _may_lack_tables(header, tail):
         raise ValueError("the text ends before its line 'end of parameters': it is truncated")
     return Document(header, _tree_blocks(blocks, header), _pandas_categorical(tail))
 
@@ -109,6 +125,9 @@ def _without_end(text: str) -> tuple[str, str]:
 
     The last line of a tree is ``shrinkage``, and the header announces how many trees there are.
     """
+    if "\nversion=" not in text[: max(text.find("\nTree="), 0)] and IMPORTANCES in text:
+        body, _, tail = text.partition(IMPORTANCES)
+        return body, IMPORTANCES + tail
     last = text.rfind("\nTree=")
     start = text.find("\nshrinkage=", max(last, 0))
     line = text.find("\n", start + 1)
