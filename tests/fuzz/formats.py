@@ -29,11 +29,24 @@ from tests.fuzz.mutators import FLOATS, INTEGERS, mutate_bytes, mutate_document,
 from tests.readers import spark_models
 from tests.strategies import Options, full_forest, random_forest, random_rows
 
-FOLDERS = (Path(__file__).parent / "seeds", Path(__file__).parent.parent / "readers" / "data")
+DATA = Path(__file__).parent.parent / "readers" / "data"
+FOLDERS = (Path(__file__).parent / "seeds", DATA, DATA / "versions")
 METADATA = 14
 """Field of a model's metadata in ONNX."""
 
-SUFFIXES = (".json", ".ubj", ".txt", ".cbm", ".onnx", ".treelite", ".glasswood", ".explainer", ".spark", ".zip")
+SUFFIXES = (
+    ".json",
+    ".ubj",
+    ".txt",
+    ".cbm",
+    ".onnx",
+    ".treelite",
+    ".glasswood",
+    ".explainer",
+    ".spark",
+    ".zip",
+    ".model",
+)
 
 
 def find_seeds(only="*"):
@@ -298,6 +311,42 @@ def mutate_zip(rng, data, other):
     return result.getvalue()
 
 
+SINGLES = (0.5, -0.0, 1e-45, 3.4028235e38, float("nan"), float("inf"))
+
+
+def mutate_model(rng, data, _):
+    """XGBoost's binary file with other numbers in its parameters, nodes or statistics, or other texts."""
+    data = bytearray(data)
+    starts = binary_numbers(data)
+    for _ in range(1 + int(rng.integers(3))):
+        at = pick(rng, pick(rng, starts))
+        word = (
+            np.float32(pick(rng, SINGLES)).tobytes()
+            if rng.random() < 0.3
+            else struct.pack("<q", pick(rng, INTEGERS))[:4]
+        )
+        data[at : at + 4] = word
+    return bytes(data)
+
+
+def binary_numbers(data):
+    """Where numbers of 4 bytes stand in XGBoost's binary file: of the learner, of trees, of nodes, behind them."""
+    at = 4 if data.startswith(b"binf") else 0
+    learner = range(at, at + 36, 4)
+    at += 136
+    for _ in range(2):
+        at += 8 + struct.unpack_from("<Q", data, at)[0]
+    (n_trees,) = struct.unpack_from("<i", data, at)
+    parameters, nodes = list(range(at, at + 32, 4)), []
+    at += 160
+    for _ in range(n_trees):
+        (n_nodes,) = struct.unpack_from("<i", data, at + 4)
+        parameters += range(at, at + 24, 4)
+        nodes += range(at + 148, at + 148 + 36 * n_nodes, 4)
+        at += 148 + 36 * n_nodes
+    return learner, parameters, nodes, nodes, range(at, len(data) - 4)
+
+
 MUTATORS = {
     ".json": mutate_json,
     ".ubj": mutate_ubj,
@@ -309,4 +358,5 @@ MUTATORS = {
     ".explainer": mutate_explainer,
     ".spark": mutate_spark,
     ".zip": mutate_zip,
+    ".model": mutate_model,
 }

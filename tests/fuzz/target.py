@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import tempfile
+import warnings
 
 import numpy as np
 import treelite
@@ -46,7 +47,9 @@ def attack(path, original):
 def attack_forest(path, original):
     """Attack a file of trees, or the folder that an archive holds."""
     try:
-        forest = glasswood.load(path) if path.suffix != ".spark" else load_archive(path)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "the file is of XGBoost 1.3.0", UserWarning)
+            forest = glasswood.load(path) if path.suffix != ".spark" else load_archive(path)
     except REFUSALS as error:
         check_refusal(error, str(path))
         return "refused"

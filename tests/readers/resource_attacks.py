@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import functools
+import io
 import json
 import re
 import struct
+import tempfile
+import zipfile
 from functools import partial
+from pathlib import Path
 
 import numpy as np
-from tests.fuzz.formats import FOLDERS, join_glasswood, repair_sizes, saved, split_glasswood
+import pyarrow as arrow
+from pyarrow import parquet
+from tests.fuzz.formats import DATA, FOLDERS, binary_numbers, join_glasswood, repair_sizes, saved, split_glasswood
 from tests.fuzz.protobuf import encode
 from tests.fuzz.ubjson import encode as encode_ubj
+from tests.readers import spark_models
 from tests.strategies import full_forest
 
 MEGABYTE = 2**20
@@ -225,10 +232,159 @@ def repaired(data, suffix):
     return repair_sizes(data.decode()).encode() if suffix == ".txt" else data
 
 
+def binary_attacks():
+    """Attacks on the reader of XGBoost's binary format."""
+    data = (DATA / "versions" / "xgboost-3.0.5-softprob.model").read_bytes()
+    learner, parameters, *_ = binary_numbers(data)
+    for name, places in (("learner", learner), ("trees", parameters[:16])):
+        for number, at in enumerate(places):
+            for value in (2**31 - 1, -1):
+                edited = data[:at] + struct.pack("<i", value) + data[at + 4 :]
+                yield f"{value} as number {number} of the {name}", partial(bytes, edited)
+    for length in (2**31, 2**62):
+        yield f"a text of {length}", partial(bytes, data[:140] + struct.pack("<Q", length) + data[148:])
+    yield (
+        "many attributes",
+        lambda: data[: data.rindex(b"\4\0\0\0\0\0\0\0note") - 8] + struct.pack("<Q", 60_000) + bytes(16 * 60_000),
+    )
+    yield "many trees of a leaf", lambda: many_trees(data, 5000)
+    yield "many features", lambda: data[: learner[1]] + struct.pack("<I", 2**24 - 1) + data[learner[2] :]
+
+
+def many_trees(data, n):
+    """A binary file of trees that are single leaves."""
+    _, parameters, *_ = binary_numbers(data)
+    first, at = parameters[0], parameters[8]
+    tree = struct.pack("<iiiiIi124x", 1, 1, 0, 0, 4, 1) + struct.pack("<iiiIf", -1, -1, -1, 0, 0.5) + bytes(16)
+    return data[:first] + struct.pack("<i", n) + data[first + 4 : at] + tree * n + bytes(4 * n) + bytes(8)
+
+
+def mojo(domains, texts, n_splits=3, is_set=True, **entries):
+    """A MOJO of one chain of splits, of sets or numbers, on its first column."""
+    info = {
+        "h2o_version": "3.46.0.10", "mojo_version": "1.40", "algo": "gbm", "category": "Regression", "n_features": 2,
+        "n_trees": 1, "n_trees_per_class": 1, "init_f": 0.0, "distribution": "gaussian", "link_function": "identity",
+    } | entries  # fmt: skip
+    lines = [*(f"{key} = {value}" for key, value in info.items()), "", "[columns]", "a", "b", "y", "[domains]"]
+    test = (8 if is_set else 0) | 16
+    nodes = b"".join(
+        struct.pack("<BHB", test | 64 * (i == n_splits - 1), 0, 3) + (b"\1\0\0\0" if is_set else struct.pack("<f", 1e9))
+        + struct.pack("<f", 1.0) for i in range(n_splits)
+    )  # fmt: skip
+    covers = np.zeros((n_splits, 10), "<f4")
+    covers[:, 2], covers[:, 3] = 1, n_splits - np.arange(n_splits)
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("model.ini", "[info]\n" + "\n".join(lines + [f"{i}: {n} d.txt" for i, n in domains]) + "\n")
+        archive.writestr("domains/d.txt", texts)
+        archive.writestr("trees/t00_000.bin", nodes + struct.pack("<f", 2.0))
+        archive.writestr("trees/t00_000_aux.bin", covers.tobytes())
+    return buffer.getvalue()
+
+
+def wide_set(first, n_splits):
+    """A MOJO whose sets begin far from 0, as their few bytes allow."""
+    data = mojo([(0, 2**16)], "\n" * 2**16, n_splits)
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    node = struct.pack("<BHB", 12 | 16, 0, 3) + struct.pack("<HI", first, 8) + b"\1" + struct.pack("<f", 1.0)
+    last = bytes([12 | 16 | 64]) + node[1:]
+    members["trees/t00_000.bin"] = node * (n_splits - 1) + last + struct.pack("<f", 2.0)
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    return buffer.getvalue()
+
+
+def h2o_attacks():
+    """Attacks on the reader of MOJOs."""
+    yield "5000 splits on a column of 2^20 categories", lambda: mojo([(0, 2**20)], "\n" * 2**20, 5000)
+    yield "borders on a column of 2^20 categories", lambda: mojo([(0, 2**20)], "\n" * 2**20, 5000, is_set=False)
+    texts = "".join(f"{i % 9999:04d}\n" for i in range(60_000))
+    yield "20000 columns with the same 60000 categories", lambda: mojo([(i, 60_000) for i in range(20_000)], texts)
+    yield "100 columns with the same 2^20 categories", lambda: mojo([(i, 2**20) for i in range(100)], "\n" * 2**20)
+    yield "sets that begin at 65000", lambda: wide_set(65_000, 20_000)
+    for key in ("n_features", "n_trees", "n_trees_per_class"):
+        for value in (2**31 - 1, 2**62):
+            yield f"{key} of {value}", partial(mojo, [], "", 3, False, **{key: value})
+    yield "an archive that unpacks to a thousand times its size", lambda: mojo([(0, 2**20)], "a" * 2**29)
+
+
+def spark_attacks():
+    """Attacks on the reader of Spark's folders, packed."""
+    for n, n_categories in ((20_001, 2**16), (2001, 2**16), (20_001, 2**31 - 1)):
+        yield f"{n} nodes whose splits have {n_categories} categories", partial(spark_folder, n, n_categories)
+    yield "many features", lambda: spark_folder(3, 2, numFeatures=2**24 - 1)
+    yield "features without number", lambda: spark_folder(3, 2, numFeatures=2**62)
+
+
+def spark_folder(n, n_categories, **entries):
+    """A chain of splits of one category each, packed as `tests.readers.spark_models.pack` does."""
+    about = {
+        "class": "org.apache.spark.ml.regression.DecisionTreeRegressionModel", "sparkVersion": "4.0.0", "paramMap": {},
+        "defaultParamMap": {}, "numFeatures": 1, "uid": "x", "timestamp": 0,
+    } | entries  # fmt: skip
+    at = np.arange(n, dtype=np.int32)
+    left = np.where(at % 2 == 0, at + 1, -1).astype(np.int32)
+    left[-1] = -1
+    is_split = left >= 0
+    split = arrow.StructArray.from_arrays(
+        [
+            arrow.array(np.where(is_split, 0, -1).astype(np.int32)),
+            arrow.array([[0.0] if one else [] for one in is_split], arrow.list_(arrow.float64())),
+            arrow.array(np.where(is_split, n_categories, -1).astype(np.int32)),
+        ],
+        ["featureIndex", "leftCategoriesOrThreshold", "numCategories"],
+    )
+    columns = {
+        "id": at, "prediction": np.zeros(n), "impurity": np.zeros(n), "gain": np.zeros(n),
+        "impurityStats": arrow.array([[1.0, 0.0, 0.0]] * n, arrow.list_(arrow.float64())),
+        "rawCount": np.ones(n, np.int64), "leftChild": left, "split": split,
+        "rightChild": np.where(is_split, left + 1, -1).astype(np.int32),
+    }  # fmt: skip
+    with tempfile.TemporaryDirectory() as folder:
+        for name in ("metadata", "data"):
+            (Path(folder) / name).mkdir()
+        (Path(folder) / "metadata" / "part-00000").write_text(json.dumps(about))
+        parquet.write_table(arrow.table(columns), Path(folder) / "data" / "part-00000.parquet", compression="zstd")
+        return spark_models.pack(folder)
+
+
+def cbm_attacks():
+    """Attacks on the reader of CatBoost's flat buffers: words that are lengths or places made huge."""
+    data = (DATA / "catboost-1.2.10-classes.cbm").read_bytes()
+    for at in range(4, min(len(data) - 4, 1200), 12):
+        for value in (2**31 - 1, 2**24):
+            edited = data[:at] + struct.pack("<I", value) + data[at + 4 :]
+            yield f"{value} at byte {at}", partial(bytes, edited)
+
+
+def dump_attacks():
+    """Attacks on the reader of LightGBM's dumps."""
+    dump = json.loads((DATA / "versions" / "lightgbm-3.3.5-sets.json").read_text())
+    text = json.dumps(dump)
+    split = re.search(r'"threshold": "([0-9|]+)"', text)[1]
+    for member in (2**31 - 1, 2**24, 9_999_999_999):
+        yield f"the category {member}", lambda m=member: text.replace(f'"{split}"', f'"{m}"').encode()
+    leaf = {"leaf_index": 1, "leaf_value": 0.5, "leaf_count": 1}
+    one = {"split_index": 0, "split_feature": 3, "decision_type": "==", "threshold": str(2**20), "missing_type": "None",
+           "internal_count": 2, "left_child": leaf | {"leaf_index": 0}, "right_child": leaf}  # fmt: skip
+    tree = {"num_leaves": 2, "tree_structure": one}
+    yield "many large categories", lambda: json.dumps(dump | {"tree_info": [tree] * 2500}).encode()
+    for key in ("max_feature_idx", "num_tree_per_iteration"):
+        yield f"{key} of 2^31", lambda k=key: json.dumps(dump | {k: 2**31 - 1}).encode()
+
+
 @functools.cache
 def attacks():
     """All of them; their files are built by who asks for them."""
     found = {f"onnx: {name}": (".onnx", build) for name, build in onnx_attacks()}
+    found |= {f"xgboost's binary: {name}": ("", build) for name, build in binary_attacks()}
+    found |= {f"h2o: {name}": (".zip", build) for name, build in h2o_attacks()}
+    found |= {f"spark: {name}": (".spark", build) for name, build in spark_attacks()}
+    found |= {f"catboost: {name}": (".cbm", build) for name, build in cbm_attacks()}
+    found |= {f"lightgbm's dump: {name}": (".json", build) for name, build in dump_attacks()}
     found |= {f"glasswood: {name}": (".glasswood", build) for name, build in glasswood_attacks()}
     others = (*other_attacks(), *parameter_attacks())
     return found | {f"{suffix[1:]}: {name}": (suffix, build) for name, suffix, build in others}

@@ -153,7 +153,6 @@ def test_what_is_not_supported_is_refused_by_name(name, tmp_path):
 
 TREE, WEIGHTS, TEXTS = "trees/t00_000.bin", "trees/t00_000_aux.bin", "domains/d001.txt"
 CORRUPT = {
-    "no model.ini": (lambda _: None, "model.ini", "model.ini"),
     "no algorithm": (lambda data: data.replace(b"algo = ", b"kind = "), "model.ini", "'algo'"),
     "no tree": (lambda _: None, TREE, TREE),
     "no weights": (lambda _: None, WEIGHTS, WEIGHTS),

@@ -8,9 +8,11 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.readers import spark_models
 from tests.readers.resource_attacks import MEGABYTE, attacks
 
 import glasswood
+from glasswood.readers import BINARY, FILES
 
 resource = pytest.importorskip("resource", reason="limits of POSIX")
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="how much is used is read as Linux tells it")
@@ -26,6 +28,8 @@ def test_a_small_file_costs_little(tmp_path, name):
     assert len(data) <= 1.01 * MEGABYTE
     path = tmp_path / f"model{suffix}"
     path.write_bytes(data)
+    if suffix == ".spark":
+        path = spark_models.unpack(data, tmp_path / "folder")
     start = time.process_time()
     with memory_of(BYTES):
         told = read(path)
@@ -58,3 +62,9 @@ def read(path):
 def test_trees_that_share_nodes_are_refused(tmp_path, name):
     (tmp_path / "model.onnx").write_bytes(attacks()[name][1]())
     assert "is reached on two ways: its trees are cyclic or share nodes" in read(tmp_path / "model.onnx")
+
+
+def test_every_kind_of_file_has_attacks():
+    """A new reader needs its own: files by suffix, XGBoost's binary files, folders."""
+    attacked = {suffix for suffix, _ in attacks().values()}
+    assert {"" if kind == BINARY else kind for kind in (*FILES, ".glasswood", ".spark")} == attacked

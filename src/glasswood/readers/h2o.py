@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from glasswood.base import escapes
 from glasswood.model.validation import MOST_FEATURES
 from glasswood.readers.assemble import NodeArrays, assemble, pack_sets
 from glasswood.readers.documents import get_int
@@ -31,6 +32,22 @@ OLDEST, NEWEST = 1.3, 1.4
 """Versions of MOJO files; earlier ones have no weights of nodes."""
 
 LINKS = {"identity": "identity", "log": "exp", "logit": "logistic"}
+OF_DISTRIBUTION = {
+    "bernoulli": "logit",
+    "quasibinomial": "logit",
+    "modified_huber": "logit",
+    "poisson": "log",
+    "gamma": "log",
+    "tweedie": "log",
+    "negativebinomial": "log",
+    "gaussian": "identity",
+    "laplace": "identity",
+    "huber": "identity",
+    "quantile": "identity",
+    "multinomial": "identity",
+}
+"""Link of each distribution, which follows from it in files before 3.26, where no line says it."""
+
 HARMLESS: dict[str, tuple[str, ...]] = {
     "_genmodel_encoding": ("AUTO", "Enum"),
     "balance_classes": ("false",),
@@ -38,12 +55,18 @@ HARMLESS: dict[str, tuple[str, ...]] = {
     "calib_method": (),
     "endianness": ("LITTLE_ENDIAN",),
     "link_function": tuple(LINKS),
-    "offset_column": (),
+    "offset_column": ("null",),
     "output_anomaly_flag": ("false",),
 }
 """Options that change predictions, unless they have one of these values or are not there."""
 
 MOST_CATEGORIES = 2**20
+LEAST_ROOM, ROOM_OF_BYTE = 2**25, 16
+"""Entries of the sets of all splits together: so many at least, and so many for each byte that the archive unpacks to.
+
+A split of a few bytes may name a large set, and a column a long list, of which a sixteenth is allowed.
+"""
+
 MOST_UNPACKED = 16
 """Bytes that a byte of the file may unpack to."""
 
@@ -53,6 +76,10 @@ NA_VS_REST, NA_LEFT = 1, (2, 4)
 NO_COLUMN, ROUNDING = 0xFFFF, 1e-12
 LEFT, RIGHT = 4, 5  # places of the children in a node
 BROKEN = (ValueError, LookupError, ArithmeticError, RuntimeError, EOFError, struct.error, zipfile.error, zlib.error)
+
+
+class ArchiveError(Exception):
+    """An archive is none of H2O's."""
 
 
 def read(model: Any) -> TreeEnsemble:
@@ -75,15 +102,29 @@ def read_file(path: str | os.PathLike[str]) -> TreeEnsemble:
             sizes = [(one.file_size, one.compress_size) for one in archive.infolist()]
             if sum(size for size, _ in sizes) > MOST_UNPACKED * sum(64 + packed for _, packed in sizes):
                 raise ValueError(f"it unpacks to more than {MOST_UNPACKED} times its size")
-            return _read(archive.read)
+            if "model.ini" not in archive.namelist():
+                raise ArchiveError(f"{path} is an archive {_of_what(archive.namelist())}")
+            return _read(archive.read, LEAST_ROOM + ROOM_OF_BYTE * sum(size for size, _ in sizes))
+    except ArchiveError as error:
+        raise ValueError(str(error)) from None
     except NotImplementedError as error:
         raise NotImplementedError(f"{path}: {error}") from error
     except BROKEN as error:
         raise ValueError(f"{path} holds no valid MOJO of H2O: {error}; download it again") from error
 
 
-def _read(content: Callable[[str], bytes]) -> TreeEnsemble:
-    info, columns, domains = _header(content)
+def _of_what(names: list[str]) -> str:
+    """Say what an archive without a model of H2O may be."""
+    if any(name.endswith("data.pkl") for name in names):
+        return "of PyTorch, which holds no trees that glasswood reads"
+    if any(name.startswith("metadata/") or "/metadata/part-" in name for name in names):
+        return "of a folder, of a model of Spark perhaps; unpack it, and pass the folder"
+    first = escapes.shown(names[0][:60]) if names else "nothing"
+    return f"that holds {first}, and no model.ini as the MOJOs of H2O do; unpack it, and pass a model file in it"
+
+
+def _read(content: Callable[[str], bytes], room: int) -> TreeEnsemble:
+    info, columns, domains = _header(content, room)
     if info["algo"] not in ALGORITHMS or not OLDEST <= float(info["mojo_version"]) <= NEWEST:
         about, expected = f"{info['algo'][:40]}, version {info['mojo_version'][:20]}", ", ".join(ALGORITHMS)
         raise NotImplementedError(
@@ -95,10 +136,10 @@ def _read(content: Callable[[str], bytes]) -> TreeEnsemble:
     n_features, n_trees, n_groups = (get_int(info, key) for key in ("n_features", "n_trees", "n_trees_per_class"))
     if not 0 < n_features <= min(len(columns), MOST_FEATURES) or min(n_trees, n_groups) < 1:
         raise ValueError(f"it declares {n_features} features and {n_groups} times {n_trees} trees")
-    tables, trees = tuple(domains.get(feature) for feature in range(n_features)), []
+    tables, trees, spare = tuple(domains.get(feature) for feature in range(n_features)), [], Room(room)
     for place in range(n_groups * n_trees):
         name = f"trees/t{place // n_trees:02d}_{place % n_trees:03d}"
-        trees.append(_tree(content(f"{name}.bin"), content(f"{name}_aux.bin"), tables))
+        trees.append(_tree(content(f"{name}.bin"), content(f"{name}_aux.bin"), tables, spare))
     left_sets, *nodes = ([node[field] for tree in trees for node in tree] for field in range(7))
     feature, value, default_left, left, right, cover = map(np.array, nodes)
     is_set = np.array([one is not None for one in left_sets])
@@ -118,20 +159,48 @@ def _read(content: Callable[[str], bytes]) -> TreeEnsemble:
     )
 
 
-def _header(content: Callable[[str], bytes]) -> tuple[dict[str, str], list[str], dict[int, Array]]:
+class Room:
+    """Entries that are left for the sets of all splits."""
+
+    def __init__(self, entries: int) -> None:
+        self.entries = entries
+
+    def take(self, n: int) -> None:
+        """Count `n` entries, if so many are left."""
+        self.entries -= n
+        if self.entries < 0:
+            raise ValueError("its splits name more categories than its size allows")
+
+
+def _header(content: Callable[[str], bytes], room: int) -> tuple[dict[str, str], list[str], dict[int, Array]]:
     """Read model.ini: its entries, the names of columns, and the categories of those that have some."""
     _, entries, columns, files = re.split(r"^\[(?:info|columns|domains)\]$", content("model.ini").decode(), flags=re.M)
-    domains = {}
+    info = dict(re.findall(r"^(\S+) = (.*)$", entries, re.M))
+    is_escaped = info.get("escape_domain_values") == "true"
+    domains: dict[int, Array] = {}
+    of_file: dict[str, Array] = {}
+    total = 0
     for column, count, file in re.findall(r"^(\d+): (\d+) (\S+)$", files, re.M):
-        lines = content(f"domains/{file}").decode().split("\n")[:-1]
-        if len(lines) != int(count) or len(lines) > MOST_CATEGORIES:
-            raise ValueError(f"{file} has {len(lines)} categories, expected {count}, at most {MOST_CATEGORIES}")
-        texts = [re.sub(r"\\(.)", lambda found: "\n" if found[1] == "n" else found[1], line) for line in lines]
-        domains[int(column)] = np.array(texts, object)
-    return dict(re.findall(r"^(\S+) = (.*)$", entries, re.M)), columns.strip("\n").split("\n"), domains
+        if file not in of_file:
+            of_file[file] = _categories(content(f"domains/{file}").decode(), is_escaped)
+        found = domains[int(column)] = of_file[file]
+        if len(found) != int(count) or len(found) > MOST_CATEGORIES:
+            raise ValueError(f"{file} has {len(found)} categories, expected {count}, at most {MOST_CATEGORIES}")
+        total += len(found)
+        if total > room // MOST_UNPACKED:
+            raise ValueError(f"its columns have more than {total - 1} categories, more than its size allows")
+    return info, columns.strip("\n").split("\n"), domains
 
 
-def _tree(data: bytes, auxiliary: bytes, tables: Tables) -> list[list[Any]]:
+def _categories(text: str, is_escaped: bool) -> Array:
+    """Categories, one a line; files of newer versions escape line ends and backslashes."""
+    lines = text.split("\n")[:-1]
+    if is_escaped and "\\" in text:
+        lines = [re.sub(r"\\(.)", lambda found: "\n" if found[1] == "n" else found[1], line) for line in lines]
+    return np.array(lines, object)
+
+
+def _tree(data: bytes, auxiliary: bytes, tables: Tables, room: Room) -> list[list[Any]]:
     """Read a tree, whose nodes stand before those below them, left ones first.
 
     A node is the set of categories that go left, feature, threshold or value, default_left, children and cover.
@@ -150,7 +219,7 @@ def _tree(data: bytes, auxiliary: bytes, tables: Tables) -> list[list[Any]]:
             nodes.append([None, -1, *struct.unpack_from("<f", data, at), False, -1, -1, cover])
             at += 4
             continue
-        left_set, threshold, default_left, at = _split(data, at, kind & 12, tables[feature])
+        left_set, threshold, default_left, at = _split(data, at, kind & 12, tables[feature], room)
         left_cover, right_cover = covers[n_splits]
         waiting.append((len(nodes), RIGHT, 0, bool(kind & 64), right_cover))
         waiting.append((len(nodes), LEFT, 0 if kind & 16 else 1 + (kind & 3), bool(kind & 16), left_cover))
@@ -161,27 +230,48 @@ def _tree(data: bytes, auxiliary: bytes, tables: Tables) -> list[list[Any]]:
     return nodes
 
 
-def _split(data: bytes, at: int, test: int, table: Array | None) -> tuple[Array | None, float, bool, int]:
-    """Read a split behind its column: what goes left, threshold, default_left, and where its children begin."""
+def _split(data: bytes, at: int, test: int, table: Array | None, room: Room) -> tuple[Array | None, float, bool, int]:
+    """Read a split behind its column: what goes left, threshold, default_left, and where its children begin.
+
+    A set ends where all further categories go the way of missing values.
+    """
     missing, at = data[at], at + 1
-    default_left, threshold, left_set = missing in NA_LEFT, math.inf, None
+    default_left, threshold = missing in NA_LEFT, math.inf
     if missing != NA_VS_REST and test:
         first, n_bits, at = (0, 32, at) if test == 8 else (*struct.unpack_from("<HI", data, at), at + 6)
         bits = np.unpackbits(np.frombuffer(data, np.uint8, -(-n_bits // 8), at), count=n_bits, bitorder="little")
         if table is None:
             raise ValueError("a split asks a number for its category")
-        left_set = np.full(len(table), default_left)
-        left_set[first : first + n_bits] = bits[: max(len(table) - first, 0)] == 0
+        n = min(first + n_bits, len(table))
+        room.take(n)
+        left_set = np.full(n, default_left)
+        left_set[first:] = bits[: max(n - first, 0)] == 0
         return left_set, threshold, default_left, at + -(-n_bits // 8)
     if missing != NA_VS_REST:
         threshold, at = struct.unpack_from("<f", data, at)[0], at + 4
-    return None if table is None else np.arange(len(table)) < threshold, threshold, default_left, at
+    if table is None:
+        return None, threshold, default_left, at
+    below = (
+        int(min(max(math.ceil(threshold), 0), len(table))) if math.isfinite(threshold) else len(table) * (threshold > 0)
+    )
+    n = len(table) if default_left else below
+    room.take(n)
+    return np.arange(n) < below, threshold, default_left, at
+
+
+def _link(info: dict[str, str]) -> str:
+    """Name the link; files before 3.26 do not, where it follows from the distribution."""
+    if "link_function" in info or info["algo"] != "gbm":
+        return info.get("link_function", "identity")
+    if (distribution := info.get("distribution", "")) not in OF_DISTRIBUTION:
+        raise NotImplementedError(f"distribution = {distribution[:40]} without a link_function is not supported")
+    return OF_DISTRIBUTION[distribution]
 
 
 def _meaning(info: dict[str, str], labels: Array | None, n_trees: int, n_groups: int) -> dict[str, Any]:
     """Say what sums of trees mean: a number, a score of the second of two classes, or one of each class."""
     kind, is_mean, base = info["category"], info["algo"] == "drf", float(info.get("init_f", 0))
-    weight, link = (1 / n_trees, "identity") if is_mean else (1.0, LINKS[info.get("link_function", "identity")])
+    weight, link = (1 / n_trees, "identity") if is_mean else (1.0, LINKS[_link(info)])
     n_classes, fields = 0 if labels is None else len(labels), {}
     classes = {"classes": (labels,), "is_estimator": True, "prediction": "argmax"}
     if kind == "AnomalyDetection" and n_groups == 1:

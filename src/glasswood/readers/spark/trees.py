@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from glasswood.model.validation import MOST_FEATURES
-from glasswood.readers.assemble import NodeArrays, assemble, less_than, pack_sets
+from glasswood.readers.assemble import WORD_BITS, NodeArrays, assemble, less_than
 from glasswood.readers.documents import get, get_int
 
 if TYPE_CHECKING:
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 MOST_CATEGORIES = 2**16
 """Most categories of a feature; Spark needs a bin for each, and `maxBins` is 32 by default."""
+
+LEAST_WORDS, WORDS_OF_NODE = 2**21, 64
+"""Words of 32 categories that the sets of all splits may have together: so many at least, and so many a node."""
 
 OF_REGRESSION = 3
 """Statistics of a regression's node: weight, sum and sum of squares of the targets."""
@@ -140,13 +143,27 @@ def _packed(nodes: Nodes, sets: Bools, others_left: Bools) -> dict[str, Any]:
     """Return the fields of the sets: categories that go left."""
     if not sets.any():
         return {}
-    first, lefts = np.cumsum(nodes.n_sides) - nodes.n_sides, []
-    for node in np.flatnonzero(sets):
-        members, count = nodes.sides[first[node] : first[node] + nodes.n_sides[node]], int(nodes.n_categories[node])
-        if not np.isin(members, np.arange(count)).all():
-            raise ValueError(f"a split on {count} categories sends others left")
-        left = np.zeros(count, np.bool_)
-        left[members.astype(np.int64)] = True
-        lefts.append(left)
-    offsets, words = pack_sets(lefts, others_left[sets])
-    return {"set_offsets": offsets, "set_words": words, "set_others_left": others_left[sets]}
+    at = np.flatnonzero(sets)
+    counts, n_members, others = nodes.n_categories[at], nodes.n_sides[at], others_left[at]
+    set_of_member = np.repeat(np.arange(len(at)), n_members)
+    members = nodes.sides[np.repeat(sets, nodes.n_sides)]
+    wrong = ~((members >= 0) & (members < counts[set_of_member]) & (members == np.floor(members)))
+    if wrong.any():
+        raise ValueError(f"a split on {counts[set_of_member[np.argmax(wrong)]]} categories sends others left")
+    last = np.zeros(len(at), np.int64)
+    np.maximum.at(last, set_of_member, members.astype(np.int64) + 1)
+    n_words = -(-np.where(others, counts, last) // WORD_BITS)  # beyond them a set is what other values are
+    offsets = np.concatenate([[0], np.cumsum(n_words)]).astype(np.int64)
+    if offsets[-1] > LEAST_WORDS + WORDS_OF_NODE * len(nodes.id):
+        raise ValueError(f"its splits name {offsets[-1] * WORD_BITS} categories, more than its size allows")
+    bits = np.repeat(others, n_words * WORD_BITS)
+    listed = np.where(others, counts, 0)
+    bits[_ranges(offsets[:-1] * WORD_BITS, listed)] = False
+    bits[offsets[set_of_member] * WORD_BITS + members.astype(np.int64)] = True
+    words = np.packbits(bits, bitorder="little").view("<u4").astype(np.uint32)
+    return {"set_offsets": offsets, "set_words": words, "set_others_left": others}
+
+
+def _ranges(starts: Int64s, lengths: Int64s) -> Int64s:
+    """Numbers from each start on, as many as its length, behind each other."""
+    return np.repeat(starts - np.cumsum(lengths) + lengths, lengths) + np.arange(lengths.sum())
