@@ -1,0 +1,45 @@
+"""Files of many versions of XGBoost, LightGBM and CatBoost, and what the versions that wrote them say of rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.readers.agreement import assert_agrees
+
+import glasswood
+
+FILES = sorted(path for path in (Path(__file__).parent / "data" / "versions").iterdir() if path.suffix != ".npz")
+LEAST = {
+    "xgboost .model": {"0.80", "0.90", "1.0.2", "1.2.1", "1.3.3", "1.6.2", "2.1.4", "3.0.5"},
+    "xgboost .json": {"1.0.2", "1.2.1", "1.3.3", "1.6.2"},
+    "lightgbm .txt": {"2.0.10", "2.1.2", "2.3.1", "3.0.0", "3.3.5", "4.0.0"},
+    "lightgbm .json": {"2.3.1", "3.3.5"},
+    "catboost .cbm": {"0.20", "0.23.2", "0.26.1", "1.0.6", "1.1.1"},
+    "catboost .json": {"0.20", "0.23.2", "0.26.1", "1.0.6", "1.1.1"},
+}
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+@pytest.mark.filterwarnings("ignore:the file is of XGBoost 1.3.0:UserWarning")
+def test_files_mean_what_their_writer_said(path):
+    told = dict(np.load(f"{path}.npz"))
+    X, contributions = told.pop("X"), told.pop("contributions", None)
+    forest = glasswood.load(path)
+    assert_agrees(forest, X, **told, sums="float32" if path.name.startswith("xgboost") else "float64")
+    if contributions is not None:
+        values = glasswood.Explainer(forest, dtype="float64").shap_values(X)
+        shape = (len(X), *values.shape[2:], X.shape[1] + 1)
+        expected = (
+            np.moveaxis(contributions.reshape(shape)[..., :-1], 1, -1) if values.ndim == 3 else contributions[:, :-1]
+        )
+        np.testing.assert_allclose(values, expected, atol=1e-5 * max(1, np.abs(expected).max()))
+
+
+def test_the_versions_are_there():
+    found = {kind: set() for kind in LEAST}
+    for path in FILES:
+        library, version, _ = path.name.split("-")
+        found[f"{library} {path.suffix}"].add(version)
+    assert all(found[kind] >= versions for kind, versions in LEAST.items())
