@@ -5,10 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import subprocess
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 
 def count(command: Sequence[str], metrics: Mapping[str, str], *options: str) -> list[dict[str, str]]:

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from glasswood.base.files import replacing
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from numpy.typing import NDArray
 
 ROOT = Path(__file__).parent.parent
 FOLDER = Path(os.environ.get("GLASSWOOD_DATA", ROOT.parent / "shared" / "data"))

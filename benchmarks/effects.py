@@ -12,9 +12,10 @@ import json
 import resource
 import time
 import warnings
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -23,9 +24,6 @@ from benchmarks.data import ROOT
 from benchmarks.machine import conditions, machine_name
 from benchmarks.responses import seconds_of
 from benchmarks.tables import between
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 RESULTS = Path(__file__).parent / "results"
 N_ROWS, N_FEATURES, GRID = 100_000, 14, 50

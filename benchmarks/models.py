@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import pickle
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import version
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.data import CACHE, OBJECTIVES, read
 from glasswood.base.files import replacing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
     from benchmarks.cases import Model
     from benchmarks.data import Table
 

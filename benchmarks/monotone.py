@@ -12,19 +12,17 @@ from __future__ import annotations
 import argparse
 import json
 import zlib
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from benchmarks import machine
 from benchmarks.pool import sets
 from benchmarks.tables import between
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 N_CONSTRAINED = 2
 

@@ -14,21 +14,18 @@ import resource
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 import glasswood
 from benchmarks.data import FOLDER, ROOT
 from benchmarks.machine import conditions, machine_name
 from benchmarks.tables import between
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
 
 RESULTS = Path(__file__).parent / "results"
 QUANTILES = [0.05, 0.5, 0.95]

@@ -6,16 +6,14 @@ import copy
 import subprocess
 import sys
 from functools import partial
+from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from benchmarks.data import CACHE, tiled_parquet
 from benchmarks.work import Call, Work, save_xgboost
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 PEAK_MEMORY = """
 import re, sys

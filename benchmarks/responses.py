@@ -14,8 +14,9 @@ import itertools
 import json
 import math
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -25,9 +26,6 @@ from benchmarks.machine import conditions, machine_name
 from benchmarks.tables import between
 from glasswood.explain.responses import permutations
 from glasswood.plans import plan_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 RESULTS = Path(__file__).parent / "results"
 N_TREES, DEPTH, RUNS = 100, 8, 3

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from benchmarks import own
 from benchmarks.models import categories_of
 from benchmarks.work import Call, Work, save_xgboost
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
     from benchmarks.cases import Case
 
 TOLERANCE = 1e-4

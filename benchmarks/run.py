@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
@@ -17,9 +19,6 @@ from benchmarks.targets import reached, value_text
 from benchmarks.timing import interleaved
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from pathlib import Path
-
     from benchmarks.cases import Case
 
 RESULTS = ROOT / "benchmarks" / "results"

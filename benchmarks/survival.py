@@ -10,8 +10,9 @@ from __future__ import annotations
 import json
 import time
 import warnings
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -19,9 +20,6 @@ import glasswood
 from benchmarks.data import ROOT
 from benchmarks.machine import conditions, machine_name
 from benchmarks.tables import between
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 RESULTS = Path(__file__).parent / "results"
 N_ROWS, N_TRAINING, N_FEATURES, N_TREES = 40_000, 4_000, 10, 100

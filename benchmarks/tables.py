@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.cases import GROUPS
 from benchmarks.targets import bound_text, value_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from pathlib import Path
-
     from benchmarks.cases import Case
 
 UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))

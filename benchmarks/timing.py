@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 N_RUNS = 5
 """Warm runs of each call; the table shows their median."""

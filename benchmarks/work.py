@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from benchmarks.data import CACHE, read, rows_of
 from benchmarks.models import trained
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     import pandas
-    from numpy.typing import NDArray
 
     from benchmarks.cases import Case
 

@@ -7,19 +7,17 @@ few options; NumPy does the rest, so an example costs about a millisecond and op
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from tests.array_forest import ArrayForest
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
     from glasswood import Forest
 
 LIGHTGBM_ZERO = float(np.float32(1e-35))

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING
 from unittest import mock
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from benchmarks.evaluate.pool import Shape, draw
@@ -25,10 +27,6 @@ from glasswood.evaluate.cpu import CpuEvaluator
 from glasswood.inputs import as_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from numpy.typing import NDArray
-
     from glasswood import Forest
 
 SIZES = (1, 2, 6, 20, 100, 700, 4_000, 20_000)

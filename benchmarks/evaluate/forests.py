@@ -9,15 +9,14 @@ thresholds those of histogram training.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
-    from pathlib import Path
-
-    from numpy.typing import NDArray
 
 N_SAMPLED, N_BINS, LEAST_ROWS = 10_000, 255, 5
 TREES_AT_ONCE = 100

@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from collections.abc import Callable, Iterator
 from statistics import mean, median, stdev
 from typing import TYPE_CHECKING, Any
 
@@ -25,8 +26,6 @@ from glasswood.evaluate.choice import most_splits, runnable
 from glasswood.plans import plan_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from glasswood import Forest
 
 RESULTS = ROOT / "benchmarks" / "results"

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 from benchmarks.data import ROOT
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 TARGET = ROOT / "docs" / "images" / "path-reduction.svg"
 CHILDREN = {0: (1, 2), 1: (3, 4), 2: (5, 6), 4: (7, 8), 8: (9, 10), 9: (11, 12)}

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from benchmarks.data import ROOT
 from benchmarks.tables import between
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
 
 DOCUMENT = ROOT / "docs" / "benchmarks" / "evaluate.md"
 PAPER_RATIO = 404.466 / 538.235

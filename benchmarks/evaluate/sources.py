@@ -7,17 +7,15 @@ from __future__ import annotations
 
 import argparse
 import os
+from collections.abc import Callable, Iterator
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 import glasswood
 from benchmarks.data import FOLDER
 from benchmarks.timing import interleaved
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 Calls = dict[str, "Callable[[], Any]"]
 N_THREADS = os.cpu_count() or 1

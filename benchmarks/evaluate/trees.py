@@ -6,13 +6,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from glasswood import Forest
 from glasswood.model.ensemble import TreeEnsemble
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     Rows = NDArray[np.float32]
 
 N_RECORDS = 65_536

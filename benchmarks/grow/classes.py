@@ -7,6 +7,7 @@ The sets, what is left out of them and the splits were fixed before the first ru
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,8 +15,6 @@ import numpy as np
 from benchmarks.grow import public
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from benchmarks.grow.cases import Case
 
 SETS: dict[str, public.Source] = {

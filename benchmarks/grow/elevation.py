@@ -7,13 +7,11 @@ from __future__ import annotations
 
 import resource
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import glasswood
 from benchmarks.grow import cases, rivals
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 LEAVES = (64, 128)
 

@@ -13,6 +13,7 @@ import json
 import os
 import time
 import zlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,8 +35,6 @@ from glasswood.grow.search.engine import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from glasswood import _core
     from glasswood.grow.cuda.rows import RowsOnGpus
     from glasswood.grow.data.rows import TrainingRows

@@ -9,6 +9,7 @@ from __future__ import annotations
 import resource
 import time
 import zlib
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
@@ -19,8 +20,6 @@ import numpy as np
 from benchmarks.grow import cases, rivals
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     import pandas as pd
 
 MOST_ROWS = 4_500

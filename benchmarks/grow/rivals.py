@@ -8,14 +8,13 @@ import os
 import re
 import subprocess
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from benchmarks.grow.cases import Case
 
 WEKA = "/usr/share/java/weka.jar"

@@ -9,16 +9,14 @@ import platform
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 import glasswood
 from benchmarks.grow import cases, classes, elevation, public, rivals
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 SEEDS = range(1000, 1020)
 """Of known trees. Development looked at seeds below 300; these were first used after the defaults were frozen."""

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import importlib
 import time
+from collections.abc import Callable
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from benchmarks.pool.sets import Split
 
 BINS = 10

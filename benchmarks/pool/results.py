@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from benchmarks.pool.methods import METHODS, OURS, REGRESSIONS, version
 from benchmarks.pool.sets import has_classes, is_tuning
 from benchmarks.tables import between
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 RECORD = Path(__file__).parents[1] / "results" / "pool.json"
 """The tables of the page, as rows."""

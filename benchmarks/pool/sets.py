@@ -5,6 +5,7 @@ from __future__ import annotations
 import zlib
 from collections import Counter
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,8 +13,6 @@ import numpy as np
 from benchmarks.grow import classes, public
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     import pandas as pd
     import pyarrow as pa
 

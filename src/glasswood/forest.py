@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
 
+from glasswood.base.typing import Algorithm, Array, Choice, Output, Rows
 from glasswood.evaluate.covers import with_covers
 from glasswood.evaluate.evaluator import evaluator_of
 from glasswood.evaluate.linear import with_means
@@ -17,16 +20,10 @@ from glasswood.inputs.frames import frame_maker
 from glasswood.inputs.tables import refuse_open_tables, with_named_tables
 from glasswood.mapping.columns import plain, prediction_columns
 from glasswood.mapping.predictions import PredictionMapper
+from glasswood.model.ensemble import TreeEnsemble
 from glasswood.model.facts import as_html, forest_facts, output_names
 from glasswood.model.storage import save_forest
 from glasswood.writers.onnx import save_onnx
-
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Callable, Sequence
-
-    from glasswood.base.typing import Algorithm, Array, Choice, Output, Rows
-    from glasswood.model.ensemble import TreeEnsemble
 
 
 class Forest:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from glasswood.base.typing import ModelFormat, Rows
 from glasswood.forest import Forest
 from glasswood.model.ensemble import TreeEnsemble
 from glasswood.model.storage import load_forest
@@ -18,11 +21,6 @@ from glasswood.readers.curve import make_curve
 from glasswood.readers.spark import is_folder, read_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import ArrayLike
-
-    from glasswood.base.typing import ModelFormat, Rows
     from glasswood.readers.curve import Curve
 
 

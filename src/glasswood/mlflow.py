@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import tempfile
 from pathlib import Path
@@ -13,8 +14,6 @@ from glasswood.explain import Explainer
 from glasswood.loading import load
 
 if TYPE_CHECKING:
-    import os
-
     from glasswood.forest import Forest
 
 FLAVOR = "glasswood"

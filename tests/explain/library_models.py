@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 import glasswood
 from tests.readers import catboost_models, lightgbm_models, onnx_models, sklearn_models, xgboost_models
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 FEW = {"n_estimators": 5, "max_depth": 4, "random_state": 0}
 HISTOGRAMS = {"max_iter": 5, "max_depth": 4, "min_samples_leaf": 5}

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from glasswood import Explainer
 from tests.oracles import shapley
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
     from glasswood import Forest
 
 ALGORITHMS = ("tables", "quadrature")

@@ -6,18 +6,16 @@ of the explained row for the features of S and those of the background row for a
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tests.oracles import interventional, shapley
 from tests.oracles.players import members
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
     Floats = NDArray[np.float64]
 
 

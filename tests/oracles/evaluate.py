@@ -5,15 +5,13 @@ Written from the docstring of TreeEnsemble alone. Rows are numbers (float64); ca
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
-
     from glasswood import Forest
 
 

@@ -10,12 +10,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tests.oracles import evaluate, shapley
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from glasswood import Forest
 
 

@@ -9,13 +9,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tests.oracles import interventional as by_features
 from tests.oracles import shapley
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from glasswood import Forest
 
     Floats = NDArray[np.float64]

@@ -14,18 +14,16 @@ All take `went_left`: the side that each row takes at each node, (n_rows, n_node
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tests.oracles import evaluate
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
-
     from glasswood import Forest
 
     Floats = NDArray[np.float64]

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 from tests.oracles.evaluate import visits
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from glasswood import Forest
 
 DENORMALS = (

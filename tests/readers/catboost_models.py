@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from tests.oracles.cityhash import category_hash
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from glasswood import Forest
 
 N_ROWS = 300

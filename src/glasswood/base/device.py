@@ -5,13 +5,10 @@ from __future__ import annotations
 import contextlib
 import functools
 import re
-from collections.abc import Sized
+from collections.abc import Iterator, Sized
 from numbers import Integral
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from types import ModuleType
+from types import ModuleType
+from typing import Any
 
 GPU_KINDS = {2, 13}
 """DLPack's numbers of CUDA memory and of CUDA managed memory."""

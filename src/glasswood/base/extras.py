@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from types import ModuleType
+from types import ModuleType
 
 
 def import_extra(name: str, extra: str, needs: str) -> ModuleType:

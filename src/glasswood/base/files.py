@@ -6,11 +6,8 @@ import contextlib
 import os
 import secrets
 import shutil
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 MODEL_SUFFIXES = (".json", ".ubj", ".cbm", ".txt", ".onnx", ".zip")
 """Suffixes of other libraries' model files, by which `glasswood.load` chooses a reader."""

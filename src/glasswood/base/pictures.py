@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 from glasswood.base.extras import import_extra
 from glasswood.base.wording import tick_texts
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 CLASS_COLOURS = ("#4c78a8", "#e45756", "#72b7b2", "#eeca3b", "#b279a2", "#54a24b", "#ff9da6", "#9d755d", "#bab0ac")
 """Colours of up to nine classes."""

@@ -8,10 +8,8 @@ import os
 import sys
 import threading
 import warnings
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 logger = logging.getLogger("glasswood")
 

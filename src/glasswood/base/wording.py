@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import difflib
 import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import ROUND_HALF_UP, Context, Decimal
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
 
 SEPARATED = 10_000
 """Numbers from here on have thousands separators; years have none."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from glasswood.base.files import check_output
+from glasswood.base.typing import Choice
 from glasswood.cli.commands import read_features
 from glasswood.cli.tables.sources import inputs
 from glasswood.evaluate.evaluator import Evaluator
@@ -15,9 +17,6 @@ from glasswood.loading import load
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator
-
-    from glasswood.base.typing import Choice
 
 
 def bench(options: argparse.Namespace) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import importlib.metadata
 import logging
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from glasswood import __version__
@@ -15,9 +17,6 @@ from glasswood.cli.tables.writer import Appender, part_name
 from glasswood.dask.engine import import_distributed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
-
     from glasswood.cli.tables.delimited import Dialect
     from glasswood.cli.tables.sources import Source
     from glasswood.mapping.mapper import Mapper

@@ -7,14 +7,12 @@ import os
 import signal
 import sys
 import traceback
-from typing import TYPE_CHECKING, NoReturn
+from collections.abc import Iterator, Sequence
+from typing import NoReturn
 
 from glasswood.base.device import DeviceError
 from glasswood.base.escapes import shown
 from glasswood.cli.arguments import make_parser
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 FAILED, WRONG_USAGE = 1, 2
 TERMINATING = ("SIGTERM", "SIGHUP")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,17 +18,15 @@ from glasswood.cli.tables.sources import find, inputs
 from glasswood.cli.tables.writer import check_directory, new_directory, writing
 from glasswood.cli.values import dialect_of
 from glasswood.mapping.mapper import input_columns
+from glasswood.model.ensemble import TreeEnsemble
 from glasswood.model.facts import column_names, forest_facts
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Iterable, Sequence
-    from pathlib import Path
 
     from pyarrow import RecordBatch
 
     from glasswood.mapping.mapper import Mapper
-    from glasswood.model.ensemble import TreeEnsemble
 
     Wanted = tuple[list[str], list[str], list[str], int]
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from glasswood.base.typing import Array
 from glasswood.base.wording import leaves_text
 from glasswood.cli.tables.reader import TableReader
 from glasswood.cli.tables.writer import writing
@@ -15,16 +18,11 @@ from glasswood.display import import_plotting, ranked_table, save_beeswarm
 from glasswood.inputs import as_rows
 from glasswood.mapping.columns import explanation_metadata, margin_columns, value_columns
 from glasswood.mapping.frames import arrow_batch
+from glasswood.model.ensemble import TreeEnsemble
 from glasswood.model.facts import feature_names
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable
-
-    from numpy.typing import ArrayLike
-
-    from glasswood.base.typing import Array
-    from glasswood.model.ensemble import TreeEnsemble
 
 DATA = Path(__file__).parent.parent / "data"
 UNIT = "$100,000"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,8 +13,6 @@ from glasswood.cli.values import REPLACED, add_command, forest_file, positive, r
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable
-    from pathlib import Path
 
     from glasswood.cli.parser import Parser
     from glasswood.neighbors import Neighbors

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import Sequence
+from typing import Any, NoReturn
 
 from glasswood.base.wording import nearest_text
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 class Parser(argparse.ArgumentParser):

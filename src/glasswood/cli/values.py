@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,8 +15,6 @@ from glasswood.cli.tables.formats import table_format
 from glasswood.cli.tables.sources import is_pattern
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from glasswood.cli.parser import Parser
 
 MOST_DIGITS = 9

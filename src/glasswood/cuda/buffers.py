@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from glasswood.base.device import import_cupy
+from glasswood.base.typing import Array
 from glasswood.cuda.per_gpu import gpu_limits
-
-if TYPE_CHECKING:
-    from glasswood.base.typing import Array
 
 KEPT_SHARE = 1024
 """Buffers up to this part of a GPU's memory are allocated once: while memory is allocated the GPU waits, for longest

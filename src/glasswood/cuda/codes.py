@@ -10,15 +10,13 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from glasswood.base.typing import Array, Bools, Int32s, Int64s
-    from glasswood.model.ensemble import TreeEnsemble
+from glasswood.base.typing import Array, Bools, Int32s, Int64s
+from glasswood.model.ensemble import TreeEnsemble
 
 LARGEST_SHORT_CODE = 2**16 - 1
 

@@ -6,17 +6,15 @@ import functools
 import io
 import re
 import threading
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from glasswood.base.device import INSTALL, DeviceError
 from glasswood.base.progress import announcing
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 SOURCES = Path(__file__).parent.parent / "native"
 ARCHITECTURES = (75, 80, 86, 89, 90, 100, 120)

@@ -6,19 +6,18 @@ import itertools
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import DTypeLike, NDArray
 
 from glasswood.base.device import import_cupy
+from glasswood.base.typing import Array, GpuArray, Int32s
 from glasswood.cuda.compiler import variant
 from glasswood.cuda.launches import NOWHERE, Plan, PreparedLaunch
 from glasswood.cuda.per_gpu import PerGpu, gpu_limits
+from glasswood.model.ensemble import TreeEnsemble
 
 if TYPE_CHECKING:
-    from numpy.typing import DTypeLike, NDArray
-
-    from glasswood.base.typing import Array, GpuArray, Int32s
     from glasswood.cuda.codes import Codes
     from glasswood.cuda.compiler import Variant
-    from glasswood.model.ensemble import TreeEnsemble
 
 THREADS, LANE_ROWS, CHUNK_ROWS = 512, 4, 128
 """Threads of a block, rows that a lane takes side by side and a warp's (as in common/cuda/encode_rows.cu)."""

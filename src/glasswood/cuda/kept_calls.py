@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
+
+from numpy.typing import DTypeLike
 
 from glasswood import _core
 from glasswood.base.device import import_cupy
 from glasswood.cuda import launches
+from glasswood.model.ensemble import TreeEnsemble
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import DTypeLike
-
     from glasswood.cuda.launches import Plan
-    from glasswood.model.ensemble import TreeEnsemble
 
 SPARE_BYTES = 2**20
 """Results up to this size are allocated ahead."""

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import functools
 import threading
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
 from glasswood import _core
 from glasswood.base.device import capability, import_cupy
+from glasswood.base.typing import Array, GpuArray
 from glasswood.cuda.compiler import compile_kernel, compiler_architecture, parameters
 from glasswood.cuda.per_gpu import gpu_limits
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from glasswood.base.typing import Array, GpuArray
     from glasswood.cuda.compiler import Variant
     from glasswood.cuda.streams import Beside
 

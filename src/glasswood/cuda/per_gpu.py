@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
 
 from glasswood.base.device import import_cupy
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 Made = TypeVar("Made")
 

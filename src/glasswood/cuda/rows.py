@@ -5,23 +5,19 @@ from __future__ import annotations
 import contextlib
 import functools
 import sys
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, NamedTuple
+from types import ModuleType
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from glasswood.base.device import DeviceError, array_gpu, explaining_memory, import_cupy
 from glasswood.base.escapes import shown
+from glasswood.base.typing import Array, GpuArray
 from glasswood.inputs.categories import arrays_hold_values
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from types import ModuleType
-
-    from numpy.typing import DTypeLike
-
-    from glasswood.base.typing import Array, GpuArray
-    from glasswood.model.ensemble import TreeEnsemble
+from glasswood.model.ensemble import TreeEnsemble
 
 HOST_CHUNK_BYTES, MOST_CHUNK_BYTES = 2**25, 2**29
 """Rows and results of a chunk between host and GPU: enough to hide launches; more where few long rows fit."""

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import Any
 
 from glasswood.base.extras import import_extra
-
-if TYPE_CHECKING:
-    from types import ModuleType
 
 
 def import_dask() -> ModuleType:

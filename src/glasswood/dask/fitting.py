@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from glasswood.base.typing import Doubles, Int64s
 from glasswood.dask.engine import import_dask
 from glasswood.dask.leaves import refitted, solved
 from glasswood.dask.triangles import leaf_terms, merge_all, sums_of
@@ -15,13 +17,10 @@ from glasswood.grow import ModelTreeRegressor
 from glasswood.grow.table import feature_importances, leaf_table
 from glasswood.inputs import as_rows
 from glasswood.inputs.matching import listed
+from glasswood.model.ensemble import TreeEnsemble
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from glasswood.base.typing import Doubles, Int64s
     from glasswood.dask.triangles import LeafSums, Terms
-    from glasswood.model.ensemble import TreeEnsemble
 
 SAMPLE_ROWS = 10_000_000
 TOGETHER = 8

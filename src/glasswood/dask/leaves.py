@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from glasswood.base.typing import Bools, Doubles, Int32s
 from glasswood.grow.tree.assembly import MARGIN, GrownTree
 from glasswood.grow.tree.refit import LeafModel, independent, shared_out
-from glasswood.model.ensemble import OF_NUMBERS
+from glasswood.model.ensemble import OF_NUMBERS, TreeEnsemble
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from glasswood.base.typing import Bools, Doubles, Int32s
     from glasswood.dask.triangles import LeafSums, Terms
-    from glasswood.model.ensemble import TreeEnsemble
 
 
 def solved(terms: Terms, sums: LeafSums, unit: float) -> LeafModel:

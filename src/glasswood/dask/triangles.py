@@ -6,19 +6,14 @@ that of two sets of rows is the triangle of both triangles, one above the other.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from glasswood.base.typing import Doubles, Floats, Int32s
 from glasswood.evaluate.linear import term_values
-from glasswood.model.ensemble import OF_NUMBERS
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from glasswood.base.typing import Doubles, Floats, Int32s
-    from glasswood.model.ensemble import TreeEnsemble
+from glasswood.model.ensemble import OF_NUMBERS, TreeEnsemble
 
 BLOCK = 100_000
 """Rows that are decomposed together."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
 from glasswood.base.escapes import comment, python_literal
+from glasswood.base.typing import SqlDialect
 from glasswood.display.code_comments import columns_of_c, origin, returned
 from glasswood.display.explainer_code import explainer_source
 from glasswood.display.languages import (
@@ -24,14 +26,8 @@ from glasswood.display.languages import (
 from glasswood.explain import Explainer
 from glasswood.inputs.tables import refuse_open_tables
 from glasswood.loading import load
-from glasswood.model.ensemble import LOGARITHM, MISSING, NUMBER, OF_NUMBERS
+from glasswood.model.ensemble import LOGARITHM, MISSING, NUMBER, OF_NUMBERS, TreeEnsemble
 from glasswood.model.facts import feature_names
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from glasswood.base.typing import SqlDialect
-    from glasswood.model.ensemble import TreeEnsemble
 
 DEEPEST = 60
 """Levels of a tree that become nested expressions; parsers stop somewhere above."""

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import textwrap
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from glasswood.base.escapes import comment
 from glasswood.base.wording import counted
+from glasswood.model.ensemble import TreeEnsemble
 from glasswood.model.facts import feature_names, output_names
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from glasswood.model.ensemble import TreeEnsemble
 
 WIDTH = 120
 """Characters of a line."""

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from glasswood.base.typing import Array
+from glasswood.base.typing import Array
 
 CURVE_ROWS, CURVE_POINTS = 20_000, 24
 """Rows that a curve is of at most, and its points."""

@@ -9,15 +9,12 @@ the edge above is taken off. A group of features is known together: its tests ar
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from glasswood.base.typing import Array, Doubles, Int32s, Int64s
-    from glasswood.model.ensemble import TreeEnsemble
+from glasswood.base.typing import Array, Doubles, Int32s, Int64s
+from glasswood.model.ensemble import TreeEnsemble
 
 LINE = 12
 """Numbers in a line of a table."""

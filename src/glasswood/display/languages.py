@@ -5,13 +5,11 @@ from __future__ import annotations
 import keyword
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from glasswood.base.escapes import excel_literal, python_literal, sql_literal, sql_name
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 EXPONENTS = (-745.0, 709.0)
 """Powers of e that are neither 0 nor infinite in float64."""

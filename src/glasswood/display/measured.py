@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from glasswood.base.escapes import shown
 from glasswood.base.wording import cut_texts
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
 
 BREAKS = re.compile(r"[^ _-]*[ _-]+|[^ _-]+")
 """Parts of a text that may stand on lines of their own."""

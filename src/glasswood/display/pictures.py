@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import os
+from typing import Any
 
 from glasswood.base.escapes import PICTURE
 from glasswood.base.extras import import_extra
 from glasswood.base.files import replacing
-
-if TYPE_CHECKING:
-    import os
 
 
 def import_plotting() -> tuple[Any, Any]:

@@ -9,11 +9,10 @@ import numpy as np
 from glasswood.base.escapes import PICTURE, shown
 from glasswood.base.extras import import_extra
 from glasswood.base.pictures import tone
+from glasswood.base.typing import Doubles
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-    from glasswood.base.typing import Doubles
 
 
 def plot_history(model: object, ax: Axes | None = None) -> Axes:

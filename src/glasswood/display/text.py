@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from glasswood.base.escapes import shown
 from glasswood.base.wording import Wording, bar_text, check_wording, count_text, counted, number_text, percent_text
 from glasswood.inputs.tables import refuse_open_tables
 from glasswood.loading import load
+from glasswood.model.ensemble import TreeEnsemble
 from glasswood.model.facts import constraints, counts_outliers_less, feature_names
 from glasswood.words.equations import leaf_equation, probability_text
 from glasswood.words.rules import (
@@ -26,9 +28,6 @@ from glasswood.words.rules import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from glasswood.model.ensemble import TreeEnsemble
     from glasswood.words.rules import ClassShares
 
 NO_MEAN = "Fitted by Huber's loss: rows that are far off count less, so that predictions are no means of y."

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from glasswood.base.typing import Array
 from glasswood.base.wording import Wording, number_text, percent_text
 from glasswood.display.report.trees import shown_class
 from glasswood.display.text import leaf_facts, leaf_number
+from glasswood.model.ensemble import TreeEnsemble
 from glasswood.words.equations import described, leaf_equation
 from glasswood.words.rules import (
     class_of,
@@ -20,10 +22,8 @@ from glasswood.words.rules import (
 )
 
 if TYPE_CHECKING:
-    from glasswood.base.typing import Array
     from glasswood.display.measured import Ruler
     from glasswood.display.report.rows import ReportRows
-    from glasswood.model.ensemble import TreeEnsemble
     from glasswood.words.equations import Term
     from glasswood.words.rules import ClassShares
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from glasswood.base.escapes import PICTURE, shown
 from glasswood.base.extras import import_extra
 from glasswood.base.pictures import class_colours, tone
+from glasswood.base.typing import Array, Rows
 from glasswood.base.wording import Wording, check_wording, leaves_text, tick_texts
 from glasswood.display.curves import mean_curve
 from glasswood.display.measured import Ruler
@@ -43,6 +46,7 @@ from glasswood.forest import Forest
 from glasswood.inputs import with_tables
 from glasswood.inputs.tables import refuse_open_tables
 from glasswood.loading import load
+from glasswood.model.ensemble import TreeEnsemble
 from glasswood.model.facts import feature_name, feature_names
 from glasswood.words.rules import (
     class_of,
@@ -56,14 +60,9 @@ from glasswood.words.rules import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from matplotlib.axes import Axes
-    from numpy.typing import ArrayLike
 
-    from glasswood.base.typing import Array, Rows
     from glasswood.display.report.rows import ReportRows
-    from glasswood.model.ensemble import TreeEnsemble
     from glasswood.words.rules import ClassShares
 
 WIDTH, LEAST_WIDTH = 11.0, 7.5

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ import numpy as np
 from sklearn.base import clone, is_classifier
 
 from glasswood.base.escapes import markup
+from glasswood.base.typing import Array, Doubles, Int64s, Rows
 from glasswood.base.wording import leaves_text, percent_text
 from glasswood.distillation.drawn import RowsBetween, taken
 from glasswood.forest import Forest
@@ -20,9 +22,6 @@ from glasswood.inspection.plots import axes_of, plain
 from glasswood.words.outline import estimator_html
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from glasswood.base.typing import Array, Doubles, Int64s, Rows
     from glasswood.grow.table import Table
 
 LEAST_ROWS = 8

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
+from glasswood.base.typing import Array, Doubles, Int64s
 from glasswood.grow.data.columns import as_floats, named_columns, read_columns
 from glasswood.inputs.arrays import type_name
 from glasswood.inputs.categories import Numbers
 from glasswood.inputs.frames import to_frame
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from glasswood.base.typing import Array, Doubles, Int64s
 
 CANDIDATES = 8
 """Rows that the nearest one is chosen from."""

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
-from glasswood.base.typing import ALGORITHMS, DEVICES
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
-
-    from glasswood.base.typing import Choice
-    from glasswood.model.ensemble import TreeEnsemble
+from glasswood.base.typing import ALGORITHMS, DEVICES, Choice
+from glasswood.model.ensemble import TreeEnsemble
 
 MOST_SPLITS = {"by_node": 255}
 """Most splits of a tree that an algorithm can run; those without an entry run every forest."""

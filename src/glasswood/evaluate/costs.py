@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from glasswood.base.typing import Choice
 from glasswood.evaluate.choice import most_splits
+from glasswood.model.ensemble import TreeEnsemble
 
 if TYPE_CHECKING:
     from glasswood import _core
-    from glasswood.base.typing import Choice
-    from glasswood.model.ensemble import TreeEnsemble
 
 MOST_ROWS = (2, 8, 63, 1_000, 8_000)
 """Most rows of each kind of batch except the last, in which a row costs the same."""

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from glasswood.base.typing import Array, Doubles, Floats, Int32s
-    from glasswood.model.ensemble import TreeEnsemble
+from glasswood.base.typing import Array, Doubles, Floats, Int32s
+from glasswood.model.ensemble import TreeEnsemble
 
 POSITIONS_TOGETHER = 2**24
 """Places of leaves of rows that are counted together."""

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from glasswood import _core
 from glasswood.base.parallel import cached_property, n_threads
-from glasswood.base.typing import Choice, Int32s
+from glasswood.base.typing import Choice, Doubles, Floats, Int32s, Int64s
 from glasswood.evaluate import costs
 from glasswood.evaluate.choice import MOST_SPLITS, most_splits, runnable
 from glasswood.evaluate.costs import MOST_WINDOW_LEVELS, needs_ranks, window_levels
 from glasswood.evaluate.linear import numbered_leaves
+from glasswood.model.ensemble import TreeEnsemble
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from glasswood.base.typing import Doubles, Floats, Int64s
     from glasswood.inputs.statistics import StatisticRows
-    from glasswood.model.ensemble import TreeEnsemble
 
 LARGE_FOREST = 2_000_000
 """Nodes beyond which no second layout is built to estimate what it would bring."""

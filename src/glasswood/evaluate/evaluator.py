@@ -16,18 +16,17 @@ from glasswood.base.device import (
     parse_device,
 )
 from glasswood.base.parallel import cached_property
-from glasswood.base.typing import OUTPUTS, Choice, Rows
+from glasswood.base.typing import OUTPUTS, Choice, Floats, Int32s, Rows
 from glasswood.evaluate.choice import refuse_algorithm, runnable, tuned
 from glasswood.evaluate.cpu import CpuEvaluator
 from glasswood.evaluate.links import is_margin, respond, squeeze
 from glasswood.inputs import as_rows
 from glasswood.inputs.sparse import dense_chunks, in_columns, is_sparse, joined, used_columns
 from glasswood.inputs.statistics import StatisticRows
+from glasswood.model.ensemble import TreeEnsemble
 
 if TYPE_CHECKING:
-    from glasswood.base.typing import Floats, Int32s
     from glasswood.evaluate.cuda.evaluator import CudaEvaluator
-    from glasswood.model.ensemble import TreeEnsemble
 
 WORTHWHILE = 3e6
 """Rows times trees from which host rows go to a GPU: the crossover beside 16 CPU cores (benchmarks/results/)."""

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from glasswood.model.ensemble import LOGARITHM, MISSING, NUMBER
+from glasswood.base.typing import Doubles, Floats, Int32s
+from glasswood.model.ensemble import LOGARITHM, MISSING, NUMBER, TreeEnsemble
 from glasswood.model.facts import feature_name
-
-if TYPE_CHECKING:
-    from glasswood.base.typing import Doubles, Floats, Int32s
-    from glasswood.model.ensemble import TreeEnsemble
 
 
 def numbered_leaves(forest: TreeEnsemble) -> TreeEnsemble:

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import numpy as np
 
 from glasswood.base.escapes import shown
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from glasswood.base.typing import Array
-    from glasswood.model.ensemble import TreeEnsemble
+from glasswood.base.typing import Array
+from glasswood.model.ensemble import TreeEnsemble
 
 PROBABILITY_LINKS = {"logistic", "softmax", "one_vs_all", "exponential", "shares"}
 """Links whose responses are probabilities of classes."""

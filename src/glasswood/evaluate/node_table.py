@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from glasswood.model.ensemble import TreeEnsemble
 from glasswood.model.facts import feature_names
-
-if TYPE_CHECKING:
-    from glasswood.model.ensemble import TreeEnsemble
 
 
 def node_table(forest: TreeEnsemble) -> dict[str, Any]:

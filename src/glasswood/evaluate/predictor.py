@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from glasswood import _core
 from glasswood.base.device import find_gpus, parse_device
+from glasswood.base.typing import Array, Choice, Floats
 from glasswood.evaluate.links import is_margin, respond
 from glasswood.inputs.arrays import checked_row
 from glasswood.inputs.categories import arrays_hold_values
 from glasswood.inputs.encoder import RowEncoder
+from glasswood.model.ensemble import TreeEnsemble
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from glasswood.base.typing import Array, Choice, Floats
     from glasswood.evaluate.evaluator import Evaluator
-    from glasswood.model.ensemble import TreeEnsemble
 
     Arguments = tuple[Evaluator, str, str, str]
 

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable, Sequence
 from numbers import Real
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from glasswood.base.device import array_gpu, find_gpus, import_cupy, is_cuda_usable, parse_device
 from glasswood.base.parallel import n_threads
+from glasswood.base.typing import Choice, Rows
 from glasswood.inputs import as_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from glasswood.base.typing import Choice, Rows
     from glasswood.evaluate.evaluator import Evaluator
 
 SIZES = (1, 100, 10_000, 1_000_000)

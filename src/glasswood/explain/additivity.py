@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from glasswood.base.device import array_gpu, import_cupy
+from glasswood.base.typing import Array, Doubles
 from glasswood.evaluate.evaluator import evaluator_of
 from glasswood.evaluate.linear import logarithms
-from glasswood.model.ensemble import LOGARITHM, NUMBER
+from glasswood.model.ensemble import LOGARITHM, NUMBER, TreeEnsemble
 
 if TYPE_CHECKING:
-    from glasswood.base.typing import Array, Doubles
     from glasswood.inputs.placed import PlacedRows
-    from glasswood.model.ensemble import TreeEnsemble
 
 ERRORS, DEEP_ERROR, DEEP = {"float32": 1e-6, "float64": 1e-12}, 1e-5, 32
 """Largest error of a value in units of what the leaves span, by the type of the arithmetic; of float32 beyond the depth

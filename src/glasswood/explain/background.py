@@ -9,18 +9,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from glasswood.base.device import on_host
+from glasswood.base.typing import Array, Bools, Doubles, Floats, Int64s, Rows
 from glasswood.evaluate.evaluator import evaluator_of
 from glasswood.inputs import arranged, as_rows
 from glasswood.inputs.targets import as_vector
-
-if TYPE_CHECKING:
-    from glasswood.base.typing import Array, Bools, Doubles, Floats, Int64s, Rows
-    from glasswood.model.ensemble import TreeEnsemble
+from glasswood.model.ensemble import TreeEnsemble
 
 WEIGHT_BITS = 62
 """Weights are integers whose sum stays below 2 to this, so that no sum of them depends on the order of rows."""

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from glasswood.base.device import array_gpu, on_host
 from glasswood.base.parallel import cached_property
+from glasswood.base.typing import Array, Doubles, Int32s, InteractionIndex, Rows
 from glasswood.evaluate.evaluator import evaluator_of
 from glasswood.explain.additivity import check_sums
 from glasswood.explain.approximate import approximate_values
@@ -29,17 +32,11 @@ from glasswood.inputs import arranged, as_rows, refuse_transform, without_extra
 from glasswood.inputs.frames import frame_maker
 from glasswood.inputs.sparse import is_sparse
 from glasswood.mapping.columns import check_unique
+from glasswood.model.ensemble import TreeEnsemble
 from glasswood.model.facts import output_names
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-    from typing import Self
-
-    from numpy.typing import ArrayLike
-
-    from glasswood.base.typing import Array, Doubles, Int32s, InteractionIndex, Rows
     from glasswood.explain.game import Settings
-    from glasswood.model.ensemble import TreeEnsemble
 
 
 class ExplainerCalls:

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, get_args
+from collections.abc import Sequence
+from typing import Any, get_args
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from glasswood.base.escapes import shown
-from glasswood.base.typing import ExplainAlgorithm, ExplainOutput, ExplainRule, FloatType
+from glasswood.base.typing import ExplainAlgorithm, ExplainOutput, ExplainRule, FloatType, Int32s
 from glasswood.inputs.matching import index_of_feature
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import DTypeLike
-
-    from glasswood.base.typing import Int32s
-    from glasswood.model.ensemble import TreeEnsemble
+from glasswood.model.ensemble import TreeEnsemble
 
 ALGORITHMS: tuple[str, ...] = get_args(ExplainAlgorithm)
 OUTPUTS: tuple[str, ...] = get_args(ExplainOutput)

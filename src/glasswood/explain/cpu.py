@@ -8,11 +8,11 @@ import numpy as np
 
 from glasswood import _core
 from glasswood.base.parallel import cached_property, n_threads
+from glasswood.base.typing import Array, Doubles, Explained, Int32s
 from glasswood.explain.tables import TABLE_BYTES, TableRunner, choose_tables
 from glasswood.explain.walks import index_walk_of, walk_of
 
 if TYPE_CHECKING:
-    from glasswood.base.typing import Array, Doubles, Explained, Int32s
     from glasswood.explain.game import Game, Settings
     from glasswood.inputs.placed import PlacedRows
 

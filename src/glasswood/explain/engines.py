@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from numpy.typing import ArrayLike
+
 from glasswood.base.device import DeviceError, array_gpu, count_rows, gpus_worthwhile, parse_device
 from glasswood.base.parallel import cached_property, n_threads
+from glasswood.base.typing import Explained, Rows
 from glasswood.explain.cpu import CpuExplainer
 from glasswood.explain.responses.coalitions import CoalitionExplainer
 from glasswood.explain.responses.labels import labels_of
@@ -14,9 +17,6 @@ from glasswood.inputs import as_rows
 from glasswood.inputs.placed import PlacedRows
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from glasswood.base.typing import Explained, Rows
     from glasswood.explain.cuda.explainer import CudaExplainer
     from glasswood.explain.game import Game, Settings
 

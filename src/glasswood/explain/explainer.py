@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, cast
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Literal, Self, cast
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from glasswood.base.device import parse_device
 from glasswood.base.parallel import n_threads
+from glasswood.base.typing import (
+    Array,
+    Doubles,
+    ExplainAlgorithm,
+    ExplainOutput,
+    ExplainRule,
+    FloatType,
+    Language,
+    Rows,
+)
 from glasswood.explain.calls import ExplainerCalls
 from glasswood.explain.game import checked_settings
 from glasswood.explain.importance import importance_columns
@@ -24,24 +37,6 @@ from glasswood.inputs.frames import table_maker
 from glasswood.model.facts import as_html, forest_facts, output_names
 from glasswood.model.facts import feature_names as shown_names
 from glasswood.model.storage import naming, save_forest
-
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-    from typing import Self
-
-    from numpy.typing import ArrayLike
-
-    from glasswood.base.typing import (
-        Array,
-        Doubles,
-        ExplainAlgorithm,
-        ExplainOutput,
-        ExplainRule,
-        FloatType,
-        Language,
-        Rows,
-    )
 
 
 class Explainer(ExplainerCalls):

@@ -3,29 +3,27 @@
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from glasswood.base.device import on_host
 from glasswood.base.escapes import shown
+from glasswood.base.typing import Array, Doubles
 from glasswood.explain.explanation_html import explanation_html
 from glasswood.explain.responses.labels import checked_labels
 from glasswood.inputs import arranged
 from glasswood.inputs.matching import as_trained
 from glasswood.inputs.shown import own_values, source_values
 from glasswood.inputs.sparse import is_on_gpu, is_sparse, made_dense
+from glasswood.model.ensemble import TreeEnsemble
 from glasswood.model.facts import feature_names, output_names
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import ArrayLike
-
-    from glasswood.base.typing import Array, Doubles
     from glasswood.explain.game import Game, Settings
-    from glasswood.model.ensemble import TreeEnsemble
 
 
 @dataclass(frozen=True, eq=False, repr=False)

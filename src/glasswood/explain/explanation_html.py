@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from glasswood.base.escapes import markup
 from glasswood.base.wording import number_text
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 MOST_FEATURES = 20
 UP, DOWN = "#d1495b", "#3f88c5"

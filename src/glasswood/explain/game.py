@@ -6,19 +6,18 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from glasswood.base.device import parse_device
 from glasswood.base.parallel import n_threads
+from glasswood.base.typing import Array, Int64s
 from glasswood.explain.checks import check_choices, check_table_bytes
 from glasswood.explain.players import make_players
+from glasswood.model.ensemble import TreeEnsemble
 
 if TYPE_CHECKING:
-    from numpy.typing import DTypeLike
-
-    from glasswood.base.typing import Array, Int64s
     from glasswood.explain.background import Background
     from glasswood.explain.players import Players
-    from glasswood.model.ensemble import TreeEnsemble
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from glasswood.base.typing import Array, Doubles
 from glasswood.explain.explanation import shown_names, values_of_players
 from glasswood.inputs.shown import MISSING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import ArrayLike
-
-    from glasswood.base.typing import Array, Doubles
 
 TOGETHER = 1 << 14
 """Rows that are explained together."""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import os
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from glasswood.base.parallel import n_threads
+from glasswood.base.typing import Array
 from glasswood.explain.sentences import writer_of
 from glasswood.explain.stored import explainer_bytes
 from glasswood.inputs import refuse_transform
@@ -19,14 +22,8 @@ from glasswood.mapping.columns import (
     value_columns,
 )
 from glasswood.mapping.mapper import Mapper
+from glasswood.model.ensemble import TreeEnsemble
 from glasswood.model.facts import feature_names
-
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Sequence
-
-    from glasswood.base.typing import Array
-    from glasswood.model.ensemble import TreeEnsemble
 
 OUTPUTS = ("values", "interactions", "margin", "sentences")
 

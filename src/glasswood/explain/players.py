@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from glasswood.base.parallel import cached_property
+from glasswood.base.typing import Array, Int32s
 from glasswood.inputs.matching import index_of_feature
 from glasswood.inputs.shown import with_source_values
+from glasswood.model.ensemble import TreeEnsemble
 from glasswood.model.facts import feature_name
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from glasswood.base.typing import Array, Int32s
-    from glasswood.model.ensemble import TreeEnsemble
 
 JOINT = " + "
 """Between the columns that a feature comes from."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from glasswood import _core
+from glasswood.base.typing import Array
 from glasswood.inputs import as_rows
 from glasswood.inputs.arrays import checked_row
 from glasswood.inputs.categories import arrays_hold_values
@@ -15,9 +17,6 @@ from glasswood.inputs.placed import PlacedRows
 from glasswood.model.facts import feature_names
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from glasswood.base.typing import Array
     from glasswood.explain.cpu import CpuExplainer
     from glasswood.explain.responses.coalitions import CoalitionExplainer
     from glasswood.explain.responses.rescaling import ResponseExplainer

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -12,6 +12,7 @@ import numpy as np
 
 from glasswood.base.device import on_host
 from glasswood.base.escapes import shown
+from glasswood.base.typing import Doubles
 from glasswood.base.wording import Wording, check_wording, decimals_of, fixed_text, number_text, quoted_name
 from glasswood.evaluate.links import expit
 from glasswood.explain.explanation import shown_names, values_of_players
@@ -27,15 +28,12 @@ from glasswood.inputs import without_extra
 from glasswood.inputs.encoder import RowEncoder
 from glasswood.inputs.matching import listed
 from glasswood.inputs.shown import MISSING
+from glasswood.model.ensemble import TreeEnsemble
 from glasswood.model.facts import feature_names, output_names
 from glasswood.words.phrases import Phrases
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from glasswood.base.typing import Doubles
     from glasswood.explain.game import Game, Settings
-    from glasswood.model.ensemble import TreeEnsemble
 
 PREDICTION = "prediction"
 """Name in `units` of what is predicted."""

@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import sys
 import warnings
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
@@ -17,12 +18,10 @@ from glasswood.forest import Forest
 from glasswood.inputs.categories import Numbers
 from glasswood.inputs.frames import Frame
 from glasswood.inputs.matching import as_trained, listed
+from glasswood.model.ensemble import TreeEnsemble
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from glasswood.explain.game import Game
-    from glasswood.model.ensemble import TreeEnsemble
 
 Method = TypeVar("Method", bound="Callable[..., Any]")
 

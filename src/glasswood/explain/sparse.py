@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from glasswood.base.device import array_gpu, import_cupy, on_host
+from glasswood.base.typing import Array
 from glasswood.explain.cpu import checked_result
 from glasswood.explain.game import Game
 from glasswood.explain.players import make_players
 from glasswood.inputs.sparse import dense_chunks, in_columns, is_on_gpu, used_columns
 from glasswood.inputs.targets import as_targets
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import ArrayLike
-
-    from glasswood.base.typing import Array
 
 
 def in_used_columns(game: Game) -> Game:

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from glasswood.base.typing import FLOAT_TYPES
+from glasswood.base.typing import FLOAT_TYPES, Array, Bools, Int64s
 from glasswood.explain.background import WEIGHT_BITS, Background, condense, expand, mean_margin
 from glasswood.explain.checks import ALGORITHMS, OUTPUTS, RULES
+from glasswood.model.ensemble import TreeEnsemble
 from glasswood.model.storage import Attachment, forest_bytes, load_attachment, name_of, naming, read_attachment_note
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
-
-    from glasswood.base.typing import Array, Bools, Int64s
     from glasswood.explain.game import Game, Settings
-    from glasswood.model.ensemble import TreeEnsemble
 
 KIND, VERSION = "explainer", 3
 KEYS = {"kind", "version", "settings", "background"}

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from glasswood.base.typing import Array, Int32s, Int64s
 
-    from glasswood.base.typing import Array, Int32s, Int64s
+if TYPE_CHECKING:
     from glasswood.inputs.placed import PlacedRows
 
     Explain = Callable[[PlacedRows], Array]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+import os
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,12 +15,7 @@ from glasswood import _core
 from glasswood.base.extras import import_extra
 from glasswood.base.files import check_output, replacing
 from glasswood.base.parallel import n_threads
-
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Iterator, Sequence
-
-    from glasswood.base.typing import Array, Doubles, Int64s
+from glasswood.base.typing import Array, Doubles, Int64s
 
 TOGETHER = 1 << 14
 """Rows that are explained together."""

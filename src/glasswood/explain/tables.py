@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from glasswood import _core
 from glasswood.base.parallel import n_threads
 from glasswood.base.progress import announcing
+from glasswood.base.typing import Array, Explained, Int32s, Int64s
 from glasswood.explain.walks import walk_of, walked_part
+from glasswood.model.ensemble import TreeEnsemble
 
 if TYPE_CHECKING:
-    from glasswood.base.typing import Array, Explained, Int32s, Int64s
     from glasswood.explain.game import Game, Settings
     from glasswood.explain.walks import Walk
-    from glasswood.model.ensemble import TreeEnsemble
 
 TABLE_BYTES, GPU_TABLE_BYTES = 2**28, 2**29
 """Budgets of explainers that are given none, on cores and on a GPU, which has more memory than it needs."""

@@ -6,24 +6,21 @@ import contextlib
 import dataclasses
 import importlib
 import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
 from glasswood.base.parallel import cached_property
+from glasswood.base.typing import Array, Doubles, Int32s, Rows
 from glasswood.explain.explainer import Explainer
 from glasswood.explain.shap_arguments import has_other_names, warn_of_names
 from glasswood.explain.stored import refuse_explainer
 from glasswood.forest import Forest
 from glasswood.inputs import name_by_position
 from glasswood.loading import load
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from glasswood.base.typing import Array, Doubles, Int32s, Rows
-    from glasswood.model.ensemble import TreeEnsemble
+from glasswood.model.ensemble import TreeEnsemble
 
 OfNodes = TypeVar("OfNodes", bound="Array")
 

@@ -6,16 +6,15 @@ import dataclasses
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from glasswood import _core
 from glasswood.base.parallel import n_threads
+from glasswood.base.typing import Array, Bools, Doubles, Int32s, Int64s
+from glasswood.model.ensemble import TreeEnsemble
 
 if TYPE_CHECKING:
-    from numpy.typing import DTypeLike
-
-    from glasswood.base.typing import Array, Bools, Doubles, Int32s, Int64s
     from glasswood.explain.game import Game
-    from glasswood.model.ensemble import TreeEnsemble
 
 PLANS = {"float32": _core.ExplainPlan32, "float64": _core.ExplainPlan64}
 

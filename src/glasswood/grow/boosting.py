@@ -8,20 +8,19 @@ So trees without equations are boosted beside those with equations, and rows tha
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import clone
 
+from glasswood.base.typing import Doubles, Int32s
 from glasswood.grow.data.columns import TrainingData
 from glasswood.grow.losses import SquaredLoss
 from glasswood.grow.search.fitting import fit_tree
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from glasswood.base.typing import Doubles, Int32s
     from glasswood.grow.estimator import ModelTreeRegressor
     from glasswood.grow.losses import SequenceLoss
     from glasswood.grow.search.engine import Circumstances

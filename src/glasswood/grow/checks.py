@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from functools import partial
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, get_args
 
 import numpy as np
 
@@ -13,9 +14,6 @@ from glasswood.base.typing import Clip, Fitness, GrowAlgorithm, LeafModel, Loss,
 from glasswood.grow.data.rows import STORAGES
 from glasswood.grow.search.engine import OPERATORS, POLISH
 from glasswood.grow.tree_search import TreeSearch
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
 
 ABOVE_0, BELOW_1 = np.nextafter(0.0, 1.0), np.nextafter(1.0, 0.0)
 

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from glasswood.base.typing import Doubles, Int32s, Int64s
 from glasswood.evaluate.links import expit
 
 if TYPE_CHECKING:
-    from glasswood.base.typing import Doubles, Int32s, Int64s
     from glasswood.grow.data.rows import TrainingRows
     from glasswood.grow.search.growing import Growth
     from glasswood.grow.tree.refit import LeafModel

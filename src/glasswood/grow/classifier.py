@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin
 from sklearn.utils import assert_all_finite, check_random_state
 from sklearn.utils.class_weight import compute_sample_weight
@@ -13,6 +15,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from glasswood.base.device import array_gpu, on_host
+from glasswood.base.typing import Array, Doubles, Int32s, LeafModel, Rows
 from glasswood.forest import Forest
 from glasswood.grow.checks import check_parameters
 from glasswood.grow.data.reading import routed, training_data
@@ -26,11 +29,6 @@ from glasswood.grow.table import feature_importances, leaf_table
 from glasswood.words.rules import rule_table
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import ArrayLike
-
-    from glasswood.base.typing import Array, Doubles, Int32s, LeafModel, Rows
     from glasswood.grow.class_splits import Candidate
     from glasswood.grow.data.columns import TrainingColumns, TrainingData
     from glasswood.grow.table import Table

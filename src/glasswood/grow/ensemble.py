@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from glasswood.base.device import array_gpu, on_host
+from glasswood.base.typing import Doubles, Int32s, Loss, Rows
 from glasswood.grow.boosting import TreeSequence
 from glasswood.grow.data.reading import routed, training_data
 from glasswood.grow.ensemble_base import BOOSTED, TreeEnsembleEstimator
@@ -16,6 +19,12 @@ from glasswood.grow.estimator import ModelTreeRegressor
 from glasswood.grow.losses import LINKS, SquaredLoss, check_range, loss_of, objective_of, refuse_intervals
 from glasswood.grow.search.fitting import fit_tree
 from glasswood.grow.tree.intervals import MOST_LEFT_OUT, around, of_all_trees, quadratic_mean, usable_errors
+
+if TYPE_CHECKING:
+    from glasswood.grow.boosting import Mixture
+    from glasswood.grow.data.columns import TrainingData
+    from glasswood.grow.losses import SequenceLoss
+    from glasswood.grow.search.engine import Circumstances
 
 MEMBERS: dict[str, dict[str, Any]] = {
     "mean": {"penalty": 0.5, "smoothing": "auto", "log_terms": False},
@@ -26,17 +35,6 @@ MEMBERS: dict[str, dict[str, Any]] = {
 
 WHOLE = {"penalty": 1.0, "max_leaves": 64, "noise": "any", "clip": "target"}
 """What differs in a tree that a boosted sequence begins with."""
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import ArrayLike
-
-    from glasswood.base.typing import Doubles, Int32s, Loss, Rows
-    from glasswood.grow.boosting import Mixture
-    from glasswood.grow.data.columns import TrainingData
-    from glasswood.grow.losses import SequenceLoss
-    from glasswood.grow.search.engine import Circumstances
 
 
 class ModelTreeEnsembleRegressor(RegressorMixin, TreeEnsembleEstimator):  # type: ignore[misc]

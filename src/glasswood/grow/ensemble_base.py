@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from abc import abstractmethod
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from glasswood.base.device import on_host, parse_device
 from glasswood.base.parallel import n_threads
+from glasswood.base.typing import Doubles, Int32s, Int64s, Output, Rows
 from glasswood.evaluate.links import respond
 from glasswood.forest import Forest
 from glasswood.grow.backfitting import fitted_together
@@ -30,9 +32,6 @@ from glasswood.grow.search.process import Interrupts, undisturbed
 from glasswood.grow.search.selection import BRIEF, FOLDS, MOST_ROWS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from glasswood.base.typing import Doubles, Int32s, Int64s, Output, Rows
     from glasswood.grow.data.columns import TrainingData
     from glasswood.grow.estimator import ModelTreeRegressor
     from glasswood.grow.losses import SequenceLoss

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from glasswood.base.device import array_gpu, on_host
+from glasswood.base.typing import Doubles, Rows
 from glasswood.grow.boosting import TreeSequence
 from glasswood.grow.classifier import (
     ClassEstimator,
@@ -22,11 +25,6 @@ from glasswood.grow.estimator import ModelTreeRegressor
 from glasswood.grow.losses import LogLoss
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import ArrayLike
-
-    from glasswood.base.typing import Doubles, Rows
     from glasswood.grow.data.columns import TrainingData
     from glasswood.grow.losses import SequenceLoss
     from glasswood.grow.search.engine import Circumstances

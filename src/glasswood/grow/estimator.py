@@ -3,14 +3,28 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from glasswood.base.device import array_gpu, on_host
+from glasswood.base.typing import (
+    Clip,
+    Doubles,
+    Fitness,
+    FloatType,
+    GrowAlgorithm,
+    Int32s,
+    LeafModel,
+    Loss,
+    Noise,
+    Rows,
+)
 from glasswood.forest import Forest
 from glasswood.grow.checks import check_parameters
 from glasswood.grow.data.reading import routed, training_data
@@ -27,22 +41,6 @@ from glasswood.words.outline import estimator_html
 from glasswood.words.rules import rule_table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from numpy.typing import ArrayLike
-
-    from glasswood.base.typing import (
-        Clip,
-        Doubles,
-        Fitness,
-        FloatType,
-        GrowAlgorithm,
-        Int32s,
-        LeafModel,
-        Loss,
-        Noise,
-        Rows,
-    )
     from glasswood.grow.search.growing import Growth
     from glasswood.grow.table import Table
     from glasswood.grow.tree_search import TreeSearch

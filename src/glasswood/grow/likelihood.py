@@ -5,11 +5,13 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from glasswood.base.typing import Doubles, Int32s
 from glasswood.evaluate.links import expit
 from glasswood.grow.class_splits import Candidate, proposed_splits, split_price, with_split
 from glasswood.grow.data.groups import most_promising
@@ -20,9 +22,6 @@ from glasswood.grow.tree.pruning import levels_of_splits, strongest
 from glasswood.grow.tree.refit import Design, rows_by_node
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from glasswood.base.typing import Doubles, Int32s
     from glasswood.grow.data.columns import TrainingData
     from glasswood.grow.search.engine import Circumstances
     from glasswood.grow.search.growing import Growth

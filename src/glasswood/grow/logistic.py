@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from glasswood.base.typing import Doubles, Int32s, Int64s
 from glasswood.evaluate.links import expit, softplus
 from glasswood.grow.tree.refit import LeafModel, shared_out
 from glasswood.model.ensemble import NUMBER
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from glasswood.base.typing import Doubles, Int32s, Int64s
 
 STEPS = 50
 """Most steps of Newton's method, which usually needs five to ten."""

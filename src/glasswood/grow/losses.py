@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import Protocol, Self
 
 import numpy as np
 
+from glasswood.base.typing import Doubles, Link
 from glasswood.evaluate.links import expit, softmax, softplus
-
-if TYPE_CHECKING:
-    from glasswood.base.typing import Doubles, Link
 
 LINKS: dict[str, Link] = {"poisson": "exp", "gamma": "exp", "quantile": "identity"}
 """From margins to predictions, by the losses that trees reduce by working responses."""

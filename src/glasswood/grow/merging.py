@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
+from glasswood.base.typing import Array, Doubles
 from glasswood.model.ensemble import TreeEnsemble
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from glasswood.base.typing import Array, Doubles
 
 JOINED = (
     "feature", "threshold", "left", "default_left", "cover", "leaf_value", "leaf_id", "set_words", "set_others_left",

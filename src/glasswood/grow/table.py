@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from glasswood.base.typing import Array, Doubles
 from glasswood.evaluate.linear import term_name
+from glasswood.model.ensemble import TreeEnsemble
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from glasswood.base.typing import Array, Doubles
     from glasswood.grow.search.engine import Progress
     from glasswood.grow.tree.assembly import GrownTree
-    from glasswood.model.ensemble import TreeEnsemble
 
 Table = dict[str, "Array"]
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from glasswood.base import escapes
+from glasswood.base.typing import Array, Rows
 from glasswood.inputs.arrays import checked_array, to_array, to_floats
 from glasswood.inputs.categories import array_to_rows, category_columns, columns_to_rows
 from glasswood.inputs.dmatrix import is_dmatrix, rows_of_dmatrix
@@ -16,12 +17,9 @@ from glasswood.inputs.matching import as_trained, check_width, column_order, ref
 from glasswood.inputs.sparse import is_sparse, made_dense
 from glasswood.inputs.statistics import statistic_rows
 from glasswood.inputs.tables import with_tables_at
+from glasswood.model.ensemble import TreeEnsemble
 from glasswood.model.facts import column_names
 from glasswood.model.target_statistics import TargetStatistics
-
-if TYPE_CHECKING:
-    from glasswood.base.typing import Array, Rows
-    from glasswood.model.ensemble import TreeEnsemble
 
 __all__ = ["arranged", "as_rows", "name_by_position", "refuse_transform", "with_tables", "without_extra"]
 

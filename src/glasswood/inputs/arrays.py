@@ -6,16 +6,13 @@ import math
 import numbers
 import sys
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike, NDArray
 
 from glasswood import _core
-
-if TYPE_CHECKING:
-    from numpy.typing import DTypeLike, NDArray
-
-    from glasswood.base.typing import Array
+from glasswood.base.typing import Array
 
 CPU = 1
 """DLPack's number of the device that is host memory."""

@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import numbers
 import warnings
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike, NDArray
 
 from glasswood import _core
+from glasswood.base.typing import Array, Bools
 from glasswood.inputs.arrays import objects_to_floats, to_floats
 from glasswood.inputs.tables import tables_at
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from numpy.typing import DTypeLike, NDArray
-
-    from glasswood.base.typing import Array, Bools
-    from glasswood.model.ensemble import TreeEnsemble
+from glasswood.model.ensemble import TreeEnsemble
 
 BY_VALUE = ("scikit-learn", "catboost", "onnx", "spark", "ydf")
 """Libraries that expect the values of categories in arrays; others, their codes."""

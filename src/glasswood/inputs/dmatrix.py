@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from glasswood.base.escapes import shown
+from glasswood.base.typing import Array
 from glasswood.inputs.categories import BY_VALUE, Coded, Numbers, column_floats
 from glasswood.inputs.frames import Frame
 from glasswood.inputs.matching import check_width, column_order
 from glasswood.inputs.tables import tables_at
+from glasswood.model.ensemble import TreeEnsemble
 from glasswood.model.facts import feature_name, feature_names
 
 if TYPE_CHECKING:
-    from glasswood.base.typing import Array
     from glasswood.inputs.categories import Column
-    from glasswood.model.ensemble import TreeEnsemble
 
 QUANTISED = ("QuantileDMatrix", "ExtMemQuantileDMatrix", "DeviceQuantileDMatrix")
 """Matrices that hold bins in place of values."""

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from glasswood.base.typing import Array, Doubles
 from glasswood.inputs.categories import column_floats, object_column
 from glasswood.inputs.matching import column_order
 from glasswood.inputs.tables import refuse_open_tables
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from glasswood.base.typing import Array, Doubles
-    from glasswood.model.ensemble import TreeEnsemble
+from glasswood.model.ensemble import TreeEnsemble
 
 EXACT = 2**53
 """Whole numbers up to here are floats, too."""

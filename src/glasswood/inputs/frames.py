@@ -5,20 +5,18 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
+from glasswood.base.typing import Array
 from glasswood.inputs.arrays import refuse_no_rows, type_name
 from glasswood.inputs.categories import Coded, Column, Numbers, object_column
 
 if TYPE_CHECKING:
-    from types import ModuleType
-
     from polars import Series as PolarsSeries
     from pyarrow import ChunkedArray
-
-    from glasswood.base.typing import Array
 
 
 @dataclass(frozen=True, eq=False)

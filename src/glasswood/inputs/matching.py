@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
 
 from glasswood.base.escapes import shown
 from glasswood.base.wording import nearest_text
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from glasswood.model.ensemble import TreeEnsemble
+from glasswood.model.ensemble import TreeEnsemble
 
 SHOWN = 8
 """Names listed in a message before it says how many more there are."""

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from glasswood.base.typing import Int32s, Int64s
+from glasswood.base.typing import Int32s, Int64s
 
 
 @dataclass(eq=False, slots=True)

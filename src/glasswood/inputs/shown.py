@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Mapping, Sequence
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from glasswood.base.typing import Array, Rows
 from glasswood.inputs.arrays import checked_array, to_array, to_floats
 from glasswood.inputs.categories import Coded, arrays_hold_values, object_column, object_columns
 from glasswood.inputs.frames import to_frame
 from glasswood.inputs.matching import column_order
 from glasswood.inputs.sparse import is_sparse
+from glasswood.model.ensemble import TreeEnsemble
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from glasswood.base.typing import Array, Rows
     from glasswood.inputs.categories import Column
-    from glasswood.model.ensemble import TreeEnsemble
 
 MISSING = "missing"
 

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
 from glasswood import _core
 from glasswood.base.device import array_gpu, import_cupy
+from glasswood.base.typing import Array, Int32s
 from glasswood.inputs.matching import check_width
 from glasswood.model.ensemble import TreeEnsemble, of_absent
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from glasswood.base.typing import Array, Int32s
 
 CHUNK_BYTES = 2**26
 """Memory of the dense rows of a chunk. It is the same for all chunks: to get a page from the system takes longer than

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Iterator, Sequence
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from glasswood import _core
 from glasswood.base.parallel import cached_property, n_threads
+from glasswood.base.typing import Array, Rows
 from glasswood.inputs.arrays import checked_array, to_array
 from glasswood.inputs.categories import Numbers, category_hashes, number_floats, object_column
 from glasswood.inputs.frames import to_frame
@@ -17,11 +20,6 @@ from glasswood.inputs.matching import check_width, column_order
 from glasswood.model.target_statistics import BORDERS, BUCKETS, COUNTER, FREQUENCY
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from numpy.typing import NDArray
-
-    from glasswood.base.typing import Array, Rows
     from glasswood.inputs.categories import Column
     from glasswood.model.target_statistics import Projection, Statistic, StatisticTable, TargetStatistics
 

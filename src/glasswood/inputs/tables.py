@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
 
 from glasswood.base.escapes import shown
+from glasswood.base.typing import Array
 from glasswood.inputs.matching import listed
+from glasswood.model.ensemble import TreeEnsemble
 from glasswood.model.facts import feature_names
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from glasswood.base.typing import Array
-    from glasswood.model.ensemble import TreeEnsemble
 
 ADVICE = "pass a frame whose columns have the dtypes of training, or use forest.with_categories(X) with such a frame"
 

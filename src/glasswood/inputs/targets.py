@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from glasswood.base.device import on_host
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from glasswood.base.typing import Array, Int64s
-    from glasswood.model.ensemble import TreeEnsemble
+from glasswood.base.typing import Array, Int64s
+from glasswood.model.ensemble import TreeEnsemble
 
 
 def as_targets(y: ArrayLike, n_rows: int) -> Array:

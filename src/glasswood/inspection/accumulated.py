@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from glasswood.base.typing import Array, Bools, Doubles, Int64s
 from glasswood.inspection.ranks import settled
 from glasswood.inspection.rows import numbers_only
 
 if TYPE_CHECKING:
-    from glasswood.base.typing import Array, Bools, Doubles, Int64s
     from glasswood.inspection.rows import ChangingRows
 
 Bins = int | Literal["thresholds"]

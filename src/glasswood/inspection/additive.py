@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from glasswood import _core
 from glasswood.base.parallel import n_threads
+from glasswood.base.typing import Array, Doubles
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from glasswood.base.typing import Array, Doubles
     from glasswood.inspection.rows import ChangingRows
 
 Pair = tuple[int, int]

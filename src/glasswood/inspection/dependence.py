@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from glasswood.base.typing import Array, Doubles, Rows
 from glasswood.inputs import refuse_transform, with_tables
 from glasswood.inputs.matching import index_of_feature
 from glasswood.inspection.plots import Dependence, units_of
 from glasswood.inspection.rows import ChangingRows, refuse_no_rows, weights_of
 from glasswood.loading import load
+from glasswood.model.ensemble import TreeEnsemble
 from glasswood.model.facts import feature_name
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import ArrayLike
-
-    from glasswood.base.typing import Array, Doubles, Rows
-    from glasswood.model.ensemble import TreeEnsemble
 
 Kind = Literal["average", "individual", "both"]
 Method = Literal["auto", "predict_proba", "decision_function", "predict"]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from glasswood.base.typing import Array, Doubles, Rows
 from glasswood.evaluate.links import sums_as_margin
 from glasswood.inputs import refuse_transform, with_tables, without_extra
 from glasswood.inputs.matching import index_of_feature
@@ -17,19 +20,15 @@ from glasswood.inspection.interactions import Interactions, interactions_at, row
 from glasswood.inspection.plots import Dependence, LocalEffect, plot_effects, units_of
 from glasswood.inspection.rows import ChangingRows, refuse_no_rows, weights_of
 from glasswood.loading import load
+from glasswood.model.ensemble import TreeEnsemble
 from glasswood.model.facts import feature_name, output_names
 from glasswood.model.facts import feature_names as all_names
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from matplotlib.figure import Figure
-    from numpy.typing import ArrayLike
 
-    from glasswood.base.typing import Array, Doubles, Rows
     from glasswood.inspection.accumulated import Bins
     from glasswood.inspection.additive import Pair
-    from glasswood.model.ensemble import TreeEnsemble
 
 OUTPUTS = ("margin", "probability", "prediction")
 

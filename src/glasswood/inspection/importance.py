@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from glasswood.base.progress import counting_rows
+from glasswood.base.typing import Array, Doubles, Int64s, Rows
 from glasswood.inputs import refuse_transform, with_tables
 from glasswood.inputs.targets import as_targets, class_places, refuse_text
 from glasswood.inspection.plots import Importance
 from glasswood.inspection.rows import MOST_NUMBERS, ChangingRows, refuse_no_rows, weights_of
 from glasswood.loading import load
+from glasswood.model.ensemble import TreeEnsemble
 from glasswood.model.facts import feature_names
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from numpy.typing import ArrayLike
-
-    from glasswood.base.typing import Array, Doubles, Int64s, Rows
-    from glasswood.model.ensemble import TreeEnsemble
-
     Score = Callable[[Array, Array, Doubles | None], float]
 
 

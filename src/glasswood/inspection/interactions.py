@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from glasswood.base.escapes import shown
 from glasswood.base.pictures import write_ticks
+from glasswood.base.typing import Array, Doubles, Int64s
 from glasswood.base.wording import cut_texts
 from glasswood.inspection.plots import axes_of, plain
 from glasswood.inspection.ranks import settled
 from glasswood.inspection.rows import Bunch, ChangingRows, numbers_only
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from matplotlib.axes import Axes
 
-    from glasswood.base.typing import Array, Doubles, Int64s
     from glasswood.inspection.additive import AdditiveParts
 
 MOST_BARS, MOST_LETTERS = 20, 24

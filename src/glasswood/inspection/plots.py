@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,18 +10,15 @@ import numpy as np
 from glasswood.base.escapes import PICTURE, short, shown
 from glasswood.base.extras import import_extra
 from glasswood.base.pictures import ends_of, tone, write_ticks
+from glasswood.base.typing import Array
 from glasswood.base.wording import cut_texts
 from glasswood.inspection.rows import Bunch
+from glasswood.model.ensemble import TreeEnsemble
 from glasswood.model.facts import output_names
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-    from glasswood.base.typing import Array
-    from glasswood.model.ensemble import TreeEnsemble
 
 MOST_LINES, MOST_FEATURES, COLUMNS = 50, 20, 4
 """Lines of single rows, features of a picture, and pictures side by side."""

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from glasswood.base.typing import Array, Doubles, Floats
-    from glasswood.model.ensemble import TreeEnsemble
+from glasswood.base.typing import Array, Doubles, Floats
+from glasswood.model.ensemble import TreeEnsemble
 
 
 class Ranks:

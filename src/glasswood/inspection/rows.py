@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from numbers import Real
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from glasswood.base.device import find_gpus, gpus_worthwhile, import_cupy, on_host, parse_device
 from glasswood.base.parallel import cached_property
+from glasswood.base.typing import Array, Doubles, Int64s, Rows
 from glasswood.evaluate.evaluator import Evaluator
 from glasswood.evaluate.links import respond, sums_as_margin
 from glasswood.inputs import arranged, as_rows
 from glasswood.inputs.shown import own_values, unknown_labels
 from glasswood.inspection.ranks import Ranks
+from glasswood.model.ensemble import TreeEnsemble
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
     from contextlib import AbstractContextManager
-
-    from numpy.typing import ArrayLike
-
-    from glasswood.base.typing import Array, Doubles, Int64s, Rows
-    from glasswood.model.ensemble import TreeEnsemble
 
 WORTHWHILE = 3_000_000
 """Rows times trees of one prediction from which rows of the host are copied to a GPU."""

@@ -6,14 +6,12 @@ import hashlib
 import os
 import threading
 from collections import OrderedDict
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from glasswood import __version__
 from glasswood.base.files import replacing
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 MOST_OPEN = 4
 """Models that a process keeps open; a fifth replaces the least recently used."""

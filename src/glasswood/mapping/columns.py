@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from glasswood.base.typing import Array
 from glasswood.inputs.matching import listed
+from glasswood.model.ensemble import TreeEnsemble
 from glasswood.model.facts import output_names
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import ArrayLike
-
-    from glasswood.base.typing import Array
-    from glasswood.model.ensemble import TreeEnsemble
 
 
 def spread(name: str, values: Array, forest: TreeEnsemble) -> dict[str, Array]:

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from glasswood.base.extras import import_arrow
+from glasswood.base.typing import Array
 from glasswood.inputs.frames import Frame, to_frame
 from glasswood.inputs.matching import listed, refuse_repeated
 from glasswood.mapping.columns import check_unique, is_text, plain
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from glasswood.base.typing import Array
 
 EXPECTED = "an Arrow, pandas or polars batch, or a NumPy array"
 

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from glasswood.base.extras import import_arrow
+from glasswood.base.typing import Array
 from glasswood.inputs.matching import listed
 from glasswood.mapping.carried import carry, opened
 from glasswood.mapping.frames import as_frame, check_columns, features_of, result
+from glasswood.model.ensemble import TreeEnsemble
 from glasswood.model.facts import column_names
 
 if TYPE_CHECKING:
-    import os
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from glasswood.base.typing import Array
     from glasswood.mapping.carried import Carried
-    from glasswood.model.ensemble import TreeEnsemble
 
 SPARK_TYPES = {
     "float": "float",

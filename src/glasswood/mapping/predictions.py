@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import os
+from collections.abc import Sequence
+from typing import Any
 
 from glasswood.base.parallel import n_threads
+from glasswood.base.typing import Array
 from glasswood.evaluate.evaluator import Evaluator
 from glasswood.inputs import arranged
 from glasswood.mapping.columns import prediction_columns
 from glasswood.mapping.mapper import Mapper
 from glasswood.model.storage import forest_bytes, load_attachment
-
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Sequence
-
-    from glasswood.base.typing import Array
 
 
 class PredictionMapper(Mapper):

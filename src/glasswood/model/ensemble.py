@@ -6,20 +6,17 @@ import dataclasses
 import math
 from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from glasswood import _core
 from glasswood.base.escapes import shown
 from glasswood.base.parallel import cached_property
+from glasswood.base.typing import Array, Bools, Choice, Doubles, Int32s, Int64s
 from glasswood.base.wording import counted, leaves_text
 from glasswood.model.validation import validate
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from glasswood.base.typing import Array, Bools, Choice, Doubles, Int32s, Int64s
 
 ABSENT_IS_MISSING = ("xgboost", "treelite")
 """Libraries for which an entry that is not stored is missing; for others it is 0."""

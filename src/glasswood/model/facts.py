@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 import numpy as np
 
 from glasswood.base.escapes import markup, shown
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from glasswood.model.ensemble import TreeEnsemble
+from glasswood.model.ensemble import TreeEnsemble
 
 SHOWN_NAMES = 12
 

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import json
 import zlib
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
+from glasswood.model.ensemble import TreeEnsemble
 from glasswood.model.storage import field_from_json, field_to_json
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from glasswood.model.ensemble import TreeEnsemble
 
 NAME, VERSION = "glasswood", 1
 FIELDS = (

@@ -22,8 +22,9 @@ import os
 import re
 import struct
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, cast
+from typing import Any, BinaryIO, NamedTuple, cast
 
 import numpy as np
 
@@ -33,9 +34,6 @@ from glasswood.model.ensemble import TreeEnsemble
 from glasswood.model.stored_statistics import PREFIX as STATISTICS
 from glasswood.model.stored_statistics import from_parts, to_parts
 from glasswood.model.target_statistics import TargetStatistics
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 MAGIC = b"\x93GLASS\r\n"
 VERSION = 3

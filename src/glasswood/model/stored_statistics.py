@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from glasswood.base.typing import Array
 from glasswood.model.target_statistics import (
     BORDERS,
     BUCKETS,
@@ -18,9 +19,6 @@ from glasswood.model.target_statistics import (
     StatisticTable,
     TargetStatistics,
 )
-
-if TYPE_CHECKING:
-    from glasswood.base.typing import Array
 
 PREFIX = "statistics."
 NUMBERS = ("prior", "prior_weight", "shift", "scale")

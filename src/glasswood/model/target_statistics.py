@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from numpy.typing import NDArray
+
+from glasswood.base.typing import Array
+
 if TYPE_CHECKING:
     import numpy as np
-    from numpy.typing import NDArray
-
-    from glasswood.base.typing import Array
 
 BORDERS, BUCKETS, MEAN, COUNTER, FREQUENCY = "Borders", "Buckets", "BinarizedTargetMeanValue", "Counter", "FeatureFreq"
 KINDS = (BORDERS, BUCKETS, MEAN, COUNTER, FREQUENCY)

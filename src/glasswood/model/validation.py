@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import math
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, NoReturn
+from types import SimpleNamespace
+from typing import Any, NoReturn
 
 import numpy as np
 
-from glasswood.base.typing import ALGORITHMS, DEVICES, FLOAT_TYPES, LINKS, PREDICTIONS, Bools, Choice
-
-if TYPE_CHECKING:
-    from types import SimpleNamespace
-
-    from glasswood.base.typing import Array
+from glasswood.base.typing import ALGORITHMS, DEVICES, FLOAT_TYPES, LINKS, PREDICTIONS, Array, Bools, Choice
 
 LARGEST_FOREST = 2**31 - 1
 """Most nodes of a forest: kernels index them by int32."""

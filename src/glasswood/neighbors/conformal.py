@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from glasswood.base.typing import Array, Doubles, Int32s
+
 if TYPE_CHECKING:
-    from glasswood.base.typing import Array, Doubles, Int32s
     from glasswood.neighbors.training import Counts
 
 SMALLEST_SCALE = 0.1

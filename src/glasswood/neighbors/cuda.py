@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from glasswood.base.device import explaining_memory, import_cupy, on_host
+from glasswood.base.typing import Array, GpuArray, Int32s
 from glasswood.cuda.compiler import variant
 from glasswood.cuda.launches import launch
 
 if TYPE_CHECKING:
-    from glasswood.base.typing import Array, GpuArray, Int32s
     from glasswood.cuda.compiler import Variant
     from glasswood.neighbors.index import LeafIndex
 

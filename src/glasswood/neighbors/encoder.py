@@ -5,19 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from glasswood.base.device import on_host
+from glasswood.base.typing import Array, Rows
 from glasswood.evaluate.evaluator import evaluator_of
 from glasswood.inputs import arranged, as_rows
 from glasswood.loading import load
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from glasswood.base.typing import Array, Rows
     from glasswood.forest import Forest
 
 

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-if TYPE_CHECKING:
-    from glasswood.base.typing import Array, Bools, Doubles, Int32s
-    from glasswood.model.ensemble import TreeEnsemble
+from glasswood.base.typing import Array, Bools, Doubles, Int32s
+from glasswood.model.ensemble import TreeEnsemble
 
 
 def are_codes(forest: TreeEnsemble) -> Bools:

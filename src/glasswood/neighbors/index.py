@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from glasswood import _core
 from glasswood.base.parallel import cached_property, n_threads
+from glasswood.base.typing import Doubles, Int32s, Int64s
+from glasswood.model.ensemble import TreeEnsemble
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
-
-    from glasswood.base.typing import Doubles, Int32s, Int64s
-    from glasswood.model.ensemble import TreeEnsemble
     from glasswood.neighbors.training import Counts
 
 POSITIONS_TOGETHER = 2**24

@@ -7,18 +7,17 @@ to first order, a chain of derivatives. It is walked backwards, once for each pr
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from glasswood.base.typing import Array, Doubles, Int32s
+from glasswood.model.ensemble import TreeEnsemble
 from glasswood.neighbors.training import is_average
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from glasswood.base.typing import Array, Doubles, Int32s
-    from glasswood.model.ensemble import TreeEnsemble
     from glasswood.neighbors.index import LeafIndex
 
 UNEXPLAINED = 1e-4

@@ -2,31 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import os
+from collections.abc import Iterator
+from typing import Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from glasswood.base.device import on_host
 from glasswood.base.escapes import shown
 from glasswood.base.parallel import cached_property
+from glasswood.base.typing import Array, Doubles, Int32s, Rows
 from glasswood.evaluate.evaluator import evaluator_of
 from glasswood.forest import Forest
 from glasswood.inputs import arranged, as_rows, with_tables
 from glasswood.inputs.targets import as_targets, class_places, refuse_text
 from glasswood.loading import load
+from glasswood.model.ensemble import TreeEnsemble
 from glasswood.neighbors.index import LeafIndex, TargetIndex, in_parts, list_rows
 from glasswood.neighbors.stored import load_neighbors, save_neighbors
 from glasswood.neighbors.training import bags_of, check_counts, class_weights_of, drew_by_weight, tree_shares
-
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Iterator
-    from typing import Self
-
-    from numpy.typing import ArrayLike
-
-    from glasswood.base.typing import Array, Doubles, Int32s, Rows
-    from glasswood.model.ensemble import TreeEnsemble
 
 
 class LeafRows:

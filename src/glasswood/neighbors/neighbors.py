@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from glasswood.base.parallel import cached_property
+from glasswood.base.typing import Array, Bools, Doubles, Int32s, Int64s, IntervalMethod, QuantileMethod, Rows
 from glasswood.neighbors.conformal import LeafScale, check_coverage, conformal_quantile, jackknife_plus
 from glasswood.neighbors.influence import influence_of
 from glasswood.neighbors.leaf_rows import targets_of
@@ -14,11 +17,6 @@ from glasswood.neighbors.similar import SimilarRows
 from glasswood.neighbors.training import is_average, oob_predictions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import ArrayLike
-
-    from glasswood.base.typing import Array, Bools, Doubles, Int32s, Int64s, IntervalMethod, QuantileMethod, Rows
     from glasswood.neighbors.index import TargetIndex
     from glasswood.neighbors.influence import AverageInfluence, BoostedInfluence
 

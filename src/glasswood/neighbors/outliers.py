@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from glasswood.base.typing import Array, Bools, Doubles, Int32s, Int64s
 from glasswood.neighbors.imputation import typical_row
 
 if TYPE_CHECKING:
-    from glasswood.base.typing import Array, Bools, Doubles, Int32s, Int64s
     from glasswood.neighbors.index import LeafIndex
 
 NORMAL_DEVIATION = 1.4826

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from glasswood.base.device import gpus_worthwhile
 from glasswood.base.parallel import cached_property
+from glasswood.base.typing import Array, Doubles, Int32s, Rows
 from glasswood.evaluate.evaluator import evaluator_of
 from glasswood.neighbors.cuda import MOST_NEAREST, WORTHWHILE, CudaShares
 from glasswood.neighbors.imputation import are_codes, fill, typical_row
@@ -15,11 +18,6 @@ from glasswood.neighbors.leaf_rows import LeafRows, targets_of
 from glasswood.neighbors.outliers import outlier_scores, prototypes_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import ArrayLike
-
-    from glasswood.base.typing import Array, Doubles, Int32s, Rows
     from glasswood.neighbors.outliers import Prototypes
 
 

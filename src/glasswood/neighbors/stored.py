@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 
+from glasswood.base.typing import Array
+from glasswood.model.ensemble import TreeEnsemble
 from glasswood.model.storage import Attachment, load_attachment, name_of, naming, read_attachment_note, save_forest
 from glasswood.neighbors.index import LeafIndex, LeafLists, TargetIndex
 from glasswood.neighbors.training import MOST_SHARE
-
-if TYPE_CHECKING:
-    from glasswood.base.typing import Array
-    from glasswood.model.ensemble import TreeEnsemble
 
 KIND, VERSION = "neighbors", 1
 LISTS = ("offsets", "rows", "mass")

@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from glasswood.base.typing import Array, Doubles, Int64s
+from glasswood.model.ensemble import TreeEnsemble
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
-    from glasswood.base.typing import Array, Doubles, Int64s
-    from glasswood.model.ensemble import TreeEnsemble
-
     Counts = NDArray[np.uint16]
 
 MOST_SHARE = 2**16 - 1

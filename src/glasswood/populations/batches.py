@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from glasswood.base.typing import Array, Doubles, Int64s
+from glasswood.base.typing import Array, Doubles, Int64s
 
 DRAWS = 1000
 """Draws of a bootstrap."""

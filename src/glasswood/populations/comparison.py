@@ -5,14 +5,17 @@ from __future__ import annotations
 import dataclasses
 import time
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from glasswood.base.device import on_host
 from glasswood.base.escapes import PICTURE, short, shown
 from glasswood.base.extras import import_extra
+from glasswood.base.typing import Array, Doubles, Rows
 from glasswood.explain import Explainer, Summary
 from glasswood.explain.players import make_players
 from glasswood.explain.responses.coalitions import WARNED_SECONDS, CostWarning
@@ -21,18 +24,13 @@ from glasswood.forest import Forest
 from glasswood.inputs import arranged, as_rows, with_tables, without_extra
 from glasswood.inputs.shown import own_values, unknown_labels
 from glasswood.loading import load
+from glasswood.model.ensemble import TreeEnsemble
 from glasswood.model.facts import output_names
 from glasswood.populations.batches import means_of, parts_of, pooled, standard_error
 from glasswood.populations.shift import shift_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from matplotlib.axes import Axes
-    from numpy.typing import ArrayLike
-
-    from glasswood.base.typing import Array, Doubles, Rows
-    from glasswood.model.ensemble import TreeEnsemble
 
 MOST_BARS = 20
 """Features of a picture."""

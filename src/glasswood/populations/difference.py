@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -11,9 +11,7 @@ from glasswood.forest import Forest
 from glasswood.grow.merging import merged
 from glasswood.inputs.tables import refuse_open_tables
 from glasswood.loading import load
-
-if TYPE_CHECKING:
-    from glasswood.model.ensemble import TreeEnsemble
+from glasswood.model.ensemble import TreeEnsemble
 
 SAME = ("n_features", "feature_names", "n_outputs", "leaf_width", "category_hash", "zero_threshold", "nan_allowed")
 """What both forests must agree on, so that a row means the same to all trees."""

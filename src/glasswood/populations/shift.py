@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
+from glasswood.base.typing import Array, Doubles
+from glasswood.model.ensemble import TreeEnsemble
 from glasswood.populations.batches import drawn
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from glasswood.base.typing import Array, Doubles
-    from glasswood.model.ensemble import TreeEnsemble
 
 QUANTILES = 100
 """Quantiles of both populations at which the bootstrap of standard errors compares distribution functions."""

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from glasswood.model.ensemble import TreeEnsemble
 from glasswood.readers.contents import BINARY, kind_of
 from glasswood.readers.own_methods import refuse_own_methods
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
-
-    from glasswood.model.ensemble import TreeEnsemble
     from glasswood.readers.curve import Curve
 
 READERS = {

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from glasswood import _core
+from glasswood.base.typing import Array, Bools, Int64s
 from glasswood.model.ensemble import TreeEnsemble
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import ArrayLike, DTypeLike, NDArray
-
-    from glasswood.base.typing import Array, Bools, Int64s
 
 WORD_BITS = 32
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from glasswood.base.typing import Doubles
+from glasswood.model.ensemble import TreeEnsemble
 from glasswood.readers.sklearn.trees import Member, accepts_nan, check_layout, forest_of
-
-if TYPE_CHECKING:
-    from glasswood.base.typing import Doubles
-    from glasswood.model.ensemble import TreeEnsemble
 
 KINDS = {
     "CausalTreeRegressor": "effect",

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import stat
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from glasswood.readers.ubjson import is_ubjson
 from glasswood.readers.xgboost.binary import START, is_binary
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 BINARY = "binf"
 """Kind of XGBoost's binary files, which have any suffix."""

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from glasswood.base.typing import Array, Doubles
+from glasswood.base.typing import Array, Doubles
 
 METHODS = {"survival": "predict_survival_function", "hazard": "predict_cumulative_hazard_function"}
 """How scikit-survival calls what predicts a curve."""

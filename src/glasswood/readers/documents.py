@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
+from collections.abc import Sequence
 from fractions import Fraction
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
+from glasswood.base.typing import Array, Int32s, Int64s
 from glasswood.readers.ubjson import decode, is_ubjson
-
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from glasswood.base.typing import Array, Int32s, Int64s
 
 T = TypeVar("T")
 INT32 = np.iinfo(np.int32)

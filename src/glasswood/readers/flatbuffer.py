@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
-if TYPE_CHECKING:
-    from numpy.typing import DTypeLike
-
-    from glasswood.base.typing import Array
+from glasswood.base.typing import Array
 
 UINT16, INT32, UINT32 = struct.Struct("<H"), struct.Struct("<i"), struct.Struct("<I")
 

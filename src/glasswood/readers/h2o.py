@@ -4,27 +4,25 @@ from __future__ import annotations
 
 import io
 import math
+import os
 import re
 import struct
 import zipfile
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from glasswood.base import escapes
+from glasswood.base.typing import Array
+from glasswood.model.ensemble import TreeEnsemble
 from glasswood.model.validation import MOST_FEATURES
 from glasswood.readers.assemble import NodeArrays, assemble, pack_sets
 from glasswood.readers.documents import get_int
 
 if TYPE_CHECKING:
-    import os
-    from collections.abc import Callable
-
-    from glasswood.base.typing import Array
-    from glasswood.model.ensemble import TreeEnsemble
-
     Tables = tuple[Array | None, ...]
 
 ALGORITHMS = ("gbm", "drf", "isolationforest")

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from glasswood.model.ensemble import TreeEnsemble
 from glasswood.readers import read_model
 from glasswood.readers.assemble import NodeArrays, assemble, less_than
 from glasswood.readers.sklearn.trees import check_layout
-
-if TYPE_CHECKING:
-    from glasswood.model.ensemble import TreeEnsemble
 
 EXPECTED = "HSTreeRegressor, HSTreeClassifier, FIGSRegressor, FIGSClassifier, or one of their CV variants"
 

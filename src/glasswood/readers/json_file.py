@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import os
 
+from glasswood.model.ensemble import TreeEnsemble
 from glasswood.readers import catboost, lightgbm, xgboost
 from glasswood.readers.documents import load_document
 from glasswood.readers.lightgbm.dump import is_dump
-
-if TYPE_CHECKING:
-    import os
-
-    from glasswood.model.ensemble import TreeEnsemble
 
 
 def read_file(path: str | os.PathLike[str]) -> TreeEnsemble:

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
-from glasswood.model.ensemble import NUMBER
+from glasswood.base.typing import Array, Doubles
+from glasswood.model.ensemble import NUMBER, TreeEnsemble
 from glasswood.readers import refuse_own_methods_of
 from glasswood.readers.assemble import NodeArrays, assemble, less_than
 from glasswood.readers.sklearn.trees import check_layout, common_fields, read_average
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from glasswood.base.typing import Array, Doubles
-    from glasswood.model.ensemble import TreeEnsemble
 
 READ = "LinearTreeRegressor, LinearForestRegressor and LinearForestClassifier"
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
+from collections.abc import Collection
+from typing import Any
 
 PREDICTING = re.compile(
     r"(?!fit_|staged_)(?!.*log_proba).*(predict|decision_function|score_samples|compute_score).*|apply"

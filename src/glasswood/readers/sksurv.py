@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from glasswood.base.typing import Array, Doubles
+from glasswood.model.ensemble import TreeEnsemble
 from glasswood.readers.sklearn.trees import Member, accepts_nan, check_layout, forest_of
 
 if TYPE_CHECKING:
-    from glasswood.base.typing import Array, Doubles
-    from glasswood.model.ensemble import TreeEnsemble
     from glasswood.readers.curve import Curve
 
 FORESTS = ("SurvivalTree", "ExtraSurvivalTree", "RandomSurvivalForest", "ExtraSurvivalTrees")

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from glasswood.base.typing import Array, Bools, Doubles, Int64s
+from glasswood.model.ensemble import TreeEnsemble
 from glasswood.readers.assemble import NodeArrays, assemble, less_than, pack_sets
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from treelite import Model
-
-    from glasswood.base.typing import Array, Bools, Doubles, Int64s
-    from glasswood.model.ensemble import TreeEnsemble
 
     Fields = Callable[[str], Array]
 

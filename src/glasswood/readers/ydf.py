@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from glasswood.base.typing import Array, Doubles
+from glasswood.model.ensemble import TreeEnsemble
 from glasswood.readers.assemble import NodeArrays, assemble, pack_sets
 from glasswood.readers.sklearn.trees import check_layout
-
-if TYPE_CHECKING:
-    from glasswood.base.typing import Array, Doubles
-    from glasswood.model.ensemble import TreeEnsemble
 
 RANDOM, BOOSTED = "RandomForestModel", "GradientBoostedTreesModel"
 LINKS = {

@@ -12,21 +12,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import DTypeLike, NDArray
 
 from glasswood import _core
 from glasswood.base.device import import_cupy
 from glasswood.base.parallel import cached_property
+from glasswood.base.typing import Array, GpuArray, Int32s
 from glasswood.cuda.compiler import variant
 from glasswood.cuda.launches import launch
 from glasswood.cuda.per_gpu import PerGpu
+from glasswood.model.ensemble import TreeEnsemble
 
 if TYPE_CHECKING:
-    from numpy.typing import DTypeLike, NDArray
-
-    from glasswood.base.typing import Array, GpuArray, Int32s
     from glasswood.cuda.compiler import Variant
     from glasswood.cuda.encoder import CodeTables
-    from glasswood.model.ensemble import TreeEnsemble
 
 HEURISTICS = ("none", "nf", "ffd", "bfd")
 """Bin packing (section 3.3): one path a warp, next fit, first fit decreasing, best fit decreasing."""

@@ -6,26 +6,24 @@ https://doi.org/10.48550/arXiv.1111.1373. Leaves of rows of codes; `evaluate/cud
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from glasswood.base.device import import_cupy
+from glasswood.base.typing import Choice, GpuArray, Int32s, Int64s
 from glasswood.cuda.compiler import variant
 from glasswood.cuda.launches import launch
 from glasswood.cuda.per_gpu import PerGpu
+from glasswood.model.ensemble import TreeEnsemble
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import DTypeLike
-
-    from glasswood.base.typing import Choice, GpuArray, Int32s, Int64s
     from glasswood.cuda.codes import Codes
     from glasswood.cuda.compiler import Variant
     from glasswood.cuda.encoder import CodeTables
-    from glasswood.model.ensemble import TreeEnsemble
 
 BLOCK = 128
 """Threads of a block of `windowed`."""

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from glasswood.base.typing import Array
 from glasswood.base.wording import Wording, number_text, percent_text, signed_text, step_near
 from glasswood.evaluate.linear import term_name
-from glasswood.model.ensemble import MISSING, OF_NUMBERS
+from glasswood.model.ensemble import MISSING, OF_NUMBERS, TreeEnsemble
 from glasswood.model.facts import feature_name
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from glasswood.base.typing import Array
-    from glasswood.model.ensemble import TreeEnsemble
 
 EXACT = 17
 """Digits that write any number exactly."""

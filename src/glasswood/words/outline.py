@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from glasswood.base.escapes import markup
 from glasswood.base.wording import Wording, leaves_text, percent_text
+from glasswood.model.ensemble import TreeEnsemble
 from glasswood.words.rules import class_of, class_shares, cover_texts, leaf_of_node, node_tests, value_text
-
-if TYPE_CHECKING:
-    from glasswood.model.ensemble import TreeEnsemble
 
 MOST_LEAVES = 40
 """Trees with more leaves are not shown; the notebook then has only the facts."""

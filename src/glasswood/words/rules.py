@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from glasswood.base.escapes import shown
+from glasswood.base.typing import Array, Bools, Doubles
 from glasswood.base.wording import SEPARATED, Wording, count_text, number_text, percent_text, threshold_texts
+from glasswood.model.ensemble import TreeEnsemble
 from glasswood.model.facts import feature_name
 from glasswood.words.equations import EXACT, equation_text, leaf_equation, odds_text
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from glasswood.base.typing import Array, Bools, Doubles
-    from glasswood.model.ensemble import TreeEnsemble
 
 SHOWN_CATEGORIES, SHOWN_CLASSES = 6, 3
 

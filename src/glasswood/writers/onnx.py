@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any
+import os
+from typing import Any
 
 import numpy as np
 
 from glasswood.base.files import replacing
-from glasswood.model.ensemble import LOGARITHM, MISSING, OF_NUMBERS
+from glasswood.base.typing import Array
+from glasswood.model.ensemble import LOGARITHM, MISSING, OF_NUMBERS, TreeEnsemble
 from glasswood.model.onnx_note import NEVER, note_of
 from glasswood.writers.onnx_graph import BOOL, DOUBLE, FLOAT, INT64, STRING, TREES_DOMAIN, Graph
-
-if TYPE_CHECKING:
-    import os
-
-    from glasswood.base.typing import Array
-    from glasswood.model.ensemble import TreeEnsemble
 
 AT_MOST, LESS, MEMBER = 0, 1, 6
 SIGMOIDS = {"logistic": 1.0, "one_vs_all": 1.0, "exponential": 2.0}

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from glasswood.base.typing import Array
+from glasswood.base.typing import Array
 
 FLOAT, INT64, STRING, BOOL, DOUBLE, UINT8 = 1, 7, 8, 9, 11, 2
 ELEMENTS = {"float32": FLOAT, "float64": DOUBLE, "int64": INT64, "bool": BOOL, "uint8": UINT8}

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, BinaryIO
 
 from glasswood.cli.tables.formats import import_pyarrow
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from typing import BinaryIO
 
 READ_BUFFER = 2**20
 """Bytes of a Parquet column read at a time; without it a row group of any size would be read at once."""

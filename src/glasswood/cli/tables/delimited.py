@@ -7,15 +7,12 @@ import gzip
 import io
 import re
 import sys
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, BinaryIO
 
 from glasswood.cli.tables.formats import import_pyarrow
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from typing import BinaryIO
 
 BLOCK = 2**22
 """Bytes of CSV parsed at a time, and looked at to tell the types of columns."""

@@ -5,14 +5,11 @@ from __future__ import annotations
 import contextlib
 import importlib
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import ModuleType
 
 from glasswood.base.extras import import_arrow
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-    from types import ModuleType
 
 SUFFIXES = {
     ".csv": "csv",

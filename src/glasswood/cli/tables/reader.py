@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,8 +15,6 @@ from glasswood.cli.tables.sources import Partition, Source, find
 from glasswood.inputs.matching import listed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
     Table = CsvTable | ParquetTable | ArrowTable
 
 ARROW_STREAM = b"\xff\xff\xff\xff"

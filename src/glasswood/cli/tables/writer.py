@@ -8,16 +8,15 @@ import os
 import secrets
 import shutil
 import sys
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from glasswood.base.files import check_output, replacing
 from glasswood.cli.tables.formats import STREAM, format_of, import_pyarrow
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-    from types import ModuleType
-
     from pyarrow import RecordBatch, Schema
 
 PART_SUFFIX = {"csv": ".csv", "parquet": ".parquet", "arrow": ".arrow"}

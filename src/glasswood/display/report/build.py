@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from glasswood.base.files import check_output
+from glasswood.base.typing import Int64s, Rows
 from glasswood.base.wording import Wording, check_wording, leaves_text
 from glasswood.display.report.card import figures, history, model_card
 from glasswood.display.report.dependence import dependence, joint_effects
@@ -22,19 +26,13 @@ from glasswood.forest import Forest
 from glasswood.inputs import with_tables, without_extra
 from glasswood.inputs.tables import refuse_open_tables
 from glasswood.loading import load
+from glasswood.model.ensemble import TreeEnsemble
 from glasswood.model.facts import feature_names, output_names
 from glasswood.populations import compare
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from numpy.typing import ArrayLike
-
-    from glasswood.base.typing import Int64s, Rows
     from glasswood.display.report.explained import Explained
     from glasswood.display.report.rows import ReportRows
-    from glasswood.model.ensemble import TreeEnsemble
 
 CHANGED_FEATURES = 30
 """Features of a table."""

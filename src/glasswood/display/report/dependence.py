@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from glasswood.base.typing import Array, Int64s
 from glasswood.display.report.rows import REDACTED_ROWS, inner_range, most_frequent, shared
 from glasswood.display.report.source import ChangingColumns
 from glasswood.inspection.accumulated import accumulated, edges_of
@@ -15,7 +16,6 @@ from glasswood.inspection.effects import Effects, sums_over_trees
 from glasswood.inspection.rows import ChangingRows
 
 if TYPE_CHECKING:
-    from glasswood.base.typing import Array, Int64s
     from glasswood.display.report.rows import ReportRows
 
 FEATURES, POINTS, ROWS = 8, 40, 500

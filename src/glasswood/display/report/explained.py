@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from glasswood.base.typing import Array, Doubles, Int64s
 from glasswood.explain.additivity import tolerance
 from glasswood.explain.background import placed_background
 from glasswood.explain.checks import check_range, refuse_negative_covers
@@ -20,7 +21,6 @@ from glasswood.explain.responses.response import is_margin
 from glasswood.inputs.placed import PlacedRows
 
 if TYPE_CHECKING:
-    from glasswood.base.typing import Array, Doubles, Int64s
     from glasswood.display.report.rows import ReportRows
     from glasswood.explain.players import Players
 

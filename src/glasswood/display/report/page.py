@@ -5,18 +5,15 @@ from __future__ import annotations
 import base64
 import json
 import math
+import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from glasswood.base.escapes import markup, script
 from glasswood.base.files import replacing
-
-if TYPE_CHECKING:
-    import os
-
-    from glasswood.base.typing import Array
+from glasswood.base.typing import Array
 
 ASSETS = Path(__file__).parent / "assets"
 SCRIPTS = ("basics.js", "model.js", "charts.js", "rows.js", "tree.js", "performance.js", "main.js")

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from glasswood.base.extras import import_extra
+from glasswood.base.typing import Array, Doubles
 from glasswood.display.report.rows import REDACTED_ROWS
 
 if TYPE_CHECKING:
-    from glasswood.base.typing import Array, Doubles
     from glasswood.display.report.rows import ReportRows
 
 POINTS, GROUPS, BINS, CLASSES, DOTS = 120, 10, 40, 12, 600

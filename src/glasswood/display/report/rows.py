@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from glasswood.base.device import on_host
+from glasswood.base.typing import Array, Doubles, Int64s, Rows
 from glasswood.display.report.source import SourceColumns
 from glasswood.evaluate.evaluator import Evaluator
 from glasswood.inputs import arranged, as_rows
 from glasswood.inputs.shown import own_values
 from glasswood.inputs.targets import as_targets, class_places, refuse_text
+from glasswood.model.ensemble import TreeEnsemble
 from glasswood.model.facts import column_names, feature_names, output_names
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from numpy.typing import ArrayLike
-
-    from glasswood.base.typing import Array, Doubles, Int64s, Rows
-    from glasswood.model.ensemble import TreeEnsemble
 
 CHUNK = 100_000
 """Rows that are predicted and explained at a time."""

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from glasswood.base.typing import Doubles
 from glasswood.base.wording import count_text, counted, leaves_text, number_text, percent_text
 from glasswood.model.facts import constraints
 
 if TYPE_CHECKING:
-    from glasswood.base.typing import Doubles
     from glasswood.display.report.rows import ReportRows
 
 LONGEST = 50

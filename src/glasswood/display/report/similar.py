@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from glasswood.base.typing import Array, Doubles, Int64s
 from glasswood.display.report.page import packed
 from glasswood.evaluate.evaluator import evaluator_of
 from glasswood.neighbors.conformal import LeafScale, conformal_quantile
@@ -13,7 +14,6 @@ from glasswood.neighbors.index import LeafIndex, TargetIndex, list_rows
 from glasswood.neighbors.training import is_average, tree_shares
 
 if TYPE_CHECKING:
-    from glasswood.base.typing import Array, Doubles, Int64s
     from glasswood.display.report.rows import ReportRows
 
 SIMILAR, MOST_ROWS, COVERAGE = 5, 20_000, 0.9

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from glasswood.base.typing import Array, Rows
 from glasswood.inputs import as_rows
 from glasswood.inputs.categories import Coded, Numbers, number_floats, with_values
 from glasswood.inputs.statistics import StatisticRows, columns_of_statistics
 from glasswood.inspection.rows import ChangingRows, numbers_only
+from glasswood.model.ensemble import TreeEnsemble
 from glasswood.model.target_statistics import TargetStatistics
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from glasswood.base.typing import Array, Rows
     from glasswood.inputs.categories import Column
-    from glasswood.model.ensemble import TreeEnsemble
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from glasswood.base.typing import Array, Int32s, Int64s
 from glasswood.display.curves import CURVE_POINTS, mean_curve
 from glasswood.display.report.rows import REDACTED_ROWS, inner_range, most_frequent
 from glasswood.display.text import facts_of
 from glasswood.evaluate.cpu import CpuEvaluator
 from glasswood.evaluate.linear import term_name
+from glasswood.model.ensemble import TreeEnsemble
 from glasswood.model.facts import feature_name
 from glasswood.words.equations import described, leaf_equation
 from glasswood.words.rules import (
@@ -26,12 +29,8 @@ from glasswood.words.rules import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from glasswood.base.typing import Array, Int32s, Int64s
     from glasswood.base.wording import Wording
     from glasswood.display.report.rows import ReportRows
-    from glasswood.model.ensemble import TreeEnsemble
     from glasswood.words.equations import Term
 
 MOST_NODES, MOST_SHOWN_LEAVES, MOST_SHOWN_TREES = 4000, 250, 60

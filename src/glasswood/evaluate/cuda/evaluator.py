@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from glasswood.base.device import array_gpu, explaining_memory, import_cupy
 from glasswood.base.parallel import cached_property
-from glasswood.base.typing import Choice
+from glasswood.base.typing import Array, Choice, GpuArray
 from glasswood.cuda import kept_calls
 from glasswood.cuda.codes import encode_forest
 from glasswood.cuda.compiler import variant
@@ -22,15 +24,10 @@ from glasswood.evaluate.cuda.few_rows import FewRows
 from glasswood.evaluate.cuda.node_walks import BLOCK, NodeWalks
 from glasswood.evaluate.cuda.packing import CODE_TYPES, choose_format, order_by_output
 from glasswood.evaluate.cuda.tiles import PackedForest, Tiles
+from glasswood.model.ensemble import TreeEnsemble
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from numpy.typing import DTypeLike
-
-    from glasswood.base.typing import Array, GpuArray
     from glasswood.cuda.compiler import Variant
-    from glasswood.model.ensemble import TreeEnsemble
 
 LEAF_BYTES = 2**29
 """Leaves of the rows in flight."""

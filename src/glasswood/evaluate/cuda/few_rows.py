@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from glasswood.base.device import import_cupy
 from glasswood.cuda.compiler import variant
@@ -13,8 +14,6 @@ from glasswood.cuda.launches import NOWHERE, Plan, PreparedLaunch
 from glasswood.evaluate.cuda.packing import CHUNK
 
 if TYPE_CHECKING:
-    from numpy.typing import DTypeLike
-
     from glasswood.cuda.compiler import Variant
     from glasswood.evaluate.cuda.tiles import PackedForest
 

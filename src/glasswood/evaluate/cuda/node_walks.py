@@ -5,23 +5,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from glasswood.base.device import import_cupy
 from glasswood.base.parallel import cached_property
+from glasswood.base.typing import Array, Choice, GpuArray
 from glasswood.cuda.codes import divide_sets
 from glasswood.cuda.compiler import variant
 from glasswood.cuda.encoder import CodeTables, row_strides
 from glasswood.cuda.launches import launch
 from glasswood.cuda.per_gpu import PerGpu
+from glasswood.model.ensemble import TreeEnsemble
 from glasswood.reference.speculative import DEFAULT_SETTINGS, SpeculativeWalks, Walk
 
 if TYPE_CHECKING:
-    from numpy.typing import DTypeLike
-
-    from glasswood.base.typing import Array, Choice, GpuArray
     from glasswood.cuda.codes import Codes
     from glasswood.cuda.compiler import Variant
-    from glasswood.model.ensemble import TreeEnsemble
 
 BLOCK = 128
 """Threads of a block, one a row."""

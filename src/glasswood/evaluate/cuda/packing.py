@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
+
+from glasswood.base.typing import Array, Int32s, Int64s
+from glasswood.model.ensemble import TreeEnsemble
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from glasswood.base.typing import Array, Int32s, Int64s
     from glasswood.cuda.codes import Codes
-    from glasswood.model.ensemble import TreeEnsemble
 
 CODE_TYPES = {"narrow": np.uint8, "heap": np.uint16, "wide": np.uint16}
 NODE_BYTES = {"narrow": 4, "heap": 4, "wide": 8}

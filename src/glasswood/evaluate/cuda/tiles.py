@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from glasswood.base.device import import_cupy
 from glasswood.base.parallel import cached_property
+from glasswood.base.typing import Array, GpuArray
 from glasswood.cuda.buffers import Buffers, Place
 from glasswood.cuda.compiler import variant
 from glasswood.cuda.encoder import row_strides
@@ -17,16 +20,11 @@ from glasswood.cuda.launches import NOWHERE, Plan, PreparedLaunch
 from glasswood.cuda.per_gpu import PerGpu, gpu_limits
 from glasswood.evaluate.cuda.packing import CHUNK, Image, group_trees, order_by_output, pack_trees
 from glasswood.evaluate.cuda.tiling import Tiling, Work, choose_tiling, fits, trees_of_group
+from glasswood.model.ensemble import TreeEnsemble
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import DTypeLike
-
-    from glasswood.base.typing import Array, GpuArray
     from glasswood.cuda.compiler import Variant
     from glasswood.cuda.encoder import CodeTables
-    from glasswood.model.ensemble import TreeEnsemble
 
 SUM_BLOCK, CODE_MULTIPLE = 128, 1024
 VALUE_BYTES, CODE_BYTES = 2**29, 2**31

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from glasswood.cuda.per_gpu import Limits
 
 THREADS = 768

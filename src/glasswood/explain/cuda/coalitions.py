@@ -6,9 +6,11 @@ import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from glasswood.base.device import import_cupy, on_host
 from glasswood.base.parallel import cached_property
+from glasswood.base.typing import Array, Doubles, Explained, GpuArray, Int32s
 from glasswood.cuda.codes import encode_forest
 from glasswood.cuda.compiler import variant
 from glasswood.cuda.encoder import CodeTables
@@ -18,9 +20,6 @@ from glasswood.explain.cuda.job import Job, diagonal_launch, padded_rows
 from glasswood.explain.responses.response import LOG_LOSS, SOFTMAX_LOSS
 
 if TYPE_CHECKING:
-    from numpy.typing import DTypeLike
-
-    from glasswood.base.typing import Array, Doubles, Explained, GpuArray, Int32s
     from glasswood.cuda.compiler import Variant
     from glasswood.explain.game import Settings
     from glasswood.explain.responses.coalitions import CoalitionExplainer

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from glasswood.base.device import DeviceError, array_gpu, find_gpus, import_cupy
+from glasswood.base.typing import Array, Explained, GpuArray, Int32s
 from glasswood.cuda.kept_calls import Calls, may_be_kept
 from glasswood.cuda.rows import as_cupy, check_gpu_rows, like, map_rows
 from glasswood.cuda.streams import stream_of
@@ -18,11 +21,6 @@ from glasswood.explain.responses.coalitions import CoalitionExplainer
 from glasswood.explain.responses.rescaling import ResponseExplainer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import DTypeLike
-
-    from glasswood.base.typing import Array, Explained, GpuArray, Int32s
     from glasswood.explain.cpu import CpuExplainer
     from glasswood.explain.cuda.job import Job
     from glasswood.explain.game import Game, Settings

@@ -6,19 +6,18 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import DTypeLike, NDArray
 
 from glasswood.base.device import import_cupy
+from glasswood.base.typing import Array, GpuArray
 from glasswood.cuda.compiler import variant
 from glasswood.cuda.launches import KeptByRows, Plan, PreparedLaunch
 from glasswood.cuda.per_gpu import PerGpu
 from glasswood.explain.cuda.results import MOST_COMPLETE
+from glasswood.model.ensemble import TreeEnsemble
 
 if TYPE_CHECKING:
-    from numpy.typing import DTypeLike, NDArray
-
-    from glasswood.base.typing import Array, GpuArray
     from glasswood.cuda.encoder import CodeTables
-    from glasswood.model.ensemble import TreeEnsemble
 
 ROW_MULTIPLE = 128
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from glasswood.base.device import import_cupy
+from glasswood.base.typing import GpuArray
 from glasswood.cuda.compiler import variant
 from glasswood.cuda.launches import NOWHERE, launch
 from glasswood.explain.cuda.job import fitting_rows, padded_rows
@@ -14,12 +17,7 @@ from glasswood.explain.cuda.tables import KEY_BYTES, group_by_workspace, lay_out
 from glasswood.explain.cuda.tapes import quadrature
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import DTypeLike
-
     from glasswood._core import TableBatch
-    from glasswood.base.typing import GpuArray
     from glasswood.cuda.compiler import Variant
     from glasswood.explain.background import Background
     from glasswood.explain.cuda.tables import Build, TablePlan

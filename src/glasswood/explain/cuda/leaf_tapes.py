@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import DTypeLike, NDArray
 
 from glasswood import _core
+from glasswood.base.typing import Array, Doubles, Int32s, Int64s
 from glasswood.explain.cuda.tapes import choose_points, chunk_offsets, chunk_splits, quadrature
+from glasswood.model.ensemble import TreeEnsemble
 
 if TYPE_CHECKING:
-    from types import ModuleType
-
-    from numpy.typing import DTypeLike, NDArray
-
-    from glasswood.base.typing import Array, Doubles, Int32s, Int64s
     from glasswood.cuda.codes import Codes
-    from glasswood.model.ensemble import TreeEnsemble
 
 PART, LEAF, ENTRY, TERM = (np.dtype(_core.leaf_layouts()[name]) for name in ("part", "leaf", "entry", "term"))
 """Structs of native/explain/cuda/leaf_format.h."""

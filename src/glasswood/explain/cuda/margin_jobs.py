@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from glasswood.base.parallel import cached_property
+from glasswood.base.typing import Array, Explained
 from glasswood.cuda.codes import encode_forest
 from glasswood.cuda.encoder import CodeTables
 from glasswood.explain.cuda.leaf_games import BackgroundContents, ShareContents
@@ -16,7 +17,6 @@ from glasswood.explain.cuda.tapes import TINY_SPLITS
 from glasswood.explain.tables import GPU_TABLE_BYTES, choose_tables
 
 if TYPE_CHECKING:
-    from glasswood.base.typing import Array, Explained
     from glasswood.explain.cuda.job import Job
     from glasswood.explain.game import Game, Settings
 

@@ -6,17 +6,16 @@ import math
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import DTypeLike, NDArray
 
 from glasswood.base.device import import_cupy
+from glasswood.base.typing import GpuArray
 from glasswood.explain.cuda.job import Job, diagonal_launch, fitting_rows, padded_rows
+from glasswood.model.ensemble import TreeEnsemble
 from glasswood.reference.paths import PackedPaths
 
 if TYPE_CHECKING:
-    from numpy.typing import DTypeLike, NDArray
-
-    from glasswood.base.typing import GpuArray
     from glasswood.cuda.encoder import CodeTables
-    from glasswood.model.ensemble import TreeEnsemble
 
 SUM_BYTES = 2**29
 """Bytes of the integer sums of the rows in flight."""

@@ -6,8 +6,10 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import DTypeLike, NDArray
 
 from glasswood.base.device import import_cupy
+from glasswood.base.typing import GpuArray, Int32s, Int64s
 from glasswood.cuda.buffers import Buffers, Place
 from glasswood.cuda.compiler import variant
 from glasswood.cuda.encoder import row_strides
@@ -18,14 +20,11 @@ from glasswood.explain.cuda.job import PlannedJob, diagonal_launch, fitting_rows
 from glasswood.explain.cuda.leaf_tapes import LeafTape, write_leaf_tapes
 from glasswood.explain.cuda.results import OnGpu, find_targets
 from glasswood.explain.cuda.tapes import TINY_SPLITS, Tape, write_tapes
+from glasswood.model.ensemble import TreeEnsemble
 
 if TYPE_CHECKING:
-    from numpy.typing import DTypeLike, NDArray
-
-    from glasswood.base.typing import GpuArray, Int32s, Int64s
     from glasswood.cuda.compiler import Variant
     from glasswood.cuda.encoder import CodeTables
-    from glasswood.model.ensemble import TreeEnsemble
 
 SHARED_BYTES, PAIR_SHARED_BYTES = 24 * 1024, 32 * 1024
 """Accumulators of a block in shared memory: eight blocks fit beside each other, seven of interactions.

@@ -6,8 +6,10 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from glasswood.base.device import array_gpu, import_cupy
+from glasswood.base.typing import Array, Explained, GpuArray, Int32s
 from glasswood.cuda.compiler import variant
 from glasswood.cuda.launches import NOWHERE, PreparedLaunch
 from glasswood.explain.cuda.job import Job
@@ -17,9 +19,6 @@ from glasswood.explain.cuda.tables import SharedTables
 from glasswood.explain.tables import GPU_TABLE_BYTES
 
 if TYPE_CHECKING:
-    from numpy.typing import DTypeLike
-
-    from glasswood.base.typing import Array, Explained, GpuArray, Int32s
     from glasswood.cuda.compiler import Variant
     from glasswood.explain.cuda.table_launches import TableJob
     from glasswood.explain.game import Game, Settings

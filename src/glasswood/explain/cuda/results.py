@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
+
+from glasswood.base.typing import Int64s
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from types import ModuleType
-
-    from numpy.typing import NDArray
-
-    from glasswood.base.typing import Int64s
     from glasswood.explain.cuda.leaf_tapes import LeafTape
     from glasswood.explain.cuda.tapes import Tape
 

@@ -7,8 +7,10 @@ import warnings
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
+from numpy.typing import DTypeLike, NDArray
 
 from glasswood.base.device import import_cupy
+from glasswood.base.typing import GpuArray
 from glasswood.cuda.buffers import Buffers, Place
 from glasswood.cuda.codes import encode_forest
 from glasswood.cuda.compiler import variant
@@ -27,15 +29,12 @@ from glasswood.explain.cuda.tables import (
     lay_out_keys,
 )
 from glasswood.explain.walks import walked_part
+from glasswood.model.ensemble import TreeEnsemble
 
 if TYPE_CHECKING:
-    from numpy.typing import DTypeLike, NDArray
-
     from glasswood._core import TableBatch
-    from glasswood.base.typing import GpuArray
     from glasswood.cuda.compiler import Variant
     from glasswood.cuda.per_gpu import Limits
-    from glasswood.model.ensemble import TreeEnsemble
 
 WIDE_THREADS, NARROW_THREADS, PAIR_THREADS = (256, 512, 384, 128, 64), (256, 128, 64), (512, 256, 128, 64)
 POINT_THREADS = (256, 128, 64)

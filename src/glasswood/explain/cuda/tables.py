@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from glasswood import _core
 from glasswood.base.device import import_cupy
 from glasswood.base.parallel import n_threads
+from glasswood.base.typing import Int32s, Int64s
 from glasswood.cuda.codes import Codes
 from glasswood.cuda.compiler import variant
 from glasswood.cuda.encoder import CodeTables
@@ -16,17 +19,12 @@ from glasswood.cuda.launches import NOWHERE, PreparedLaunch
 from glasswood.cuda.per_gpu import PerGpu, gpu_limits
 from glasswood.explain.cuda.tapes import quadrature
 from glasswood.explain.players import make_players
+from glasswood.model.ensemble import TreeEnsemble
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import DTypeLike
-
     from glasswood._core import TableBatch
-    from glasswood.base.typing import Int32s, Int64s
     from glasswood.cuda.compiler import Variant
     from glasswood.explain.players import Players
-    from glasswood.model.ensemble import TreeEnsemble
 
 BUILD_THREADS = 128
 """As in native/explain/cuda/tables/build_tables.cu and leaf_games.cuh."""

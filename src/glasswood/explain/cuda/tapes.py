@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from dataclasses import dataclass
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import DTypeLike, NDArray
 
 from glasswood import _core
+from glasswood.base.typing import Doubles, Int32s, Int64s
+from glasswood.model.ensemble import TreeEnsemble
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from types import ModuleType
-
-    from numpy.typing import DTypeLike, NDArray
-
-    from glasswood.base.typing import Doubles, Int32s, Int64s
     from glasswood.cuda.codes import Codes
-    from glasswood.model.ensemble import TreeEnsemble
 
 MOST_POINTS = 8
 """Quadrature points of one walk; trees that need more are walked again with the next points."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import time
 import warnings
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -18,19 +19,17 @@ import numpy as np
 from glasswood import _core
 from glasswood.base.parallel import cached_property, n_threads
 from glasswood.base.progress import counting_rows
+from glasswood.base.typing import Array, Doubles, Int32s, Int64s
 from glasswood.explain.background import Background, margins_of, mean, merged, settled, stand_ins
 from glasswood.explain.cpu import checked_result
 from glasswood.explain.responses.pair_sums import NO_NUMBERS, Against, Asked, MaskedRows, PairSums
 from glasswood.explain.responses.permutations import EstimateWarning, Pairs, estimate
 from glasswood.explain.responses.response import has_rescale_rule, make_response
+from glasswood.model.ensemble import TreeEnsemble
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    from glasswood.base.typing import Array, Doubles, Int32s, Int64s
     from glasswood.explain.game import Game, Settings
     from glasswood.inputs.placed import PlacedRows
-    from glasswood.model.ensemble import TreeEnsemble
 
 WARNED_SECONDS = 20.0
 """Estimated time of calls that say before they start what they cost."""

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from glasswood.base.device import count_rows
+from glasswood.base.typing import Int32s
 from glasswood.inputs.targets import as_targets, class_places
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from glasswood.base.typing import Int32s
-    from glasswood.model.ensemble import TreeEnsemble
+from glasswood.model.ensemble import TreeEnsemble
 
 
 def count_classes(forest: TreeEnsemble) -> int:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from glasswood.base.typing import Doubles, Int32s, Int64s
 from glasswood.inputs.matching import listed
 from glasswood.model.facts import feature_names
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from glasswood.base.typing import Doubles, Int32s, Int64s
     from glasswood.explain.game import Game
     from glasswood.explain.responses.response import Response
 

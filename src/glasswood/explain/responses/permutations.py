@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from glasswood.base.typing import Array, Doubles, Int32s, Int64s
+
 if TYPE_CHECKING:
-    from glasswood.base.typing import Array, Doubles, Int32s, Int64s
     from glasswood.explain.responses.pair_sums import Against, MaskedRows
     from glasswood.explain.responses.response import Response
 

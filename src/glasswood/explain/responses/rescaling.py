@@ -15,11 +15,13 @@ margins each is a node of its own, which is the sum over pairs.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
+from glasswood.base.typing import Array, Doubles, Int32s, Int64s
 from glasswood.evaluate.evaluator import evaluator_of
 from glasswood.evaluate.links import expit
 from glasswood.explain.additivity import margin_bounds
@@ -27,14 +29,11 @@ from glasswood.explain.background import Background, margins_of, mean, merged
 from glasswood.explain.cpu import CpuExplainer, checked_result
 from glasswood.explain.responses.response import has_rescale_rule, returns_probabilities, slope_of_link
 from glasswood.explain.tables import TABLE_BYTES
+from glasswood.model.ensemble import TreeEnsemble
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from glasswood.base.typing import Array, Doubles, Int32s, Int64s
     from glasswood.explain.game import Game, Settings
     from glasswood.inputs.placed import PlacedRows
-    from glasswood.model.ensemble import TreeEnsemble
 
     Ratio = Callable[[Doubles, Any], Doubles]
     Explain = Callable[[CpuExplainer, PlacedRows], Array]

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from glasswood.base.escapes import shown
+from glasswood.base.typing import Array, Doubles, Int32s
 from glasswood.evaluate.links import LINKS, PROBABILITY_LINKS, labels, responses
 from glasswood.explain.responses.labels import count_classes
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from glasswood.base.typing import Array, Doubles, Int32s
-    from glasswood.model.ensemble import TreeEnsemble
+from glasswood.model.ensemble import TreeEnsemble
 
 ROUNDING = 1e-14
 """Probabilities that are 0 up to the rounding of sums over trees."""

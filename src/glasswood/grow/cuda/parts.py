@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from glasswood import _core
 from glasswood.base.device import DeviceError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 TILE = 8
 """More than NARROW columns of z are padded to a multiple of this many: a tensor core operation's side."""

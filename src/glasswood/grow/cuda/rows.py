@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import itertools
 import re
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from glasswood import _core
 from glasswood.base.device import DeviceError, capability, import_cupy
@@ -18,10 +20,6 @@ from glasswood.grow.cuda.sorting import PORTABLE, sent
 from glasswood.grow.data.rows import rank_zones
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from numpy.typing import NDArray
-
     from glasswood.cuda.compiler import Variant
     from glasswood.grow.cuda.parts import GpuLayout
     from glasswood.grow.data.rows import TrainingRows

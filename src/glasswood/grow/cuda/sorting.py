@@ -7,22 +7,18 @@ import math
 import queue
 import threading
 import weakref
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike, NDArray
 
 from glasswood.base.device import import_cupy
 from glasswood.base.parallel import side_by_side
+from glasswood.base.typing import Doubles, Int32s
 from glasswood.cuda.compiler import variant
 from glasswood.cuda.launches import launch
 from glasswood.grow.data.sorting import Sorter
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from numpy.typing import DTypeLike, NDArray
-
-    from glasswood.base.typing import Doubles, Int32s
 
 PORTABLE = 1
 """cudaHostRegisterPortable: pinned for all GPUs."""

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from glasswood.base.typing import Array, Bools, Doubles, Int32s, Int64s
 from glasswood.grow.data.repeats import in_order
 from glasswood.grow.data.rows import columns_with, gathered
 from glasswood.grow.data.sorting import KnownRanks, Sorter
 from glasswood.inputs.categories import Coded, Numbers, array_to_rows, columns_to_rows, object_column
 from glasswood.inputs.frames import to_frame
 from glasswood.inputs.matching import check_width, refuse_repeated
-from glasswood.model.ensemble import LOGARITHM
+from glasswood.model.ensemble import LOGARITHM, TreeEnsemble
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from glasswood.base.typing import Array, Bools, Doubles, Int32s, Int64s
     from glasswood.inputs.frames import Frame
-    from glasswood.model.ensemble import TreeEnsemble
 
 LEAST_NUMBERS, NUMBERS_A_TEXT = 20, 10
 """Different numbers of a column, and those for each of its texts, from which on the texts are mistakes."""

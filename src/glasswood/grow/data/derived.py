@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from glasswood.base.parallel import side_by_side
+from glasswood.base.typing import Bools, Doubles, Int64s
 from glasswood.evaluate.linear import logarithms
 from glasswood.grow.data.columns import Derived, TrainingColumns
 from glasswood.grow.data.rows import FEW_VALUES, column_ranges, columns_with, threads_of
 from glasswood.model.ensemble import LOGARITHM, MISSING, NUMBER
-
-if TYPE_CHECKING:
-    from glasswood.base.typing import Bools, Doubles, Int64s
 
 MOST_LEVELS = 10
 """Categories of a feature that have a column each, except the most frequent one; more share a column of codes."""

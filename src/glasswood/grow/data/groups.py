@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from glasswood.base.typing import Doubles, Int64s
+
 if TYPE_CHECKING:
-    from glasswood.base.typing import Doubles, Int64s
     from glasswood.grow.data.columns import TrainingData
 
 KINDS = ("pairwise", "no_interactions")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import (
     _check_feature_names,
     _check_monotonic_cst,
@@ -17,6 +19,7 @@ from sklearn.utils.validation import (
 )
 
 from glasswood.base.device import array_gpu, on_host
+from glasswood.base.typing import Doubles, Int64s, Output, Rows
 from glasswood.base.wording import nearest_text
 from glasswood.grow.data import columns as grow_columns
 from glasswood.grow.data.groups import constraints_text, groups_of
@@ -24,11 +27,6 @@ from glasswood.inputs.arrays import records_message
 from glasswood.inputs.matching import listed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import ArrayLike
-
-    from glasswood.base.typing import Doubles, Int64s, Output, Rows
     from glasswood.grow.data.columns import TrainingColumns, TrainingData
 
 

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from glasswood.base.typing import Doubles, Int32s, Int64s
+from glasswood.base.typing import Doubles, Int32s, Int64s
 
 MOST_ORDERED = 1 << 17
 """More rows keep their order, and repetitions among them are not looked for."""

@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from glasswood import _core
 from glasswood.base import parallel
 from glasswood.base.parallel import beside, side_by_side
+from glasswood.base.typing import Bools, Doubles, Floats, Int32s, Int64s
 from glasswood.grow.data.sorting import KnownRanks, Sorter
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
-    from glasswood.base.typing import Bools, Doubles, Floats, Int32s, Int64s
 
 Values = TypeVar("Values", bound="np.ndarray[Any, Any]")
 

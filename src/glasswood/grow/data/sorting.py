@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike, NDArray
 
 from glasswood import _core
 from glasswood.base.parallel import side_by_side
-
-if TYPE_CHECKING:
-    from numpy.typing import DTypeLike, NDArray
-
-    from glasswood.base.typing import Bools, Doubles, Int32s, Int64s
+from glasswood.base.typing import Bools, Doubles, Int32s, Int64s
 
 
 class Sorter:

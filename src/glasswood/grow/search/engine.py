@@ -6,6 +6,7 @@ import contextlib
 import math
 import time
 import warnings
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -18,8 +19,6 @@ from glasswood.grow.search.process import Interrupts
 from glasswood.grow.tree_search import search_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from glasswood.grow.cuda.rows import RowsOnGpus
     from glasswood.grow.data.columns import TrainingColumns
     from glasswood.grow.data.rows import TrainingRows

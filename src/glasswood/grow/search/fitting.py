@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -21,8 +22,6 @@ from glasswood.grow.search.robust import grow_robustly
 from glasswood.grow.tree.pruning import without_small_leaves
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from glasswood.grow.data.columns import TrainingData
     from glasswood.grow.search.engine import Circumstances
 

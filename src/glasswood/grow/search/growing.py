@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from glasswood.base.parallel import n_threads
+from glasswood.base.typing import Doubles, Int32s
 from glasswood.grow.data.derived import with_derived
 from glasswood.grow.data.rows import gathered, prepare
 from glasswood.grow.search.engine import (
@@ -24,7 +25,6 @@ from glasswood.grow.tree.pruning import Prices, pruned
 from glasswood.grow.tree_search import search_of
 
 if TYPE_CHECKING:
-    from glasswood.base.typing import Doubles, Int32s
     from glasswood.grow.data.columns import TrainingColumns, TrainingData
     from glasswood.grow.data.rows import TrainingRows
     from glasswood.grow.search.engine import SearchResult

@@ -5,12 +5,9 @@ from __future__ import annotations
 import contextlib
 import signal
 import threading
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from threadpoolctl import threadpool_limits
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 class Interrupts:

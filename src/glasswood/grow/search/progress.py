@@ -5,14 +5,13 @@ from __future__ import annotations
 import contextlib
 import math
 import sys
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from glasswood.base.progress import new_bar, shows_bars
 from glasswood.base.wording import leaves_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
     from glasswood.grow.search.engine import Progress
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from glasswood.base.typing import Doubles
 from glasswood.grow.data.columns import TrainingData
 from glasswood.grow.losses import LINKS
 from glasswood.grow.search.growing import grow, with_share_of_time
@@ -14,7 +15,6 @@ from glasswood.grow.search.robust import residuals_of
 from glasswood.grow.tree.assembly import sign_of, target_range
 
 if TYPE_CHECKING:
-    from glasswood.base.typing import Doubles
     from glasswood.grow.search.engine import Circumstances
     from glasswood.grow.search.growing import Growth
 

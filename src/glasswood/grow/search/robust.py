@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from glasswood.base.typing import Doubles
 from glasswood.grow.data.derived import unexplained
 from glasswood.grow.search.growing import grow, with_share_of_time
 from glasswood.grow.tree.refit import fit_leaf, rows_by_node
 
 if TYPE_CHECKING:
-    from glasswood.base.typing import Doubles
     from glasswood.grow.data.columns import TrainingData
     from glasswood.grow.search.engine import Circumstances
     from glasswood.grow.search.growing import Growth

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from glasswood.base.parallel import n_threads, side_by_side
+from glasswood.base.typing import Doubles
 from glasswood.forest import Forest
 from glasswood.grow.data.repeats import repetitions
 from glasswood.grow.search.fitting import fit_tree
 from glasswood.grow.tree.intervals import LeftOutRows, quadratic_mean, usable_errors
 
 if TYPE_CHECKING:
-    from glasswood.base.typing import Doubles
     from glasswood.grow.data.columns import TrainingData
     from glasswood.grow.search.engine import Circumstances
 

@@ -7,23 +7,22 @@ each split and term of the tree is looked for in them, as stability selection do
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from glasswood.base.parallel import n_threads, side_by_side
+from glasswood.base.typing import Array, Bools, Doubles, Int32s, Int64s
 from glasswood.forest import Forest
 from glasswood.grow.search.fitting import fit_tree
+from glasswood.model.ensemble import TreeEnsemble
 from glasswood.model.facts import feature_name
 from glasswood.words.rules import goes_left
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from glasswood.base.typing import Array, Bools, Doubles, Int32s, Int64s
     from glasswood.grow.data.columns import TrainingData
     from glasswood.grow.search.engine import Circumstances
-    from glasswood.model.ensemble import TreeEnsemble
 
 BRIEF = {"population_size": 16, "generations": 20}
 """Settings of the search on a sample, where the local search does most of the work."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from glasswood.base.parallel import side_by_side
+from glasswood.base.typing import Bools, Doubles, Int32s, Int64s
 from glasswood.grow.data.rows import columns_with, threads_of
 from glasswood.grow.tree.intervals import MOST_LEFT_OUT, left_out_scores, usable_errors
 from glasswood.grow.tree.monotone import confined, fit_constrained_leaf, leaf_bounds
@@ -16,15 +18,12 @@ from glasswood.grow.tree.refit import LeafModel, default_left, fit_leaf, rows_by
 from glasswood.grow.tree.smoothing import smooth, with_equation
 from glasswood.grow.tree.terms import in_features
 from glasswood.grow.tree.thresholds import split_thresholds
+from glasswood.model.ensemble import TreeEnsemble
 from glasswood.readers.assemble import NodeArrays, assemble, pack_sets
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from glasswood.base.typing import Bools, Doubles, Int32s, Int64s
     from glasswood.grow.data.columns import TrainingColumns
     from glasswood.grow.data.rows import TrainingRows
-    from glasswood.model.ensemble import TreeEnsemble
 
 MARGIN = 0.05
 """What clip="target" adds to the range of y on either side, in parts of it."""

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from glasswood.base.typing import Bools, Doubles
+
 if TYPE_CHECKING:
-    from glasswood.base.typing import Bools, Doubles
     from glasswood.grow.tree.refit import LeafModel
 
 LEAST_ERROR = 0.05

@@ -11,13 +11,12 @@ import dataclasses
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from glasswood.base.typing import Doubles, Int32s, Int64s
 from glasswood.grow.tree.refit import Design, fit_leaf, independent
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from glasswood.base.typing import Doubles, Int32s, Int64s
     from glasswood.grow.tree.refit import LeafModel
 
 MIDDLES = 33

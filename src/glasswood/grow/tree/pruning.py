@@ -16,13 +16,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from glasswood.base.typing import Bools, Doubles, Int32s, Int64s
 from glasswood.grow.tree.refit import Design, independent, rows_by_node
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from glasswood.base.typing import Bools, Doubles, Int32s, Int64s
     from glasswood.grow.data.columns import TrainingColumns
     from glasswood.grow.data.rows import TrainingRows
 

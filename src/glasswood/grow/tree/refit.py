@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from glasswood.base.parallel import side_by_side
+from glasswood.base.typing import Doubles, Int32s
 from glasswood.grow.data.rows import threads_of
 from glasswood.model.ensemble import NUMBER
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
-
-    from glasswood.base.typing import Doubles, Int32s
     from glasswood.grow.data.rows import TrainingRows
 
 BLOCK = 100_000

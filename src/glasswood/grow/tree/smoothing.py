@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from glasswood.base.typing import Bools, Doubles, Int32s
 from glasswood.grow.tree.intervals import without_own_row
 from glasswood.grow.tree.refit import fit_leaf, shared_out
 from glasswood.model.ensemble import NUMBER
 
 if TYPE_CHECKING:
-    from glasswood.base.typing import Bools, Doubles, Int32s
     from glasswood.grow.data.columns import TrainingColumns
     from glasswood.grow.data.rows import TrainingRows
     from glasswood.grow.tree.refit import LeafModel

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from glasswood.base.typing import Bools, Doubles
 from glasswood.grow.data.columns import Derived
 from glasswood.model.ensemble import NUMBER
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from glasswood.base.typing import Bools, Doubles
     from glasswood.grow.data.columns import TrainingColumns
     from glasswood.grow.tree.refit import LeafModel
 

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from glasswood.base.typing import Doubles, Int32s
+
 if TYPE_CHECKING:
-    from glasswood.base.typing import Doubles, Int32s
     from glasswood.grow.data.rows import TrainingRows
 
 Gap = tuple[int, int]

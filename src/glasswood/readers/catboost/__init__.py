@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from glasswood.base.typing import Array
+from glasswood.model.ensemble import TreeEnsemble
 from glasswood.model.target_statistics import TargetStatistics
 from glasswood.readers.assemble import assemble
 from glasswood.readers.catboost.cbm import parse_cbm
@@ -17,12 +20,8 @@ from glasswood.readers.catboost.model import check_features
 from glasswood.readers.catboost.trees import oblivious_nodes, read_tests, step_nodes
 
 if TYPE_CHECKING:
-    import os
-
     from catboost import CatBoost
 
-    from glasswood.base.typing import Array
-    from glasswood.model.ensemble import TreeEnsemble
     from glasswood.readers.catboost.model import Model
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
 
+from glasswood.base.typing import Array, Doubles
 from glasswood.readers.catboost.ctr import read_cbm
 from glasswood.readers.catboost.model import (
     MAX_OUTPUTS,
@@ -16,11 +17,6 @@ from glasswood.readers.catboost.model import (
     refuse_estimated,
 )
 from glasswood.readers.flatbuffer import UINT32, FlatTable
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from glasswood.base.typing import Array, Doubles
 
 MAGIC = b"CBM1"
 FORMAT = "FlabuffersModel_v1"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,8 +24,6 @@ from glasswood.readers.documents import as_array, get, get_int, to_float32
 from glasswood.readers.flatbuffer import UINT32, FlatTable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from glasswood.readers.catboost.model import CategoryFeature, NumberFeature
 
 KIND_NUMBERS = (BORDERS, BUCKETS, MEAN, "FloatTargetMeanValue", COUNTER, FREQUENCY)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from glasswood.base.typing import Doubles, Int64s
 from glasswood.readers.catboost.ctr import read_json
 from glasswood.readers.catboost.model import (
     MAX_OUTPUTS,
@@ -18,11 +20,6 @@ from glasswood.readers.catboost.model import (
     refuse_estimated,
 )
 from glasswood.readers.documents import as_array, concatenate, get, get_int, to_float32, to_int32
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from glasswood.base.typing import Doubles, Int64s
 
 TESTS = ("FloatFeature", "OneHotFeature", "OnlineCtr")
 """Kinds of splits that test a feature as it is."""

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from glasswood.base.typing import Array
+
 if TYPE_CHECKING:
-    from glasswood.base.typing import Array
     from glasswood.readers.catboost.model import Model
 
 LINKS = {

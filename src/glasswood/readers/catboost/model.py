@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
+
+from glasswood.base.typing import Array, Doubles, Int32s, Int64s
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from glasswood.base.typing import Array, Doubles, Int32s, Int64s
     from glasswood.model.target_statistics import Statistic, StatisticTable
 
 MAX_OUTPUTS = 2**20

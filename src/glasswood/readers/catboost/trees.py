@@ -6,14 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from glasswood.base.typing import Array, Bools, Doubles, Int64s
 from glasswood.model.validation import LARGEST_FOREST
 from glasswood.readers.assemble import WORD_BITS, NodeArrays, less_than
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from glasswood.base.typing import Array, Bools, Doubles, Int64s
     from glasswood.readers.catboost.model import Model, StepTrees
 
 DEEPEST = 30

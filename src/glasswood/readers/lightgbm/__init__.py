@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from glasswood.model.ensemble import TreeEnsemble
 from glasswood.readers.assemble import assemble
 from glasswood.readers.lightgbm.categories import category_sets, category_tables
 from glasswood.readers.lightgbm.dump import document_of
@@ -16,11 +18,7 @@ from glasswood.readers.lightgbm.objective import forest_link, link_of
 from glasswood.readers.lightgbm.text import WITHOUT_VERSION, Document, parse
 
 if TYPE_CHECKING:
-    import os
-
     from lightgbm import Booster, LGBMModel
-
-    from glasswood.model.ensemble import TreeEnsemble
 
 
 def read(model: Booster | LGBMModel) -> TreeEnsemble:

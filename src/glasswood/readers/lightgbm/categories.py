@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from glasswood.base.typing import Array, Bools, Int64s
 from glasswood.readers.lightgbm.nodes import count_up
 
 if TYPE_CHECKING:
-    from glasswood.base.typing import Array, Bools, Int64s
     from glasswood.readers.lightgbm.nodes import Layout
     from glasswood.readers.lightgbm.text import Document
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from glasswood.base.typing import Array, Bools, Int64s
+from glasswood.model.ensemble import TreeEnsemble
 from glasswood.readers.lightgbm.nodes import count_up
 
 if TYPE_CHECKING:
-    from glasswood.base.typing import Array, Bools, Int64s
-    from glasswood.model.ensemble import TreeEnsemble
     from glasswood.readers.lightgbm.nodes import Layout
     from glasswood.readers.lightgbm.text import Document
 

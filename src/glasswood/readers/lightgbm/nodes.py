@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
+from glasswood.base.typing import Array, Bools, Doubles, Int64s
 from glasswood.readers.assemble import NodeArrays, less_than
 
 if TYPE_CHECKING:
-    from numpy.typing import DTypeLike
-
-    from glasswood.base.typing import Array, Bools, Doubles, Int64s
     from glasswood.readers.lightgbm.text import Document
 
 ZERO_THRESHOLD = float(np.float32(1e-35))

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from glasswood.base.typing import Array
+from glasswood.base.typing import Array
 
 LINKS = {
     "custom": "identity",

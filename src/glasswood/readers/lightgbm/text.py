@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
-if TYPE_CHECKING:
-    from numpy.typing import DTypeLike
-
-    from glasswood.base.typing import Array, Bools, Int64s
+from glasswood.base.typing import Array, Bools, Int64s
 
 VERSIONS = ("v2", "v3", "v4")
 WITHOUT_VERSION = "of 2017"

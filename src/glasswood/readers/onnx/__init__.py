@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from glasswood.model.ensemble import TreeEnsemble
 from glasswood.readers.assemble import assemble
 from glasswood.readers.onnx.graph import parse
 from glasswood.readers.onnx.meaning import meaning
@@ -14,9 +16,6 @@ from glasswood.readers.onnx.nodes import TreeNodes, read_nodes
 from glasswood.readers.onnx.outputs import output_values
 
 if TYPE_CHECKING:
-    import os
-
-    from glasswood.model.ensemble import TreeEnsemble
     from glasswood.readers.onnx.graph import Graph
 
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from glasswood.base.typing import Array
 from glasswood.model.onnx_note import NAME, fields_of
 from glasswood.readers.protobuf import Message
-
-if TYPE_CHECKING:
-    from glasswood.base.typing import Array
 
 REGRESSOR, CLASSIFIER, ENSEMBLE = "TreeEnsembleRegressor", "TreeEnsembleClassifier", "TreeEnsemble"
 TREES = (REGRESSOR, CLASSIFIER, ENSEMBLE)

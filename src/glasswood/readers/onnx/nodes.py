@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from glasswood.base.typing import Array, Bools, Int64s
 from glasswood.model.onnx_note import NEVER
 from glasswood.readers.assemble import NodeArrays, less_than, pack_sets
 from glasswood.readers.onnx.graph import ENSEMBLE
 
 if TYPE_CHECKING:
-    from glasswood.base.typing import Array, Bools, Int64s
     from glasswood.readers.onnx.graph import Graph
 
 AT_MOST, LESS, AT_LEAST, MORE, EQUAL, UNEQUAL, MEMBER = range(7)

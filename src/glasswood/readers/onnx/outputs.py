@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from glasswood.base.escapes import shown
+from glasswood.base.typing import Array
 from glasswood.readers.onnx.graph import CLASSIFIER, ENSEMBLE
 from glasswood.readers.onnx.nodes import LEAF, _Finder
 
 if TYPE_CHECKING:
-    from glasswood.base.typing import Array
     from glasswood.readers.onnx.graph import Graph
     from glasswood.readers.onnx.nodes import TreeNodes
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from glasswood.model.ensemble import TreeEnsemble
 from glasswood.readers import read_model
 from glasswood.readers.sklearn.boosting import read_ada_boost, read_gradient_boosting
 from glasswood.readers.sklearn.hist import read_hist_gradient_boosting
@@ -14,11 +16,8 @@ from glasswood.readers.sklearn.trees import is_bag_of_trees, read_average
 from glasswood.readers.sklearn.voting import read_bagging, read_voting
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from sklearn.base import BaseEstimator
 
-    from glasswood.model.ensemble import TreeEnsemble
     from glasswood.readers.curve import Curve
 
 READERS: dict[str, Callable[[Any], TreeEnsemble]] = {

@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from glasswood.base.typing import Doubles
+from glasswood.model.ensemble import TreeEnsemble
 from glasswood.readers import refuse_own_methods_of
 from glasswood.readers.sklearn.trees import Member, class_fields, forest_of, shares
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
-
-    from glasswood.base.typing import Doubles
-    from glasswood.model.ensemble import TreeEnsemble
 
 LINKS = {
     "IdentityLink": "identity",

@@ -5,17 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from glasswood.base.typing import Array, Bools, Int64s
+from glasswood.model.ensemble import TreeEnsemble
 from glasswood.readers.assemble import NodeArrays, assemble, less_than
 from glasswood.readers.sklearn.boosting import link_of
 from glasswood.readers.sklearn.trees import class_fields, common_fields
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
     from sklearn.base import BaseEstimator
-
-    from glasswood.base.typing import Array, Bools, Int64s
-    from glasswood.model.ensemble import TreeEnsemble
 
 WORDS = 8
 """A set has 256 bits."""

@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from glasswood.base.typing import Array, Doubles
+from glasswood.model.ensemble import TreeEnsemble
 from glasswood.readers.sklearn.trees import Member, forest_of
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
-
-    from glasswood.base.typing import Array, Doubles
-    from glasswood.model.ensemble import TreeEnsemble
 
 
 def read_isolation_forest(model: BaseEstimator) -> TreeEnsemble:

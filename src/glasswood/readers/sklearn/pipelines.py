@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from glasswood.model.ensemble import of_absent
+from glasswood.base.typing import Array
+from glasswood.model.ensemble import TreeEnsemble, of_absent
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from glasswood.base.typing import Array
-    from glasswood.model.ensemble import TreeEnsemble
-
     Source = tuple[str, ...]
 
 PASSES = ("passthrough", None)

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
+from glasswood.base.typing import Array, Doubles
+from glasswood.model.ensemble import TreeEnsemble
 from glasswood.readers import refuse_own_methods_of
 from glasswood.readers.assemble import NodeArrays, assemble, less_than
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import DTypeLike
     from sklearn.base import BaseEstimator
-
-    from glasswood.base.typing import Array, Doubles
-    from glasswood.model.ensemble import TreeEnsemble
 
 COUNTS = ("n_features_in_", "n_features_", "n_features")
 """Where estimators say how many features they were trained on: scikit-learn's first, those of other libraries then."""

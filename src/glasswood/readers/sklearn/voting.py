@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
+from glasswood.base.typing import Array
 from glasswood.model.ensemble import TreeEnsemble
 from glasswood.readers.sklearn.trees import class_fields, common_fields
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from glasswood.base.typing import Array
 
 JOINED = (
     "threshold", "left", "default_left", "cover", "leaf_id", "tree_output", "set_words", "set_others_left",

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from glasswood.model.ensemble import TreeEnsemble
 from glasswood.readers.documents import get
 from glasswood.readers.spark.nodes import read_nodes, read_weights
 from glasswood.readers.spark.trees import forest_of
-
-if TYPE_CHECKING:
-    import os
-
-    from glasswood.model.ensemble import TreeEnsemble
 
 NEWEST_MAJOR = 4
 PREFIX = "org.apache.spark.ml."

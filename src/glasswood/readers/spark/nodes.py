@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from glasswood.base.extras import import_extra
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from glasswood.base.typing import Array, Doubles, Int64s
+from glasswood.base.typing import Array, Doubles, Int64s
 
 MOST_EXPANSION, LEAST_ROOM = 2**8, 2**22
 """Bytes that a file may decompress to: so many for each of its own, and so many at least."""

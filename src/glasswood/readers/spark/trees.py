@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from glasswood.base.typing import Array, Bools, Doubles, Int64s
+from glasswood.model.ensemble import TreeEnsemble
 from glasswood.model.validation import MOST_FEATURES
 from glasswood.readers.assemble import WORD_BITS, NodeArrays, assemble, less_than
 from glasswood.readers.documents import get, get_int
 
 if TYPE_CHECKING:
-    from glasswood.base.typing import Array, Bools, Doubles, Int64s
-    from glasswood.model.ensemble import TreeEnsemble
     from glasswood.readers.spark.nodes import Nodes
 
 MOST_CATEGORIES = 2**16

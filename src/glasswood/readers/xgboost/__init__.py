@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from glasswood.model.ensemble import TreeEnsemble
 from glasswood.readers.documents import load_document
 from glasswood.readers.ubjson import decode
 from glasswood.readers.xgboost.binary import START, document_of, is_binary
 from glasswood.readers.xgboost.document import DocumentReader
 
 if TYPE_CHECKING:
-    import os
-
     from xgboost import Booster, XGBModel
-
-    from glasswood.model.ensemble import TreeEnsemble
 
 
 def read(model: Booster | XGBModel) -> TreeEnsemble:

@@ -10,12 +10,11 @@ weights, and attributes. It has no names of features. The layout is that of ``sr
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from glasswood.base.typing import Array
+from glasswood.base.typing import Array
 
 MAGIC = b"binf"
 BOOSTERS = (b"gbtree", b"dart", b"gblinear")

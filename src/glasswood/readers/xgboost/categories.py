@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from glasswood.base.typing import Array, Bools, Int32s, Int64s
 from glasswood.readers.assemble import WORD_BITS
 from glasswood.readers.documents import as_array, concatenate, get, get_int, to_int32
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from glasswood.base.typing import Array, Bools, Int32s, Int64s
 
 CATEGORICAL = 1
 MAX_CATEGORIES = 2**24

@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from glasswood.base.typing import Array, Doubles, Int32s, Int64s
+from glasswood.model.ensemble import TreeEnsemble
 from glasswood.model.validation import LARGEST_FOREST
 from glasswood.readers.assemble import NodeArrays, assemble
 from glasswood.readers.documents import as_array, concatenate, get, get_int, to_float32, to_int32
@@ -13,11 +16,8 @@ from glasswood.readers.xgboost.categories import read_sets, read_tables
 from glasswood.readers.xgboost.objective import BEFORE_VERSIONS, estimator_meaning, meaning_of, to_margin
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
     from xgboost import XGBModel
 
-    from glasswood.base.typing import Array, Doubles, Int32s, Int64s
-    from glasswood.model.ensemble import TreeEnsemble
     from glasswood.readers.xgboost.objective import Version
 
 NEWEST_MAJOR = 3

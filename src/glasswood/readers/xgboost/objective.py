@@ -6,9 +6,9 @@ import warnings
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
     from xgboost import XGBModel
 
 EPSILON = np.float32(1e-6)

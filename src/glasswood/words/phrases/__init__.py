@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING, get_args
+from typing import get_args
 
 from glasswood.base.typing import Language
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 LANGUAGES: tuple[str, ...] = get_args(Language)
 
