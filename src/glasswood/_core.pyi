@@ -581,6 +581,16 @@ class GrowEngine:
 def spread_rows(
     starts: NDArray[Any], columns: NDArray[Any], values: NDArray[Any], place: NDArray[np.int32], out: NDArray[Any]
 ) -> None: ...
+def strongest_entries(
+    matrices: NDArray[np.floating],
+    entries: NDArray[np.int64],
+    places: NDArray[np.int32],
+    values: NDArray[np.floating],
+    n_threads: int,
+) -> None: ...
+def add_magnitudes(
+    matrices: NDArray[np.floating], entries: NDArray[np.int64], strength: NDArray[np.float64], n_threads: int
+) -> None: ...
 def add_values(
     values: NDArray[np.floating],
     total: NDArray[np.float64],

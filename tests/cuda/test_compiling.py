@@ -15,6 +15,8 @@ from glasswood.explain.cuda.leaf_games import background_variant, count_variant,
 from glasswood.explain.cuda.leaf_tapes import LeafTape
 from glasswood.explain.cuda.quadrature import leaves_variant, small_variant, walk_variant
 from glasswood.explain.cuda.responses import weigh_variant
+from glasswood.explain.cuda.strongest import add_variant as add_magnitudes
+from glasswood.explain.cuda.strongest import select_variant, take_variant
 from glasswood.explain.cuda.table_launches import (
     FEW_QUADS,
     MOST_QUADS,
@@ -116,6 +118,7 @@ TABLES = [
     *(build_variant(dtype, points) for dtype in ("float32", "float64") for points in (2, 4, 8)),
     *(build_variant(dtype, 6) for dtype in ("float32", "float64")),
     *(add_variant(dtype, is_narrow, False, 64) for dtype in ("float32", "float64") for is_narrow in (False, True)),
+    *(make(dtype) for dtype in ("float32", "float64") for make in (select_variant, add_magnitudes, take_variant)),
     *(weigh_variant(dtype, is_loss) for dtype in ("float32", "float64") for is_loss in (False, True)),
     *(count_variant(is_weighted) for is_weighted in (False, True)),
     pair_variant("float32", 1, 16, False, 64),

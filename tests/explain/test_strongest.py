@@ -8,7 +8,7 @@ import itertools
 import numpy as np
 import pytest
 
-from glasswood import Explainer
+from glasswood import Explainer, _core
 from glasswood.explain import strongest
 from tests.strategies import Options, full_forest, random_forest, random_rows
 
@@ -34,7 +34,8 @@ def example(request):
 @pytest.mark.parametrize("top", [1, 4, 21])
 def test_strongest_pairs_of_each_row(example, top, monkeypatch):
     """Matrices of three rows at a time."""
-    monkeypatch.setattr(strongest, "TOGETHER", 3 * 8 * 49)
+    monkeypatch.setattr(strongest, "TOGETHER", 3 * 4 * 49)
+    monkeypatch.setattr(strongest, "ROWS_A_THREAD", 1)
     explainer, X = example
     matrices = explainer.shap_interaction_values(X)
     pairs, values = explainer.shap_interaction_values(X, top=top)
@@ -59,10 +60,57 @@ def test_strongest_pairs_overall(example, monkeypatch):
     explainer, X = example
     matrices = explainer.shap_interaction_values(X)
     expected, _ = by_sorting(np.abs(matrices).mean(axis=0, dtype=np.float64), 5)
-    monkeypatch.setattr(strongest, "TOGETHER", 9 * 8 * 49)
+    monkeypatch.setattr(strongest, "TOGETHER", 9 * 4 * 49)
+    monkeypatch.setattr(strongest, "ROWS_A_THREAD", 1)
     pairs, values = explainer.shap_interaction_values(X, top=5, overall=True)
     np.testing.assert_array_equal(pairs, expected)
     np.testing.assert_array_equal(values, matrices[:, pairs[:, 0], pairs[:, 1]])
+
+
+@pytest.mark.parametrize("unlucky", [False, True])
+def test_entries_of_candidates_are_taken_in_one_pass(example, unlucky, monkeypatch):
+    """Candidates come from some of the rows; if other pairs are the strongest of all, their entries are taken again."""
+    explainer, X = example
+    if unlucky:
+        X = np.concatenate([X[:1], *[X[1:2]] * 40])
+    matrices = explainer.shap_interaction_values(X)
+    expected, _ = by_sorting(np.abs(matrices).sum(axis=0, dtype=np.float64), 2)
+    for name, value in {"KEPT": 0, "PROBED": 64, "LEAST_PROBED": 1, "CANDIDATES": 1}.items():
+        monkeypatch.setattr(strongest, name, value)
+    calls = []
+    magnitudes = strongest.HostPairs.magnitudes
+
+    def counted(*arguments):
+        calls.append(len(arguments[1]))
+        return magnitudes(*arguments)
+
+    monkeypatch.setattr(strongest.HostPairs, "magnitudes", counted)
+    pairs, values = explainer.shap_interaction_values(X, top=2, overall=True)
+    np.testing.assert_array_equal(pairs, expected)
+    np.testing.assert_array_equal(values, matrices[:, pairs[:, 0], pairs[:, 1]])
+    assert calls[0] == 1
+    assert len(calls) == (3 if unlucky else len(calls))
+
+
+def test_lists_of_all_pairs():
+    """Longer ones are sorted, shorter ones inserted; NaN, which comes of infinite leaves, counts as the largest."""
+    rng = np.random.default_rng(0)
+    matrices = rng.integers(-3, 4, size=(30, 100, 2)).astype(np.float32)  # many are equal
+    matrices[3, 7, 1], matrices[4, 8, 0] = np.nan, -np.inf
+    entries = np.sort(rng.permutation(100)[:80])
+    strength = np.nan_to_num(np.abs(matrices[:, entries]), nan=np.inf)
+    order = np.argsort(-strength, axis=1, kind="stable")
+    for top in (1, 32, 33, 80):
+        places, values = np.empty((30, top, 2), np.int32), np.empty((30, top, 2), np.float32)
+        _core.strongest_entries(matrices, entries, places, values, 2)
+        np.testing.assert_array_equal(places, order[:, :top])
+        np.testing.assert_array_equal(values, np.take_along_axis(matrices[:, entries], order[:, :top], axis=1))
+    total = np.zeros(80)
+    with np.errstate(invalid="ignore"):
+        _core.add_magnitudes(matrices, entries, total, 2)
+        np.testing.assert_array_equal(total, np.abs(matrices[:, entries]).sum(axis=(0, 2), dtype=np.float64))
+    with pytest.raises(ValueError, match="lies outside"):
+        _core.strongest_entries(matrices, entries + 60, places, values, 1)
 
 
 def test_several_outputs():
@@ -88,7 +136,8 @@ def test_labels_are_those_of_the_rows(monkeypatch):
     y = np.arange(20) % 2
     explainer = Explainer(forest, X, output="log_loss", rule="rescale")
     matrices = explainer.shap_interaction_values(X, y=y)
-    monkeypatch.setattr(strongest, "TOGETHER", 3 * 8 * 16)
+    monkeypatch.setattr(strongest, "TOGETHER", 3 * 4 * 16)
+    monkeypatch.setattr(strongest, "ROWS_A_THREAD", 1)
     pairs, values = explainer.shap_interaction_values(X, y=y, top=2)
     np.testing.assert_array_equal(values, matrices[np.arange(20)[:, None], pairs[..., 0], pairs[..., 1]])
     with pytest.raises(ValueError, match=r"y has shape \(21,\), expected \(20,\)"):

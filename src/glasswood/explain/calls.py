@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from glasswood.base.device import array_gpu, on_host
+from glasswood.base.device import on_host
 from glasswood.base.parallel import cached_property
 from glasswood.base.typing import Array, Doubles, Int32s, InteractionIndex, Rows
 from glasswood.evaluate.evaluator import evaluator_of
@@ -26,7 +27,7 @@ from glasswood.explain.responses.coalitions import CoalitionExplainer
 from glasswood.explain.row import make_row
 from glasswood.explain.shap_arguments import call_arguments, is_mean_of_rounds, taking_one_row
 from glasswood.explain.sparse import in_used_columns, sparse_values, values_of_sparse
-from glasswood.explain.strongest import PairSearch
+from glasswood.explain.strongest import HostPairs, PairSearch
 from glasswood.explain.walks import walked_part
 from glasswood.inputs import arranged, as_rows, refuse_transform, without_extra
 from glasswood.inputs.frames import frame_maker
@@ -37,6 +38,8 @@ from glasswood.model.facts import output_names
 
 if TYPE_CHECKING:
     from glasswood.explain.game import Settings
+    from glasswood.explain.strongest import PairEngine
+    from glasswood.inputs.placed import PlacedRows
 
 
 class ExplainerCalls:
@@ -346,8 +349,7 @@ class ExplainerCalls:
         -----
         glasswood uses tables if they pay off and fit into `table_bytes`, otherwise a walk of O(nodes × features on a
         path × K) per row. Memory beyond the result: the tables, and a float64 for each pair of features, row of a block
-        and thread. With `top`, matrices are computed 64 MB at a time, twice with `overall`; rows of host frames are
-        then explained on the CPU.
+        and thread. With `top`, matrices are computed 16 MB at a time (256 MB on a GPU) and searched where they are.
         """
         X = without_extra(X, self.game.forest) if ignore_extra and not by_position else X
         limit, approximate = call_arguments(shap_arguments, self.game, of_pairs=True)
@@ -371,8 +373,25 @@ class ExplainerCalls:
             found = self._engines.of(rows).interactions(rows, None if features is None else places, out)
             return cast("Array", found)
         search = PairSearch(places, self.n_outputs, top, overall, out)
-        rows = self._engines.place(X, "pairs", y, on_host=not isinstance(X, np.ndarray) and array_gpu(X) is None)
-        return search.run(rows, lambda some: on_host(self._engines.of(some).interactions(some, places)))
+        rows = self._engines.place(X, "pairs", y)
+        return search.run(rows, self._pair_engine(rows, None if features is None else places, search))
+
+    def _pair_engine(self, rows: PlacedRows, places: Int32s | None, search: PairSearch) -> PairEngine:
+        """Choose what searches matrices: GPUs where they are computed there and lists are short, else the CPU."""
+        n_players = self.game.players.n
+        shape = (n_players if places is None else int(places.max()) + 1, n_players)
+        engine = self._engines.of(rows)
+        if rows.gpus:
+            from glasswood.explain.cuda.strongest import MOST_LISTED, CudaPairs
+
+            if search.n_listed <= MOST_LISTED:
+                return CudaPairs(self._engines.cuda, places, math.prod(shape))
+
+        def explain(some: PlacedRows, out: Array | None) -> Array:
+            return on_host(engine.interactions(some, places, out))
+
+        outputs = () if self.n_outputs == 1 else (self.n_outputs,)
+        return HostPairs(explain, (*shape, *outputs), self.settings.dtype, self.settings.n_jobs)
 
     def interaction_index(
         self,

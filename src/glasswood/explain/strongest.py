@@ -2,20 +2,93 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from glasswood.base.typing import Array, Int32s, Int64s
+from glasswood import _core
+from glasswood.base.parallel import n_threads
+from glasswood.base.typing import Array, Doubles, Int32s, Int64s
 
 if TYPE_CHECKING:
     from glasswood.inputs.placed import PlacedRows
 
-    Explain = Callable[[PlacedRows], Array]
+TOGETHER, ROWS_A_THREAD = 2**24, 16
+"""Bytes of the matrices that are explained together on the CPU, which stay in the cache until they are searched, but at
+least so many rows a thread as it explains at once."""
 
-TOGETHER = 2**26
-"""Bytes of the matrices of rows that are explained together, as float64."""
+KEPT = 2**26
+"""Bytes of entries up to which those of all pairs are kept while the strongest overall are not known yet."""
+
+PROBED, LEAST_PROBED, CANDIDATES = 32, 16, 4
+"""One of so many rows, but at least so many rows, tells the candidates for the strongest pairs of all rows; candidates
+for each pair wanted."""
+
+
+class PairEngine(Protocol):
+    """What searches the matrices of some rows, where they are computed."""
+
+    def strongest(self, rows: PlacedRows, entries: Int64s, top: int) -> tuple[Int32s, Array]:
+        """Find the places and entries of the strongest of each row, (n, top, k) each, falling."""
+
+    def magnitudes(self, rows: PlacedRows, entries: Int64s, taken: Int64s) -> tuple[Doubles, Array]:
+        """Add up the magnitudes of entries over rows and outputs, (E,); take some entries of each row, (n, t, k)."""
+
+
+class HostPairs:
+    """Searches matrices on the host.
+
+    Parameters
+    ----------
+    explain : callable
+        ``explain(rows, out)`` makes the matrices of rows, (n, m, P) or (n, m, P, k), in an array or in a new one.
+    shape : tuple of int
+        Of a row's matrix: (m, P) or (m, P, k).
+    dtype : str
+    n_jobs : int, optional
+    """
+
+    def __init__(
+        self,
+        explain: Callable[[PlacedRows, Array | None], Array],
+        shape: tuple[int, ...],
+        dtype: str,
+        n_jobs: int | None,
+    ) -> None:
+        self._explain, self._shape, self._dtype = explain, shape, np.dtype(dtype)
+        self._row_size, self._n_outputs = shape[0] * shape[1], math.prod(shape[2:])
+        self._n_threads = n_threads(n_jobs)
+
+    def strongest(self, rows: PlacedRows, entries: Int64s, top: int) -> tuple[Int32s, Array]:
+        """Find them chunk by chunk."""
+        found = []
+        for matrices in self._chunks(rows):
+            shape = (len(matrices), top, self._n_outputs)
+            places, values = np.empty(shape, np.int32), np.empty(shape, matrices.dtype)
+            _core.strongest_entries(matrices, entries, places, values, self._n_threads)
+            found.append((places, values))
+        places, values = (np.concatenate(part) for part in zip(*found, strict=True))
+        return places, values
+
+    def magnitudes(self, rows: PlacedRows, entries: Int64s, taken: Int64s) -> tuple[Doubles, Array]:
+        """Add them chunk by chunk."""
+        total, values = np.zeros(len(entries)), []
+        for matrices in self._chunks(rows):
+            _core.add_magnitudes(matrices, entries, total, self._n_threads)
+            values.append(matrices[:, taken])
+        return total, np.concatenate(values)
+
+    def _chunks(self, rows: PlacedRows) -> Any:
+        """Matrices of some rows after the other: (n, m · P, k)."""
+        row_bytes = max(1, self._dtype.itemsize * math.prod(self._shape))
+        size = max(ROWS_A_THREAD * self._n_threads, TOGETHER // row_bytes)
+        kept = None if rows.gpus else np.empty((min(size, len(rows)), *self._shape), self._dtype)
+        for first in range(0, max(len(rows), 1), size):
+            some = rows[first : first + size]
+            matrices = self._explain(some, None if kept is None else kept[: len(some)])
+            yield np.ascontiguousarray(matrices).reshape(len(some), self._row_size, self._n_outputs)
 
 
 class PairSearch:
@@ -46,39 +119,37 @@ class PairSearch:
             raise TypeError(f"top is {top!r}, expected a number of pairs")
         if out is not None:
             raise ValueError("out holds whole matrices; leave out=None with top")
-        self._places, self._n_outputs, self._top, self._overall = places, n_outputs, int(top), overall
+        self._n_outputs, self._top, self._overall = n_outputs, int(top), overall
         self._pairs, self._entries = pairs_of(places)
         if not 1 <= top <= len(self._pairs):
             raise ValueError(f"top is {top}, expected 1 to {len(self._pairs)}, the number of pairs of features")
 
-    def run(self, rows: PlacedRows, explain: Explain) -> tuple[Int32s, Array]:
-        """Find the pairs; `explain` makes the matrices of some of the rows."""
-        if self._overall:
-            return self._run_overall(rows, explain)
-        return _joined([self._of_rows(chunk) for chunk in self._chunks(rows, explain)])
+    @property
+    def n_listed(self) -> int:
+        """Length of a row's list of pairs."""
+        return 0 if self._overall else self._top
 
-    def _of_rows(self, chunk: Array) -> tuple[Int32s, Array]:
-        order = strongest_entries(np.abs(chunk), self._top)
-        pairs = self._pairs[order].transpose(0, 1, 3, 2)
-        values = np.take_along_axis(chunk, order, axis=1)
+    def run(self, rows: PlacedRows, engine: PairEngine) -> tuple[Int32s, Array]:
+        """Find the pairs and their values."""
+        if self._overall:
+            return self._run_overall(rows, engine)
+        found, values = engine.strongest(rows, self._entries, self._top)
+        pairs = self._pairs[found].transpose(0, 1, 3, 2)
         return self._without_outputs(pairs), self._without_outputs(values)
 
-    def _run_overall(self, rows: PlacedRows, explain: Explain) -> tuple[Int32s, Array]:
-        strength = np.zeros(len(self._pairs))
-        for chunk in self._chunks(rows, explain):
-            strength += np.abs(chunk).sum(axis=(0, 2), dtype=np.float64)
-        chosen = strongest_entries(strength[None, :, None], self._top)[0, :, 0]
-        values = [self._without_outputs(chunk[:, chosen]) for chunk in self._chunks(rows, explain)]
-        return self._pairs[chosen], np.concatenate(values)
-
-    def _chunks(self, rows: PlacedRows, explain: Explain) -> Any:
-        """Entries of the pairs of some rows after the other: (n, pairs, outputs)."""
-        n_players, n_places = len(self._places), int(self._places.max(initial=-1)) + 1
-        size = max(1, TOGETHER // (8 * n_players * n_places * self._n_outputs))
-        for first in range(0, max(len(rows), 1), size):
-            matrices = explain(rows[first : first + size])
-            flat = matrices.reshape(len(matrices), n_places * n_players, self._n_outputs)
-            yield flat[:, self._entries]
+    def _run_overall(self, rows: PlacedRows, engine: PairEngine) -> tuple[Int32s, Array]:
+        """Take the entries of candidates while strengths are added up; a pair that was none costs a second pass."""
+        kept = np.arange(len(self._entries))
+        if 8 * len(rows) * len(kept) * self._n_outputs > KEPT:
+            probe = rows[:: min(PROBED, max(1, len(rows) // LEAST_PROBED))]
+            strength, _ = engine.magnitudes(probe, self._entries, self._entries[:0])
+            kept = np.sort(strongest_places(strength, min(len(kept), CANDIDATES * (self._top + CANDIDATES))))
+        strength, values = engine.magnitudes(rows, self._entries, self._entries[kept])
+        chosen = strongest_places(strength, self._top)
+        if not np.isin(chosen, kept).all():
+            kept = np.sort(chosen)
+            _, values = engine.magnitudes(rows, self._entries[:1], self._entries[kept])
+        return self._pairs[chosen], self._without_outputs(values[:, np.searchsorted(kept, chosen)])
 
     def _without_outputs(self, array: Array) -> Array:
         return array[..., 0] if self._n_outputs == 1 else array
@@ -93,18 +164,7 @@ def pairs_of(places: Int32s) -> tuple[Int32s, Int64s]:
     return np.stack([i, j], axis=1).astype(np.int32), entries
 
 
-def strongest_entries(magnitude: Array, top: int) -> Int64s:
-    """Places of the largest along axis 1 of (n, entries, outputs), falling; of equal ones the first."""
-    by_output = np.nan_to_num(np.moveaxis(magnitude, 2, 1), nan=np.inf)
-    least = np.partition(by_output, -top, axis=2)[..., -top, None]
-    above, equal = by_output > least, by_output == least
-    missing = top - above.sum(axis=2, keepdims=True)
-    kept = above | (equal & (np.cumsum(equal, axis=2) <= missing))
-    found = np.nonzero(kept)[2].reshape(*by_output.shape[:2], top)
-    order = np.argsort(-np.take_along_axis(by_output, found, axis=2), axis=2, kind="stable")
-    return np.moveaxis(np.take_along_axis(found, order, axis=2), 1, 2)
-
-
-def _joined(parts: list[tuple[Int32s, Array]]) -> tuple[Int32s, Array]:
-    pairs, values = zip(*parts, strict=True)
-    return np.concatenate(pairs), np.concatenate(values)
+def strongest_places(strength: Doubles, top: int) -> Int64s:
+    """Places of the largest, falling; of equal ones the first. NaN is larger than all."""
+    places: Int64s = np.argsort(-np.nan_to_num(strength, nan=np.inf), kind="stable")[:top]
+    return places

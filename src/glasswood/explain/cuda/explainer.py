@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -75,6 +76,56 @@ class CudaExplainer:
             return self._run(rows, "pairs", None, (n_players, n_players), out)
         chosen = np.argsort(places, kind="stable")[np.count_nonzero(places < 0) :]
         return self._run(rows, "pairs", chosen, (len(chosen), n_players), out)
+
+    def reduced(
+        self,
+        placed: PlacedRows,
+        places: Int32s | None,
+        row_shape: tuple[int, ...],
+        reduce: Callable[[GpuArray, GpuArray], None],
+        batch_bytes: int,
+    ) -> Any:
+        """Make something smaller of the matrices of interactions, which stay on the GPU.
+
+        Parameters
+        ----------
+        placed : PlacedRows
+        places : int32, (P,), optional
+            As for `interactions`.
+        row_shape : tuple of int
+            Of a row's result, of the explainer's type.
+        reduce : callable
+            ``reduce(matrices, result)`` queues the work for CuPy arrays (n, m, P, k) and (n, *row_shape).
+        batch_bytes : int
+            Of the matrices that are there at a time.
+
+        Returns
+        -------
+        array (n, *row_shape)
+            NumPy for host rows, CuPy for GPU rows; complete.
+        """
+        n_players, cupy = self.game.players.n, import_cupy()
+        chosen = None if places is None else np.argsort(places, kind="stable")[np.count_nonzero(places < 0) :]
+        job = self.job("pairs", chosen)
+        full = (n_players if chosen is None else len(chosen), n_players, self.n_outputs)
+        step = max(1, batch_bytes // (self._dtype.itemsize * math.prod(full)))
+
+        def compute(x: GpuArray, result: GpuArray) -> None:
+            for start in range(0, len(x), step):
+                some = x[start : start + step]
+                matrices = cupy.empty((len(some), *full), self._dtype)
+                job.compute(some, matrices)
+                reduce(matrices, result[start : start + step])
+
+        X, gpus = placed.rows, placed.gpus
+        with stream_of(X):
+            rows = X if array_gpu(X) is None else check_gpu_rows(X, self.game.forest, gpus[0])
+            if placed.labels is not None:
+                rows = with_labels(rows, placed.labels, gpus[0])
+            found = map_rows(rows, gpus, row_shape, self._dtype, compute, input_type=self.game.forest.threshold.dtype)
+            with cupy.cuda.Device(gpus[0]):
+                cupy.cuda.get_current_stream().synchronize()
+        return found
 
     def indices(self, rows: PlacedRows, sets: Int32s, is_banzhaf: bool, out: GpuArray | Array | None = None) -> Any:
         """Compute indices of sets of players (n_sets, 4), padded with -1, of exact responses: (n, n_sets, r)."""

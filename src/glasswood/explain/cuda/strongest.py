@@ -1,0 +1,119 @@
+"""The strongest interactions of rows on GPUs: their matrices stay there, a batch at a time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from glasswood.base.device import import_cupy, on_host
+from glasswood.cuda.compiler import variant
+from glasswood.cuda.launches import launch
+from glasswood.cuda.per_gpu import PerGpu
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
+
+    from glasswood.base.typing import Array, Doubles, GpuArray, Int32s, Int64s
+    from glasswood.cuda.compiler import Variant
+    from glasswood.explain.cuda.explainer import CudaExplainer
+    from glasswood.inputs.placed import PlacedRows
+
+MATRIX_BYTES = 2**28
+"""Bytes of the matrices of a batch."""
+
+WARPS, THREADS = 4, 128
+"""Of a block, as in native/explain/cuda/select_pairs.cu, add_magnitudes.cu and take_entries.cu."""
+
+PARTS = 64
+"""Parts of a batch whose magnitudes are added up side by side."""
+
+MOST_LISTED = 256
+"""Pairs whose lists shared memory holds; 12 KB of float32, 16 KB of float64."""
+
+PLACES: dict[np.dtype[Any], Any] = {np.dtype(np.float32): np.int32, np.dtype(np.float64): np.int64}
+
+
+class CudaPairs:
+    """Searches matrices on GPUs.
+
+    Parameters
+    ----------
+    explainer : CudaExplainer
+    places : int32, (P,), optional
+        As for `CudaExplainer.interactions`.
+    row_size : int
+        Numbers of a row's matrix for one output.
+    """
+
+    def __init__(self, explainer: CudaExplainer, places: Int32s | None, row_size: int) -> None:
+        self._explainer, self._places, self._row_size = explainer, places, row_size
+        self._k, self._dtype = explainer.n_outputs, np.dtype(explainer.settings.dtype)
+        self._uploads = PerGpu()
+
+    def strongest(self, rows: PlacedRows, entries: Int64s, top: int) -> tuple[Int32s, Array]:
+        """Find the places and entries of the strongest of each row, (n, top, k) each, falling."""
+
+        def select(matrices: GpuArray, result: GpuArray) -> None:
+            n_items = len(matrices) * self._k
+            args = self._arguments(matrices, entries) | {"n_items": n_items, "top": top, "result": result}
+            kernel = select_variant(self._dtype)
+            launch(kernel, (-(-n_items // WARPS), 1), (32 * WARPS, 1), args, WARPS * top * 2 * self._dtype.itemsize)
+
+        found = self._explainer.reduced(rows, self._places, (2, top, self._k), select, MATRIX_BYTES)
+        found = np.ascontiguousarray(on_host(found))
+        places = found.view(PLACES[self._dtype])[:, 0].astype(np.int32)
+        return places, np.ascontiguousarray(found[:, 1])
+
+    def magnitudes(self, rows: PlacedRows, entries: Int64s, taken: Int64s) -> tuple[Doubles, Array]:
+        """Add up the magnitudes of entries over rows and outputs, (E,); take some entries of each row, (n, t, k)."""
+        sums = PerGpu()
+        made: dict[int, GpuArray] = {}
+
+        def zeros() -> GpuArray:
+            cupy = import_cupy()
+            made[cupy.cuda.runtime.getDevice()] = found = cupy.zeros((PARTS, len(entries)), np.float64)
+            return found
+
+        def add(matrices: GpuArray, result: GpuArray) -> None:
+            n_rows = len(matrices)
+            args = self._arguments(matrices, entries) | {"n_rows": n_rows}
+            grid = -(-len(entries) // THREADS), PARTS
+            launch(add_variant(self._dtype), grid, (THREADS, 1), args | {"sums": sums.get(zeros)})
+            if len(taken):
+                args = self._arguments(matrices, taken) | {"n_rows": n_rows, "result": result}
+                grid = -(-n_rows * len(taken) * self._k // THREADS), 1
+                launch(take_variant(self._dtype), grid, (THREADS, 1), args)
+
+        found = self._explainer.reduced(rows, self._places, (len(taken), self._k), add, MATRIX_BYTES)
+        total = np.zeros(len(entries))
+        for gpu in sorted(made):
+            total += on_host(made[gpu]).sum(axis=0)
+        return total, np.asarray(on_host(found))
+
+    def _arguments(self, matrices: GpuArray, entries: Int64s) -> dict[str, Any]:
+        """Arguments that the kernels share."""
+        uploaded = self._uploads.get(lambda: import_cupy().asarray(entries), (len(entries), entries.tobytes()))
+        return {
+            "matrices": matrices,
+            "row_size": self._row_size * self._k,
+            "n_outputs": self._k,
+            "entries": uploaded,
+            "n_entries": len(entries),
+        }
+
+
+def select_variant(dtype: DTypeLike) -> Variant:
+    """Kernel that finds the strongest entries of each row."""
+    place = "int" if np.dtype(dtype) == np.float32 else "long long"
+    return variant("explain/cuda/select_pairs", REAL=np.dtype(dtype), PLACE=place)
+
+
+def add_variant(dtype: DTypeLike) -> Variant:
+    """Kernel that adds the magnitudes of entries."""
+    return variant("explain/cuda/add_magnitudes", REAL=np.dtype(dtype))
+
+
+def take_variant(dtype: DTypeLike) -> Variant:
+    """Kernel that copies entries."""
+    return variant("explain/cuda/take_entries", REAL=np.dtype(dtype))
