@@ -2,7 +2,7 @@
 # Builds glasswood, tests it and measures its explanations on a machine with NVIDIA GPUs.
 #
 #     benchmarks/gpu.sh build test memcheck racecheck train tables throughput background responses shap
-#     benchmarks/gpu.sh categories large wide roofline
+#     benchmarks/gpu.sh categories large wide strongest roofline
 #     benchmarks/gpu.sh report
 #
 # The kernels of explanations alone, minutes of sanitizers instead of an hour:
@@ -64,6 +64,7 @@ for step in "$@"; do
     shap) run python3 benchmarks/cuda_shap.py --results "$RESULTS" --commit "${COMMIT:-unknown}" ;;
     large) run python3 benchmarks/cuda_large.py --results "$RESULTS" --commit "${COMMIT:-unknown}" ;;
     categories) GLASSWOOD_DATA=$DATA run python3 benchmarks/cuda_categories.py --results "$RESULTS" --commit "${COMMIT:-unknown}" ;;
+    strongest) run python3 -m benchmarks.strongest --device cuda --results "$RESULTS" ;;
     wide) run $tables --name wide --wide ;;
     roofline) run python3 benchmarks/cuda_roofline.py --data "$DATA" --trained "$TRAINED" --results "$RESULTS" ;;
     report)
