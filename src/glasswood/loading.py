@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +13,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from glasswood.base.typing import ModelFormat, Rows
+from glasswood.base.wording import spelled
 from glasswood.forest import Forest
+from glasswood.inputs.matching import listed
 from glasswood.model.ensemble import TreeEnsemble
+from glasswood.model.facts import feature_names
 from glasswood.model.storage import load_forest
 from glasswood.readers import EXPECTED, FORMATS, READERS, library_of, read_file, read_model, suffix_of
 from glasswood.readers.curve import make_curve
@@ -38,6 +41,7 @@ def load(
     survival_at: ArrayLike | None = None,
     hazard_at: ArrayLike | None = None,
     class_names: Sequence[str] | None = None,
+    names: Mapping[str, str] | None = None,
 ) -> Forest:
     """Read a trained model of any supported library.
 
@@ -68,6 +72,10 @@ def load(
         Names of the classes, in the order of the model's labels (0, 1, ...). The forest predicts these names, and
         reports, texts and pictures show them; `y` may still hold 0, 1, ... A Booster or file that predicts
         probabilities or margins of classes becomes a classifier.
+    names : mapping of str to str, optional
+        Your names of features by the model's: ``{"f0": "age", "km_pro_Jahr": "km pro Jahr"}``. Columns are then
+        matched by yours, and explanations, texts and pictures show them. Features that it does not hold keep theirs. A
+        model without names (x0, x1, ...) must be given all.
 
     Returns
     -------
@@ -79,7 +87,8 @@ def load(
         If glasswood cannot read such a `model`.
     ValueError
         If the model is not trained, a file is truncated or corrupt, predictions differ on `check`, `mmap` is used
-        with anything other than a ``.glasswood`` file, or `class_names` are not the names of all classes.
+        with anything other than a ``.glasswood`` file, `class_names` are not the names of all classes, or `names` holds
+        a feature that the model does not have, or gives several the same name.
     NotImplementedError
         If the library or a feature of the model is not supported; the message names it.
 
@@ -93,7 +102,38 @@ def load(
     if check is not None:
         forest = forest.with_categories(check)
         check_predictions(forest, model, check, curve)
-    return forest if class_names is None else Forest(_with_names(trees, class_names))
+    if names is not None:
+        forest = Forest(_renamed(forest.ensemble, names))
+    return forest if class_names is None else Forest(_with_names(forest.ensemble, class_names))
+
+
+def _renamed(trees: TreeEnsemble, names: Mapping[str, str]) -> TreeEnsemble:
+    """Give features other names.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `load`.
+    NotImplementedError
+        For pipelines and target statistics, whose columns are not the trees' features.
+    """
+    if trees.transform is not None:
+        raise NotImplementedError(
+            "names are for features that are columns, and this model computes its features from columns; rename the "
+            "columns of X"
+        )
+    known = feature_names(trees)
+    if not isinstance(names, Mapping) or not all(isinstance(name, str) for pair in names.items() for name in pair):
+        raise TypeError(f"names is {names!r}, expected a mapping of the model's names to yours")
+    yours = dict(zip(spelled(names, known), names.values(), strict=True))
+    if unknown := [name for name in yours if name not in known]:
+        raise ValueError(f"names holds {unknown[0]!r}, the model's features are {listed(known)}")
+    if trees.feature_names is None and len(yours) < len(known):
+        raise ValueError(f"the model has no names: names holds {len(yours)} of {len(known)}, {listed(known)}; give all")
+    result = tuple(yours.get(name, name) for name in known)
+    if repeated := [name for name in result if result.count(name) > 1]:
+        raise ValueError(f"names calls several features {repeated[0]!r}; give each its own name")
+    return dataclasses.replace(trees, feature_names=result)
 
 
 def _with_names(trees: TreeEnsemble, class_names: Sequence[str]) -> TreeEnsemble:

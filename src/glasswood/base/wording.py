@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -43,8 +44,25 @@ class Wording:
         return f"{text} {self.units[name]}" if name in self.units else text
 
 
-def check_wording(wording: Wording, names: Collection[str]) -> None:
-    """Raise ValueError unless the terms are a number of terms, and the units are those of features.
+def spelled(names: Iterable[str], known: Collection[str]) -> list[str]:
+    """Names as a model has them: exactly, or with `_` in place of a space, which LightGBM writes.
+
+    This is the one rule that says whether a name that people give is a feature of a model. A name that stands for
+    several, or for one that is given exactly, stays as it is.
+    """
+    given = list(names)
+    if all(name in known for name in given):
+        return given
+    joined: dict[str, str | None] = {}
+    for name in known:
+        if name not in given:
+            key = name.replace(" ", "_")
+            joined[key] = None if key in joined else name
+    return [name if name in known else joined.get(name.replace(" ", "_")) or name for name in given]
+
+
+def checked_wording(wording: Wording, names: Collection[str]) -> Wording:
+    """Spell the units' features as the model does; refuse other than numbers of terms and units of features.
 
     Raises
     ------
@@ -53,8 +71,10 @@ def check_wording(wording: Wording, names: Collection[str]) -> None:
     """
     if wording.max_terms is not None and wording.max_terms < 0:
         raise ValueError(f"max_terms is {wording.max_terms}, expected 0 or more, or None for all terms")
-    if unknown := [name for name in wording.units if name not in names]:
+    units = dict(zip(spelled(wording.units, names), wording.units.values(), strict=True))
+    if unknown := [name for name in units if name not in names]:
         raise ValueError(f"units names {unknown[0]!r}, expected features of the model: {', '.join(list(names)[:12])}")
+    return dataclasses.replace(wording, units=units)
 
 
 def number_text(value: Any, digits: int) -> str:

@@ -10,10 +10,10 @@ from glasswood.base.files import check_output
 from glasswood.base.typing import Choice
 from glasswood.cli.commands import read_features
 from glasswood.cli.tables.sources import inputs
+from glasswood.cli.values import load_model
 from glasswood.evaluate.evaluator import Evaluator
 from glasswood.evaluate.tuning import choose_fastest, measure
 from glasswood.forest import Forest
-from glasswood.loading import load
 
 if TYPE_CHECKING:
     import argparse
@@ -23,7 +23,7 @@ def bench(options: argparse.Namespace) -> None:
     """Run `glasswood bench`."""
     if options.out is not None:
         check_output(options.out, (options.model, *inputs(options.data)))
-    forest = load(options.model, format=options.format)
+    forest = load_model(options)
     rows = read_features(options.data, options, forest.ensemble, options.rows)
     measured = measure(Evaluator(forest.ensemble), rows, options.seconds, options.device, options.n_jobs)
     best = Forest(dataclasses.replace(forest.ensemble, choices=choose_fastest(measured)))

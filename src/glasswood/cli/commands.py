@@ -16,7 +16,8 @@ from glasswood.cli.tables.formats import STREAM, import_pyarrow
 from glasswood.cli.tables.reader import TableReader
 from glasswood.cli.tables.sources import find, inputs
 from glasswood.cli.tables.writer import check_directory, new_directory, writing
-from glasswood.cli.values import dialect_of
+from glasswood.cli.values import dialect_of, load_model, refuse_renaming
+from glasswood.inputs.tables import open_tables_text
 from glasswood.mapping.mapper import input_columns
 from glasswood.model.ensemble import TreeEnsemble
 from glasswood.model.facts import column_names, forest_facts
@@ -37,10 +38,8 @@ MOST_ROWS, LEAST_ROWS = 2**16, 2**6
 
 def predict(options: argparse.Namespace) -> None:
     """Run `glasswood predict`."""
-    import glasswood
-
     check_table(options)
-    forest = glasswood.load(options.model, format=options.format)
+    forest = load_model(options)
     width = forest.n_trees if options.output == "leaf" else forest.n_outputs
 
     mapper = forest.mapper(options.output, options.columns, options.inputs, options.device, _threads(options))
@@ -54,9 +53,10 @@ def explain(options: argparse.Namespace) -> None:
     from glasswood.explain.stored import holds_explainer
 
     check_table(options, inputs(options.background) if options.background else ())
-    forest = glasswood.load(options.model, format=options.format)
+    forest = load_model(options)
     background = options.background and read_features(options.background, options, forest.ensemble, sys.maxsize)
     if background is None and holds_explainer(options.model):
+        refuse_renaming(options)
         explainer = glasswood.Explainer.load(options.model, device=options.device, n_jobs=options.n_jobs)
     else:
         explainer = glasswood.Explainer(
@@ -133,7 +133,7 @@ def info(options: argparse.Namespace) -> None:
     from glasswood.explain.stored import holds_explainer
     from glasswood.neighbors.stored import holds_neighbors
 
-    for name, fact in forest_facts(glasswood.load(options.model, format=options.format).ensemble).items():
+    for name, fact in forest_facts(load_model(options).ensemble).items():
         print(f"{name:<10}{fact}")
     if holds_explainer(options.model):
         print(f"{'explainer':<10}{glasswood.Explainer.load(options.model)!r}")
@@ -173,7 +173,7 @@ def transform(
     inputs = _input_columns(options.inputs, reader, forest)
     reader.check_columns([*inputs, *options.columns])
     batch_rows = options.batch_rows or _batch_rows(8 * (len(inputs) + len(options.columns) + width))
-    wanted = _wanted(inputs, options.columns, forest, batch_rows)
+    wanted = _wanted(inputs, options.columns, forest, batch_rows, reader)
     with counting_rows(reader.n_rows, options.out.name) as advance:
         if options.scheduler is not None:
             n_rows = _transform_on_cluster(options, reader, mapper, wanted, metadata, advance)
@@ -208,7 +208,7 @@ def read_features(data: Path, options: argparse.Namespace, forest: TreeEnsemble,
     inputs = _input_columns(options.inputs, reader, forest)
     reader.check_columns(inputs)
     parts, n_rows = [], 0
-    for batch in reader.batches(*_wanted(inputs, (), forest, min(MOST_ROWS, most_rows))):
+    for batch in reader.batches(*_wanted(inputs, (), forest, min(MOST_ROWS, most_rows), reader)):
         parts.append(_features(batch.slice(0, most_rows - n_rows), inputs, forest))
         n_rows += parts[-1].num_rows
         if n_rows >= most_rows:
@@ -237,8 +237,15 @@ def _input_columns(wanted: Sequence[str] | None, reader: TableReader, forest: Tr
     return input_columns(reader.names, forest, wanted, reader.name, "--inputs", hint)
 
 
-def _wanted(inputs: Sequence[str], kept: Sequence[str], forest: TreeEnsemble, batch_rows: int) -> Wanted:
+def _wanted(
+    inputs: Sequence[str], kept: Sequence[str], forest: TreeEnsemble, batch_rows: int, reader: TableReader
+) -> Wanted:
     """Arguments of `TableReader.batches`."""
+    if not reader.has_types and forest.open_tables:
+        raise ValueError(
+            f"{reader.name} has no types of columns, and {open_tables_text(forest)}; name the columns that were of "
+            "dtype category in training by --categories, or pass a Parquet or Arrow file that has them"
+        )
     tables = forest.categories or (None,) * forest.n_features
     is_hashed = bool(forest.category_hash) or forest.transform is not None
     tables = tables if forest.transform is None else forest.transform.hashes

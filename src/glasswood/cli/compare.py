@@ -7,7 +7,17 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from glasswood.cli.values import DATA, REPLACED, add_command, add_model, add_reading, add_threads, positive, rows_source
+from glasswood.cli.values import (
+    DATA,
+    REPLACED,
+    add_command,
+    add_model,
+    add_reading,
+    add_threads,
+    load_model,
+    positive,
+    rows_source,
+)
 
 if TYPE_CHECKING:
     import argparse
@@ -57,7 +67,7 @@ def run(options: argparse.Namespace) -> None:
     read = [*inputs(options.data), *(inputs(options.other_data) if options.other_data else ())]
     if options.out:
         check_output(options.out, (options.model, *([options.other] if options.other else []), *read))
-    forest, most = glasswood.load(options.model, format=options.format), options.rows or sys.maxsize
+    forest, most = load_model(options), options.rows or sys.maxsize
     first = read_features(options.data, options, forest.ensemble, most)
     settings = {"n_batches": options.batches, "n_jobs": options.n_jobs}
     if options.other is not None:

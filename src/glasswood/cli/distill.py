@@ -14,6 +14,7 @@ from glasswood.cli.values import (
     add_reading,
     add_threads,
     forest_file,
+    load_model,
     positive,
     rows_source,
 )
@@ -60,7 +61,7 @@ def run(options: argparse.Namespace) -> None:
     from glasswood.cli.tables.sources import inputs
 
     check_output(options.out, (options.model, *inputs(options.data)))
-    forest = glasswood.load(options.model, format=options.format)
+    forest = load_model(options)
     rows = read_features(options.data, options, forest.ensemble, options.rows or sys.maxsize)
     largest = options.max_leaves
     found = glasswood.distill(

@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from glasswood.cli.values import REPLACED, add_command, forest_file, positive, rows_source, shares
+from glasswood.cli.values import (
+    REPLACED,
+    add_command,
+    forest_file,
+    load_model,
+    positive,
+    refuse_renaming,
+    rows_source,
+    shares,
+)
 
 if TYPE_CHECKING:
     import argparse
@@ -102,10 +111,11 @@ def _neighbors(options: argparse.Namespace) -> Neighbors:
     if holds_neighbors(options.model):
         if options.training is not None:
             raise ValueError(f"{options.model} holds its training rows; leave --training out")
+        refuse_renaming(options)
         return glasswood.Neighbors.load(options.model, mmap=True, n_jobs=options.n_jobs)
     if options.training is None:
         raise ValueError(f"{options.model} holds no training rows; pass them by --training")
-    forest = glasswood.load(options.model, format=options.format)
+    forest = load_model(options)
     X, y = _rows_and_target(options.training, options, forest)
     return glasswood.Neighbors(forest, X, y, check=not options.no_check, n_jobs=options.n_jobs)
 

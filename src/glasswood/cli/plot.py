@@ -5,7 +5,17 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from glasswood.cli.values import DATA, REPLACED, add_command, add_model, add_reading, file_of, positive, rows_source
+from glasswood.cli.values import (
+    DATA,
+    REPLACED,
+    add_command,
+    add_model,
+    add_reading,
+    file_of,
+    load_model,
+    positive,
+    rows_source,
+)
 
 if TYPE_CHECKING:
     import argparse
@@ -50,7 +60,7 @@ def run(options: argparse.Namespace) -> None:
     check_output(options.out, (options.model, *(find(options.data).files if options.data else ())))
     pyplot = import_extra("matplotlib.pyplot", "plot", "pictures need matplotlib")
     pyplot.switch_backend("Agg")
-    forest, most = glasswood.load(options.model, format=options.format), options.rows or sys.maxsize
+    forest, most = load_model(options), options.rows or sys.maxsize
     X = None if options.data is None else read_features(options.data, options, forest.ensemble, most)
     y = None if options.target is None else read_column(options.data, options.target, options, most)
     figure = glasswood.plot_tree(forest, X, y, tree=options.tree, max_terms=options.max_terms).get_figure(root=True)

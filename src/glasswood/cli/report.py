@@ -14,6 +14,7 @@ from glasswood.cli.values import (
     add_reading,
     add_threads,
     file_of,
+    load_model,
     names,
     rows_source,
 )
@@ -68,7 +69,7 @@ def run(options: argparse.Namespace) -> None:
         options.out, (options.model, *find(options.data).files, *(inputs(options.before) if options.before else ()))
     )
     start = time.perf_counter()
-    forest = glasswood.load(options.model, format=options.format, class_names=options.class_names)
+    forest = load_model(options, class_names=options.class_names)
     most = options.rows or sys.maxsize
     X = read_features(options.data, options, forest.ensemble, most)
     y = None if options.target is None else read_column(options.data, options.target, options, most)

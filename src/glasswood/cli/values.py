@@ -6,7 +6,7 @@ import argparse
 import csv
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from glasswood.base.device import parse_device
 from glasswood.base.typing import MODEL_FORMATS
@@ -16,6 +16,7 @@ from glasswood.cli.tables.sources import is_pattern
 
 if TYPE_CHECKING:
     from glasswood.cli.parser import Parser
+    from glasswood.forest import Forest
 
 MOST_DIGITS = 9
 MODEL = "model file: XGBoost .json or .ubj, LightGBM .txt, CatBoost .cbm or .json, .onnx, or .glasswood"
@@ -33,6 +34,14 @@ def names(text: str) -> list[str]:
     if not found or not all(found):
         raise argparse.ArgumentTypeError(f"{text!r} holds an empty name; expected names separated by commas")
     return found
+
+
+def renaming(text: str) -> tuple[str, str]:
+    """Split FEATURE=COLUMN at its first sign of equality."""
+    feature, equals, column = text.partition("=")
+    if not (feature and equals and column):
+        raise argparse.ArgumentTypeError(f"{text!r} is no FEATURE=COLUMN, such as km_per_year='km per year'")
+    return feature, column
 
 
 def positive(text: str) -> int:
@@ -83,6 +92,38 @@ def add_model(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--format", choices=MODEL_FORMATS, help="format of MODEL (default: by its suffix, then its first bytes)"
     )
+    command.add_argument(
+        "--rename",
+        type=renaming,
+        action="append",
+        default=[],
+        metavar="FEATURE=COLUMN",
+        help="name of a feature of MODEL, and of its column in DATA (may be repeated; default: the same names)",
+    )
+    command.add_argument(
+        "--categories",
+        type=names,
+        metavar="A,B,...",
+        help="columns that were of dtype category in training, for LightGBM's models, which do not say so "
+        "(default: those of DATA)",
+    )
+
+
+def load_model(options: argparse.Namespace, **settings: Any) -> Forest:
+    """Read the model that a command names, with the names and categories of its options."""
+    import glasswood
+
+    forest = glasswood.load(options.model, format=options.format, names=dict(options.rename) or None, **settings)
+    return forest if options.categories is None else forest.with_categories(options.categories)
+
+
+def refuse_renaming(options: argparse.Namespace) -> None:
+    """Raise ValueError if features are to be renamed of what keeps more than a model."""
+    if options.rename or options.categories:
+        raise ValueError(
+            f"{options.model} holds rows beside its model, under the names of its features; leave --rename and "
+            "--categories out, and name the columns by --inputs"
+        )
 
 
 def add_reading(command: argparse.ArgumentParser, most_rows: int | None = None) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -47,7 +47,9 @@ BEYOND = 2.0**128
 LINKS = ("identity", "logistic", "exp")
 
 
-def export_sql(model: object, dialect: SqlDialect = "duckdb", output: int = 0) -> str:
+def export_sql(
+    model: object, dialect: SqlDialect = "duckdb", output: int = 0, columns: Mapping[str, str] | None = None
+) -> str:
     """Write a model as one SQL expression over the columns that are its features.
 
     Parameters
@@ -57,6 +59,8 @@ def export_sql(model: object, dialect: SqlDialect = "duckdb", output: int = 0) -
     dialect : {"duckdb", "postgresql", "sqlite"}
     output : int
         Which of several outputs; these are then margins. A single output is a response.
+    columns : mapping of str to str, optional
+        The table's columns by the model's features; others have the names of the features.
 
     Returns
     -------
@@ -79,7 +83,7 @@ def export_sql(model: object, dialect: SqlDialect = "duckdb", output: int = 0) -
     """
     if dialect not in DIALECTS:
         raise ValueError(f"dialect is {dialect!r}, expected one of {', '.join(DIALECTS)}")
-    forest = load(model).ensemble
+    forest = load(model, names=columns).ensemble
     refuse_open_tables(forest, "generated code")
     kind, names = DIALECTS[dialect], feature_names(forest)
     _refuse_twins(names, kind.identity, dialect)
@@ -228,7 +232,7 @@ def _refuse_twins(names: Sequence[str], identity: Callable[[str], object], where
         if other != feature:
             raise ValueError(
                 f"features {other} and {feature} are called {names[other]!r} and {name!r}, which {where} does not tell "
-                f"apart; rename one of them: dataclasses.replace(forest, feature_names=...)"
+                f"apart; rename one of them: glasswood.load(model, names={{{names[feature]!r}: ...}})"
             )
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from glasswood.base.escapes import shown
-from glasswood.base.wording import Wording, bar_text, check_wording, count_text, counted, number_text, percent_text
+from glasswood.base.wording import Wording, bar_text, checked_wording, count_text, counted, number_text, percent_text
 from glasswood.inputs.tables import refuse_open_tables
 from glasswood.loading import load
 from glasswood.model.ensemble import TreeEnsemble
@@ -89,7 +89,7 @@ def export_text(
     refuse_open_tables(forest, "export_text")
     check_tree(forest, tree)
     wording = Wording(digits, max_terms, units or {}, log_odds)
-    check_wording(wording, feature_names(forest))
+    wording = checked_wording(wording, feature_names(forest))
     lines = _Lines(forest, tree, wording, facts_of(model))
     clipped = "Log-odds" if speaks_of_odds(forest) else "Predictions"
     common = "" if speaks_of_odds(forest) and not log_odds else common_range(forest, tree, digits)

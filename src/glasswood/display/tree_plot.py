@@ -14,7 +14,7 @@ from glasswood.base.escapes import PICTURE, shown
 from glasswood.base.extras import import_extra
 from glasswood.base.pictures import class_colours, tone
 from glasswood.base.typing import Array, Rows
-from glasswood.base.wording import Wording, check_wording, leaves_text, tick_texts
+from glasswood.base.wording import Wording, checked_wording, leaves_text, tick_texts
 from glasswood.display.curves import mean_curve
 from glasswood.display.measured import Ruler
 from glasswood.display.report.rows import read_rows
@@ -134,7 +134,7 @@ def plot_tree(
     if (n_leaves := int(np.diff(forest.leaf_offsets)[tree])) > MOST_LEAVES:
         raise ValueError(f"tree {tree} has {n_leaves:,} leaves, pictures show at most {MOST_LEAVES}; use export_text")
     wording = Wording(digits, max_terms, units or {})
-    check_wording(wording, feature_names(forest))
+    wording = checked_wording(wording, feature_names(forest))
     picture = _picture(model, forest, tree, wording, X, y)
     heading = _heading(picture, title, getattr(y, "name", None))
     with pyplot.rc_context(PICTURE):

@@ -10,6 +10,7 @@ import numpy as np
 
 from glasswood.base.parallel import n_threads
 from glasswood.base.typing import Array
+from glasswood.base.wording import spelled
 from glasswood.explain.sentences import writer_of
 from glasswood.explain.stored import explainer_bytes
 from glasswood.inputs import refuse_transform
@@ -133,7 +134,7 @@ def _places(features: Sequence[int | str], players: Sequence[str]) -> list[int]:
 
 def check_features(wanted: Sequence[str], players: Sequence[str], option: str) -> None:
     """Raise ValueError if there are no such features or groups; `option` says where they were named."""
-    if unknown := [name for name in wanted if name not in players]:
+    if unknown := [name for name in spelled(wanted, players) if name not in players]:
         raise ValueError(f"{option} names {listed(unknown)}; the model's features are {listed(players)}")
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from glasswood.base.device import on_host
 from glasswood.base.escapes import shown
 from glasswood.base.typing import Doubles
-from glasswood.base.wording import Wording, check_wording, decimals_of, fixed_text, number_text, quoted_name
+from glasswood.base.wording import Wording, checked_wording, decimals_of, fixed_text, number_text, quoted_name
 from glasswood.evaluate.links import expit
 from glasswood.explain.explanation import shown_names, values_of_players
 from glasswood.explain.responses.response import (
@@ -298,8 +298,8 @@ def writer_of(
         raise TypeError(f"top is {top!r}, expected a number of features")
     if top < 1:
         raise ValueError(f"top is {top}, expected at least 1 feature")
-    wording = Wording(units=units or {})
-    check_wording(wording, [*feature_names(game.forest), *explainer.players, *(names or ()), PREDICTION])
+    known = [*feature_names(game.forest), *explainer.players, *(names or ()), PREDICTION]
+    wording = checked_wording(Wording(units=units or {}), known)
     outputs = list(map(str, explainer.named_outputs))
     place = None if output is None else _place(output, outputs)
     if place is None and k > 1 and len(game.forest.classes) != 1:

@@ -9,11 +9,12 @@ import numpy as np
 
 from glasswood.base import escapes
 from glasswood.base.typing import Array, Rows
+from glasswood.base.wording import spelled
 from glasswood.inputs.arrays import checked_array, to_array, to_floats
 from glasswood.inputs.categories import array_to_rows, category_columns, columns_to_rows
 from glasswood.inputs.dmatrix import is_dmatrix, rows_of_dmatrix
 from glasswood.inputs.frames import to_frame
-from glasswood.inputs.matching import as_trained, check_width, column_order, refuse_repeated
+from glasswood.inputs.matching import check_width, column_order, refuse_repeated
 from glasswood.inputs.sparse import is_sparse, made_dense
 from glasswood.inputs.statistics import statistic_rows
 from glasswood.inputs.tables import with_tables_at
@@ -101,7 +102,7 @@ def without_extra(X: Rows, forest: TreeEnsemble) -> Any:
     if not has_names or is_dmatrix(X) or (frame := to_frame(X)) is None:
         return X
     wanted = set(column_names(forest))
-    kept = [i for i, name in enumerate(as_trained(frame.names, forest)) if name in wanted]
+    kept = [i for i, name in enumerate(spelled(frame.names, wanted)) if name in wanted]
     if len(kept) < len(wanted) or len(kept) == len(frame.names):
         return X  # it has all columns of the forest and no others, or lacks some, which is said later
     refuse_repeated([frame.names[i] for i in kept])

@@ -6,6 +6,7 @@ import numbers
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -231,11 +232,20 @@ def _coded_numbers(column: Numbers, where: str) -> Coded:
         codes = codes if column.absent is None else np.where(column.absent, -1, codes)
         return Coded(codes, distinct.tolist(), is_categorical=False)
     table: dict[object, int] = {}
-    missing = [value is None or value != value for value in values]
-    places = [
-        -1 if lacks else table.setdefault(value, len(table)) for value, lacks in zip(values, missing, strict=True)
-    ]
+    places = []
+    for value in values:
+        try:
+            places.append(-1 if _is_missing(value) else table.setdefault(value, len(table)))
+        except TypeError:  # a list, which has no hash
+            _category_text(value, where)
+            raise
     return Coded(np.array(places, np.int64), list(table), is_categorical=False)
+
+
+def _is_missing(value: object) -> bool:
+    if value is None or type(value).__name__ in {"NAType", "NaTType"}:
+        return True
+    return isinstance(value, numbers.Real | Decimal) and value != value
 
 
 def _category_text(value: object, where: str) -> str:

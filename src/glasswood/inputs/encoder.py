@@ -105,9 +105,9 @@ class RowEncoder:
                 return [row[name] for name in forest.feature_names]
             except KeyError:
                 pass
-        names = list(row.keys())
-        order = column_order(names, forest, "the row")
-        return [row[names[place]] for place in order or range(len(names))]
+        keys = list(row.keys())
+        order = column_order(list(map(str, keys)), forest, "the row")
+        return [row[keys[place]] for place in order or range(len(keys))]
 
     def _encode(self, feature: int, value: object) -> float:
         """Encode as a frame's column with this one value."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from glasswood.base.escapes import shown
-from glasswood.base.wording import nearest_text
+from glasswood.base.wording import nearest_text, spelled
 from glasswood.model.ensemble import TreeEnsemble
 
 SHOWN = 8
@@ -50,9 +50,9 @@ def column_order(names: Sequence[str], forest: TreeEnsemble, what: str = "X") ->
     return [position[name] for name in wanted]
 
 
-def as_trained(names: Sequence[str], forest: TreeEnsemble) -> list[str]:
-    """Names as the source library spells them in training: LightGBM writes _ for a space."""
-    return [name.replace(" ", "_") for name in names] if forest.source.startswith("LightGBM") else list(names)
+def as_trained(names: Iterable[str], forest: TreeEnsemble) -> list[str]:
+    """Names as the forest has them, which LightGBM writes with _ for a space."""
+    return spelled(names, forest.feature_names or ())
 
 
 def are_numbers(names: Sequence[str]) -> bool:
@@ -83,9 +83,15 @@ def _mismatch(lacking: Sequence[str], extra: Sequence[str], what: str) -> str:
         parts.append(f"lacks {listed(lacking)}")
     if extra:
         parts.append(f"has {listed(extra)}, which the forest was not trained on{_meant(extra, lacking)}")
-    advice = "" if lacking or what != "X" else ", or ignore_extra=True where the call has it"
     if what != "X":
         advice = ", None where a value is missing"
+    elif lacking:
+        advice = (
+            ", pass by_position=True if its columns are in that order, or give the model your names: "
+            "glasswood.load(model, names={the model's: yours})"
+        )
+    else:
+        advice = ", or ignore_extra=True where the call has it"
     return f"{what} {' and '.join(parts)}; pass exactly the columns of forest.feature_names{advice}"
 
 
@@ -107,10 +113,11 @@ def listed(names: Iterable[str]) -> str:
 def index_of_feature(feature: int | str, n_features: int, names: tuple[str, ...] | None, what: str) -> int:
     """Index of a feature, or of a player, by name or number; `what` holds it."""
     if isinstance(feature, str):
-        if names is None or feature not in names:
-            known = "the forest has no feature names" if names is None else f"expected one of {', '.join(names)}"
+        (name,) = spelled([feature], names or ())
+        if names is None or name not in names:
+            known = "the forest has no feature names, pass its number" if names is None else f"expected {listed(names)}"
             raise ValueError(f"no feature is called {feature!r}; {known}")
-        return names.index(feature)
+        return names.index(name)
     if not hasattr(feature, "__index__") or isinstance(feature, bool) or getattr(feature, "ndim", False):
         raise TypeError(f"{what} holds {feature!r}, expected indices or names")
     if not 0 <= feature < n_features:

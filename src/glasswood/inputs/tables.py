@@ -9,6 +9,7 @@ import numpy as np
 
 from glasswood.base.escapes import shown
 from glasswood.base.typing import Array
+from glasswood.base.wording import spelled
 from glasswood.inputs.matching import listed
 from glasswood.model.ensemble import TreeEnsemble
 from glasswood.model.facts import feature_names
@@ -27,6 +28,7 @@ def with_named_tables(names: Sequence[str], forest: TreeEnsemble) -> TreeEnsembl
     if not forest.open_tables:
         return forest
     known = list(feature_names(forest))
+    names = spelled(names, known)
     if unknown := [name for name in names if name not in known]:
         raise ValueError(f"no feature is called {shown(repr(unknown[0]))}; expected one of {listed(known)}")
     return with_tables_at(sorted({known.index(name) for name in names}), forest)
@@ -36,8 +38,8 @@ def refuse_open_tables(forest: TreeEnsemble, what: str) -> None:
     """Raise ValueError where a feature's values depend on tables whose columns nothing has told yet."""
     if forest.open_tables:
         raise ValueError(
-            f"{what} needs the categories of each feature: {_open(forest)}; use forest.with_categories(X) with a frame "
-            "X that has the dtypes of training, or its columns of dtype category by name"
+            f"{what} needs the categories of each feature: {open_tables_text(forest)}; use forest.with_categories(X) "
+            "with a frame X that has the dtypes of training, or its columns of dtype category by name"
         )
 
 
@@ -61,7 +63,7 @@ def tables_at(places: Sequence[int], forest: TreeEnsemble) -> tuple[Array | None
         found = f" ({listed(names[i] for i in places)})" if places else ""
         raise ValueError(
             f"X has {len(places)} columns of categories{found}, the model was trained on {len(tables)}: "
-            f"{_open(forest)}; {ADVICE}"
+            f"{open_tables_text(forest)}; {ADVICE}"
         )
     result: list[Array | None] = [None] * forest.n_features
     for number, feature in enumerate(places):
@@ -74,7 +76,8 @@ def tables_at(places: Sequence[int], forest: TreeEnsemble) -> tuple[Array | None
     return tuple(result)
 
 
-def _open(forest: TreeEnsemble) -> str:
+def open_tables_text(forest: TreeEnsemble) -> str:
+    """Say which columns the open tables may belong to."""
     names = feature_names(forest)
     could = listed(names[i] for i in np.flatnonzero(forest.table_places.any(axis=0)))
     return f"LightGBM does not record which columns its tables of categories belong to, and {could} would do"

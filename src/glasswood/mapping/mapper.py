@@ -11,6 +11,7 @@ import numpy as np
 
 from glasswood.base.extras import import_arrow
 from glasswood.base.typing import Array
+from glasswood.base.wording import spelled
 from glasswood.inputs.matching import listed
 from glasswood.mapping.carried import carry, opened
 from glasswood.mapping.frames import as_frame, check_columns, features_of, result
@@ -194,13 +195,14 @@ def input_columns(
     columns = column_names(forest)
     are_named = (forest.feature_names if forest.transform is None else forest.transform.names) is not None
     if wanted is not None:
+        wanted = spelled(wanted, names)
         if len(wanted) != len(columns):
             raise ValueError(
                 f"{option} names {len(wanted)} columns, the model has {len(columns)} features; name them all"
             )
         return list(wanted)
-    if are_named and not set(columns).isdisjoint(names):
-        return list(columns)
+    if are_named and not set(columns).isdisjoint(spelled(names, columns)):
+        return spelled(columns, names)
     if not are_named and len(names) == len(columns):
         if _are_values(names):
             raise ValueError(

@@ -56,6 +56,11 @@ class TableReader:
             return None
         return sum(ParquetTable(file).n_rows or 0 for file in self.files)
 
+    @property
+    def has_types(self) -> bool:
+        """Whether the table says which of its columns hold categories, as CSV does not."""
+        return not isinstance(self._first, CsvTable)
+
     def check_columns(self, names: Sequence[str]) -> None:
         """Raise ValueError unless the table has exactly one column of each name."""
         if lacking := [name for name in names if name not in self.names]:

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from glasswood.base.files import check_output
 from glasswood.base.typing import Int64s, Rows
-from glasswood.base.wording import Wording, check_wording, leaves_text
+from glasswood.base.wording import Wording, checked_wording, leaves_text
 from glasswood.display.report.card import figures, history, model_card
 from glasswood.display.report.dependence import dependence, joint_effects
 from glasswood.display.report.explained import explained
@@ -129,7 +129,7 @@ def report(
         forest = Forest(forest).with_means(X, by_position).ensemble
     rows = read_rows(forest, X, y, n_jobs, by_position)
     wording = Wording(max_terms=max_terms, units=units or {})
-    check_wording(wording, {*feature_names(forest), *rows.names})
+    wording = checked_wording(wording, {*feature_names(forest), *rows.names})
     unseen = None if test is None else read_rows(forest, *_pair(test, y), n_jobs, by_position)
     sets = {"": rows} if unseen is None else {"training": rows, "test": unseen}
     measured = {name: performance(one, redact) for name, one in sets.items()}
