@@ -116,7 +116,6 @@ class TestErrors:
         (tmp_path / "data.glasswood").write_text("a,y\n1,2\n")
         link.symlink_to({"grow": data, "bench": model}.get(name, data))
         monkeypatch.setattr(glasswood, "load", None)
-        monkeypatch.setattr("glasswood.cli.bench.load", None)
         monkeypatch.setattr("glasswood.cli.grow.read_table", None)
         arguments = [name, data, "--target", "y"] if name == "grow" else [name, model, data]
         assert run(*arguments, "-o", tmp_path / "none" / f"x.{suffix}") == 1
