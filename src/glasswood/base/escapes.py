@@ -76,6 +76,17 @@ def sql_literal(text: str, escapes: str = "") -> str:
     return escapes + quoted.replace("\\", 2 * "\\") if escapes and "\\" in text else quoted
 
 
+def sql_bracketed(name: str) -> str:
+    """Write the name of a column for SQL Server."""
+    return "[" + sql_name(name, "]")[1:]
+
+
+def sql_escaped(text: str, quote: str = "'") -> str:
+    """Write a text, or a name in other quotes, for databases in whose texts a backslash escapes."""
+    text = _sql_text(text).replace("\\", "\\\\").replace(quote, f"\\{quote}")
+    return quote + text.replace("\n", "\\n").replace("\r", "\\r") + quote
+
+
 def excel_literal(text: str) -> str:
     """Write a text in a formula, which takes texts of up to 255 UTF-16 units; ValueError if no cell can hold it."""
     if not text:

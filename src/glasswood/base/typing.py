@@ -16,7 +16,7 @@ Output = Literal["prediction", "margin", "probability", "leaf"]
 ModelFormat = Literal["xgboost", "lightgbm", "catboost", "onnx", "h2o", "glasswood"]
 """Libraries whose files are read."""
 
-SqlDialect = Literal["duckdb", "postgresql", "sqlite"]
+SqlDialect = Literal["duckdb", "postgresql", "sqlite", "snowflake", "bigquery", "sqlserver", "mysql", "spark"]
 
 Language = Literal["en", "de", "fr", "es"]
 """Languages of sentences."""

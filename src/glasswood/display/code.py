@@ -4,25 +4,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from glasswood.base.escapes import comment, python_literal
 from glasswood.base.typing import SqlDialect
 from glasswood.display.code_comments import columns_of_c, origin, returned
+from glasswood.display.dialects import DIALECTS, Sql
 from glasswood.display.explainer_code import explainer_source
 from glasswood.display.languages import (
     C_SOURCE,
     C_SUFFIX,
     C_WORDS,
-    DIALECTS,
     PYTHON_SOURCE,
     PYTHON_WORDS,
     Excel,
     Language,
     Python,
 )
+from glasswood.display.sql_query import words_of, written_query
 from glasswood.explain import Explainer
 from glasswood.inputs.tables import refuse_open_tables
 from glasswood.loading import load
@@ -48,29 +49,41 @@ LINKS = ("identity", "logistic", "exp")
 
 
 def export_sql(
-    model: object, dialect: SqlDialect = "duckdb", output: int = 0, columns: Mapping[str, str] | None = None
+    model: object,
+    dialect: SqlDialect = "duckdb",
+    output: int = 0,
+    columns: Mapping[str, str] | None = None,
+    table: str | Sequence[str] | None = None,
+    keep: Sequence[str] = (),
 ) -> str:
-    """Write a model as one SQL expression over the columns that are its features.
+    """Write a model as SQL: one expression over the columns that are its features, or a query of a table.
 
     Parameters
     ----------
     model : ModelTreeRegressor, Forest, or anything `glasswood.load` reads
         The model must have scalar leaves, constant or linear. Categories are those of the training frame.
-    dialect : {"duckdb", "postgresql", "sqlite"}
+    dialect : {"duckdb", "postgresql", "sqlite", "snowflake", "bigquery", "sqlserver", "mysql", "spark"}
+        "mysql" is MariaDB's, too, "spark" that of Databricks.
     output : int
         Which of several outputs; these are then margins. A single output is a response.
     columns : mapping of str to str, optional
         The table's columns by the model's features; others have the names of the features.
+    table : str or sequence of str, optional
+        Write a query of this table, instead of an expression. A text is divided at its dots ("schema.customers"), a
+        sequence has the parts of the name. Names are quoted, so their case counts where the database has it so.
+    keep : sequence of str
+        Columns of the table that the query's result has before its column ``prediction``, such as a key. SQL tables
+        have no order.
 
     Returns
     -------
     str
-        An expression of doubles: ``SELECT <expression> FROM table``. The margin has the bits of ``predict(X,
-        output="margin")`` in float64 (`Forest.predict` rounds float32 results). The database's EXP and LN may differ
-        in the last bit. NULL and NaN are missing. SQLite returns NULL for NaN, and reads one of some 30,000 numbers of
-        17 digits as its neighbour (version 3.40); it may need a larger parser stack for trees of more than 20 levels.
-        PostgreSQL ends a query if a number overflows, and may need a larger ``max_stack_depth`` from some thousand
-        trees on.
+        An expression of doubles: ``SELECT <expression> FROM table``; or, with `table`, a query. The margin has the bits
+        of ``predict(X, output="margin")`` in float64 (`Forest.predict` rounds float32 results). The database's EXP and
+        LN may differ in the last bit. NULL and NaN are missing. SQLite returns NULL for NaN, and reads one of some
+        30,000 numbers of 17 digits as its neighbour (version 3.40); it may need a larger parser stack for trees of more
+        than 20 levels. PostgreSQL ends a query if a number overflows, and may need a larger ``max_stack_depth`` from
+        some thousand trees on.
 
     Raises
     ------
@@ -78,9 +91,27 @@ def export_sql(
         If the dialect or the output is unknown, or if the database cannot tell names or categories apart (``x`` and
         ``X`` in DuckDB and SQLite) or cannot write them.
     NotImplementedError
-        If the forest has leaves of vectors, very deep trees, other links, features that are computed first, or more
-        trees than the levels of the database's expressions (1,000 in DuckDB and SQLite).
+        For explainers; and if the forest has leaves of vectors, very deep trees, other links, features that are
+        computed first, or, without `table`, more trees than the levels of the database's expressions (1,000 in DuckDB
+        and SQLite).
+
+    Notes
+    -----
+    A query looks up each category once a row and keeps it as a bit, and has a column for each tree. Databases plan it
+    many times as fast as one expression: use it for more than some trees. It needs WITH: MySQL 8, MariaDB 10.2,
+    SQLite 3.35, PostgreSQL 12.
+
+    References
+    ----------
+    The tests run the first three dialects and "mysql" (by MariaDB). They parse the others by sqlglot, transpile them
+    to DuckDB's, and run that.
     """
+    if isinstance(model, Explainer):
+        raise NotImplementedError(
+            "SHAP values are sums over all paths of all trees, for which SQL has no loop; write them by "
+            "export_c(explainer), or into a table by explainer.mapper() or `glasswood explain`, whose --top and "
+            "--sentences write the reasons of each row"
+        )
     if dialect not in DIALECTS:
         raise ValueError(f"dialect is {dialect!r}, expected one of {', '.join(DIALECTS)}")
     forest = load(model, names=columns).ensemble
@@ -88,9 +119,19 @@ def export_sql(
     kind, names = DIALECTS[dialect], feature_names(forest)
     _refuse_twins(names, kind.identity, dialect)
     named = frozenset(i for i, table in enumerate(forest.categories or ()) if table is not None)
-    writer = _Writer(forest, kind([kind.column(name) for name in names], named), output)
-    _refuse_levels(forest, dialect, output)
-    return writer.expression()
+    written = kind([kind.column(name) for name in names], named)
+    if table is None:
+        if keep:
+            raise ValueError("keep names columns of a query; pass table=, or select them beside the expression")
+        writer = _Writer(forest, written, output)
+        _refuse_levels(forest, dialect, output)
+        return writer.expression()
+    aliases, words = words_of(forest, [*keep, *names])
+    writer = _Writer(forest, kind(aliases, named, words), output)
+    parts = table.split(".") if isinstance(table, str) else list(table)
+    categories = {feature: writer.table(feature) or [] for feature in words}
+    base, *trees = writer.summands()
+    return written_query(written, cast("Sql", writer.language), categories, parts, keep, base, trees, writer.response)
 
 
 def export_python(model: object, name: str = "predict", output: int = 0) -> str:
@@ -251,19 +292,19 @@ class _Writer:
 
     def __init__(self, forest: TreeEnsemble, language: Language, output: int, has_codes: bool = False) -> None:
         _refuse(forest, output)
-        self._forest, self._language, self._output, self._has_codes = forest, language, output, has_codes
+        self._forest, self.language, self._output, self._has_codes = forest, language, output, has_codes
         self._leaves = np.cumsum(forest.feature < 0) - 1
 
     def expression(self) -> str:
         """Add the trees to the base score in their order; through the link if there is one output."""
-        return self._response(" + ".join(self._summands()))
+        return self.response(" + ".join(self.summands()))
 
     def statements(self, begin: str, end: str = "") -> str:
         """As `expression`, with a statement for each tree: parsers nest sums, and stop somewhere."""
-        base, *trees = self._summands()
+        base, *trees = self.summands()
         indent = " " * (len(begin) - len(begin.lstrip()))
         lines = [f"{begin}total = {base}", *(f"{indent}total += {tree}" for tree in trees)]
-        return "\n".join(f"{line}{end}" for line in [*lines, f"{indent}return {self._response('total')}"])
+        return "\n".join(f"{line}{end}" for line in [*lines, f"{indent}return {self.response('total')}"])
 
     def numbers(self) -> Iterator[tuple[int, float, bool]]:
         """List splits that compare a number, where only NaN is missing: threshold, and whether missing ones go left."""
@@ -281,31 +322,49 @@ class _Writer:
     def _is_number(self, node: int) -> bool:
         forest = self._forest
         is_set = forest.is_categorical and forest.category_set[node] >= 0
-        is_plain = math.isnan(forest.missing) and self._table(int(forest.feature[node])) is None
+        is_plain = math.isnan(forest.missing) and self.table(int(forest.feature[node])) is None
         return is_plain and not is_set and math.isfinite(forest.threshold[node])
 
-    def _summands(self) -> Iterator[str]:
+    def summands(self) -> Iterator[str]:
+        """List the base score and the trees."""
         forest = self._forest
-        yield self._language.number(forest.base_score[self._output])
+        yield self.language.number(forest.base_score[self._output])
         for tree in np.flatnonzero(forest.tree_output == self._output).tolist():
-            weight = "" if forest.tree_weight[tree] == 1 else f"{self._language.number(forest.tree_weight[tree])} * "
+            weight = "" if forest.tree_weight[tree] == 1 else f"{self.language.number(forest.tree_weight[tree])} * "
             root = int(forest.tree_offsets[tree])
             yield f"{weight}{self._node(root, root)}"
 
-    def _response(self, text: str) -> str:
+    def response(self, text: str) -> str:
+        """Write the response of a margin where there is one output."""
         forest = self._forest
         if forest.n_outputs > 1 or forest.link == "identity":
             return text
         if forest.link == "logistic" and forest.link_scale != 1:
-            text = f"{self._language.number(forest.link_scale)} * ({text})"
-        return self._language.link(forest.link, text)
+            text = f"{self.language.number(forest.link_scale)} * ({text})"
+        return self.language.link(forest.link, text)
 
     def _node(self, root: int, node: int) -> str:
         forest = self._forest
         if forest.feature[node] < 0:
             return self._leaf(int(self._leaves[node]))
+        if isinstance(self.language, Sql) and self.language.is_flat:
+            return self._flat(root, node)
         left = root + int(forest.left[node])
-        return self._language.choose(self._test(node), self._node(root, left), self._node(root, left + 1))
+        return self.language.choose(self._test(node), self._node(root, left), self._node(root, left + 1))
+
+    def _flat(self, root: int, node: int) -> str:
+        """List the leaves from the left: a row is at the first one all of whose tests to the left it passes."""
+        forest, cases = self._forest, []
+        pending: list[tuple[int, tuple[str, ...]]] = [(node, ())]
+        while pending:
+            at, tests = pending.pop()
+            if forest.feature[at] < 0:
+                cases.append((tests, self._leaf(int(self._leaves[at]))))
+                continue
+            left = root + int(forest.left[at])
+            pending += [(left + 1, tests), (left, (*tests, self._test(at)))]
+        whens = " ".join(f"WHEN {' AND '.join(tests)} THEN {leaf}" for tests, leaf in cases[:-1])
+        return f"CASE {whens} ELSE {cases[-1][1]} END"
 
     def _test(self, node: int) -> str:
         """Whether a row goes left."""
@@ -314,18 +373,18 @@ class _Writer:
         if forest.is_categorical and forest.category_set[node] >= 0:
             return self._set_test(node, feature, missing)
         if forest.threshold[node] == np.inf:  # every number goes left
-            return self._language.negated(missing) if not forest.default_left[node] else self._always()
+            return self.language.negated(missing) if not forest.default_left[node] else self._always()
         is_left = self._is_less(feature, _effective(forest, forest.threshold[node]))
         if forest.default_left[node]:
-            return self._language.any([missing, is_left])
+            return self.language.any([missing, is_left])
         return self._present(feature, is_left)
 
     def _is_less(self, feature: int, threshold: float) -> str:
-        return f"{self._language.value(feature)} < {self._language.number(threshold)}"
+        return f"{self.language.value(feature)} < {self.language.number(threshold)}"
 
     def _present(self, feature: int, test: str) -> str:
         """Write a test that no missing value passes; some languages cannot compare None or empty cells."""
-        language = self._language
+        language = self.language
         if isinstance(language, Python):
             return f"(not {self._is_missing(feature)} and {test})"
         if isinstance(language, Excel):
@@ -334,21 +393,23 @@ class _Writer:
         return language.negated(language.any([self._is_missing(feature), language.negated(test)])) if marked else test
 
     def _always(self) -> str:
-        return self._language.negated(self._language.any([]))
+        return self.language.negated(self.language.any([]))
 
     def _is_missing(self, feature: int) -> str:
         """Whether a row lacks a value; a category that training did not see counts as missing."""
-        language, tests = self._language, [self._language.is_missing(feature)]
+        if self._has_words(feature):
+            return cast("Sql", self.language).in_words(feature, (), True)
+        language, tests = self.language, [self.language.is_missing(feature)]
         if not math.isnan(self._forest.missing):
             tests.append(self._is_marker(feature))
-        table = self._table(feature)
+        table = self.table(feature)
         if table is not None:
             tests.append(language.negated(language.is_in(feature, table)))
         return language.any(tests) if len(tests) > 1 else tests[0]
 
     def _is_marker(self, feature: int) -> str:
         """Whether a number is the one that marks missing values; it may become so in float32."""
-        marker, language = self._forest.threshold.dtype.type(self._forest.missing), self._language
+        marker, language = self._forest.threshold.dtype.type(self._forest.missing), self.language
         if marker.dtype != np.float32:
             return language.equals(feature, float(marker))
         first, beyond = least_rounded(marker), least_rounded(np.nextafter(marker, np.float32(np.inf)))
@@ -356,7 +417,7 @@ class _Writer:
             language.any([self._is_less(feature, first), language.negated(self._is_less(feature, beyond))])
         )
 
-    def _table(self, feature: int) -> list[Any] | None:
+    def table(self, feature: int) -> list[Any] | None:
         """Values of a feature's categories, as rows of the language have them."""
         forest = self._forest
         table = forest.categories[feature] if forest.categories else None
@@ -365,13 +426,16 @@ class _Writer:
         return list(range(len(table))) if self._has_codes else [_plain(one) for one in table.tolist()]
 
     def _set_test(self, node: int, feature: int, missing: str) -> str:
-        forest, language = self._forest, self._language
-        which, table = int(forest.category_set[node]), self._table(feature)
+        forest, language = self._forest, self.language
+        which, table = int(forest.category_set[node]), self.table(feature)
         words = forest.set_words[forest.set_offsets[which] : forest.set_offsets[which + 1]]
         bits = np.unpackbits(words.astype("<u4").view(np.uint8), bitorder="little").astype(bool).tolist()
         others = bool(forest.set_others_left[which])
         codes = range(len(table) if table is not None else len(bits))
         lefts = [bits[code] if code < len(bits) else others for code in codes]
+        if self._has_words(feature):
+            coded = [code for code, left in zip(codes, lefts, strict=True) if left]
+            return cast("Sql", language).in_words(feature, coded, bool(forest.default_left[node]))
         named = [code if table is None else table[code] for code in codes]
         if table is not None or not others:
             is_left = language.is_in(feature, [one for one, left in zip(named, lefts, strict=True) if left])
@@ -382,7 +446,7 @@ class _Writer:
         return language.negated(language.any([missing, is_right]))
 
     def _leaf(self, leaf: int) -> str:
-        forest, language = self._forest, self._language
+        forest, language = self._forest, self.language
         value = language.number(float(forest.leaf_value[leaf, 0]))
         terms = range(*forest.linear_offsets[leaf : leaf + 2].tolist()) if forest.has_linear_leaves else ()
         if not len(terms):
@@ -400,7 +464,7 @@ class _Writer:
         return language.choose(lacks, language.number(float(forest.leaf_missing[leaf])), text)
 
     def _term(self, term: int) -> str:
-        forest, language = self._forest, self._language
+        forest, language = self._forest, self.language
         feature, category = int(forest.linear_feature[term]), int(forest.linear_category[term])
         coefficient = language.number(float(forest.linear_coefficient[term]))
         mean, zero, one = (language.number(float(x)) for x in (forest.linear_mean[term], 0, 1))
@@ -409,21 +473,26 @@ class _Writer:
             x = x if category == NUMBER else language.logarithm(x)
             deviation = language.choose(self._lacks(feature, category), zero, f"{x} - {mean}")
         else:
-            table = self._table(feature)
-            named = category if table is None or category == MISSING else table[category]
-            test = self._is_missing(feature) if category == MISSING else self._has(feature, named)
+            test = self._is_missing(feature) if category == MISSING else self._has(feature, category)
             deviation = f"({language.choose(test, one, zero)} - {mean})"
         return f"{coefficient} * {deviation}"
 
     def _lacks(self, feature: int, category: int) -> str:
         """Whether a row lacks the number of a term."""
-        language, missing = self._language, self._is_missing(feature)
+        language, missing = self.language, self._is_missing(feature)
         if category != LOGARITHM:
             return missing
         return language.any([missing, f"{language.value(feature)} <= {language.number(0.0)}"])
 
-    def _has(self, feature: int, category: Any) -> str:
-        return self._language.equals(feature, category)
+    def _has(self, feature: int, category: int) -> str:
+        if self._has_words(feature):
+            return cast("Sql", self.language).in_words(feature, (category,), False)
+        table = self.table(feature)
+        return self.language.equals(feature, category if table is None else table[category])
+
+    def _has_words(self, feature: int) -> bool:
+        """Whether a feature's categories are bits of columns."""
+        return isinstance(self.language, Sql) and feature in self.language.words
 
 
 def _effective(forest: TreeEnsemble, threshold: Any) -> float:

@@ -7,15 +7,12 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
-from glasswood.base.escapes import excel_literal, python_literal, sql_literal, sql_name
+from glasswood.base.escapes import excel_literal, python_literal
 
 EXPONENTS = (-745.0, 709.0)
 """Powers of e that are neither 0 nor infinite in float64."""
-
-POSTGRESQL_BYTES = 63
-"""Bytes of a name; PostgreSQL drops the others."""
 
 
 @dataclass(frozen=True)
@@ -115,116 +112,6 @@ class Python(Language):
         return {"logistic": f"1.0 / (1.0 + _exp(-({value})))", "exp": f"_exp({value})"}[name]
 
 
-class Sql(Language):
-    """What the dialects of SQL have in common; NULL is a missing value."""
-
-    row_numbers: ClassVar[frozenset[str]] = frozenset()
-    quote: ClassVar[str] = '"'
-
-    @classmethod
-    def column(cls, name: str) -> str:
-        """Write the name of a column."""
-        if name.lower() in cls.row_numbers:
-            raise ValueError(f"{name!r} is the row number if a table has no such column; rename the feature")
-        return sql_name(name, cls.quote)
-
-    @staticmethod
-    def identity(name: str) -> bytes:
-        """Tell columns apart as the database does: letters of ASCII have no case."""
-        return name.encode(errors="surrogatepass").lower()
-
-    def is_missing(self, feature: int) -> str:  # noqa: D102
-        return f"{self.value(feature)} IS NULL"
-
-    def literal(self, category: Any) -> str:  # noqa: D102
-        if isinstance(category, str):
-            return sql_literal(category)
-        return str(category).upper() if isinstance(category, bool) else repr(category)
-
-    def is_in(self, feature: int, categories: Sequence[Any]) -> str:  # noqa: D102
-        listed = ", ".join(self.literal(one) for one in categories)
-        return f"{self.value(feature)} IN ({listed})" if categories else "1 = 0"
-
-    def equals(self, feature: int, category: Any) -> str:  # noqa: D102
-        return f"{self.value(feature)} = {self.literal(category)}"
-
-    def any(self, tests: Sequence[str]) -> str:  # noqa: D102
-        return f"({' OR '.join(tests)})" if tests else "1 = 0"
-
-    def negated(self, test: str) -> str:  # noqa: D102
-        return f"NOT ({test})"
-
-    def choose(self, test: str, yes: str, no: str) -> str:  # noqa: D102
-        return f"CASE WHEN {test} THEN {yes} ELSE {no} END"
-
-    def clipped(self, value: str, low: float, high: float) -> str:  # noqa: D102
-        # NaN is the greatest number: LEAST would lose it.
-        return f"GREATEST(-GREATEST(-({value}), {self.number(-high)}), {self.number(low)})"
-
-    def link(self, name: str, value: str) -> str:  # noqa: D102
-        one = self.number(1.0)
-        return {"logistic": f"{one} / ({one} + EXP(-({value})))", "exp": f"EXP({value})"}[name]
-
-    def logarithm(self, value: str) -> str:  # noqa: D102
-        return f"LN({value})"
-
-
-class DuckDb(Sql):
-    """DuckDB, whose decimal points make decimals."""
-
-    row_numbers = frozenset({"rowid"})
-
-    def number(self, x: float) -> str:  # noqa: D102
-        if math.isinf(x):
-            return f"'{x}'::DOUBLE"
-        text = repr(float(x))
-        return text if "e" in text else f"{text}e0"
-
-    def is_missing(self, feature: int) -> str:  # noqa: D102
-        if feature in self.named:
-            return super().is_missing(feature)
-        return f"({self.value(feature)} IS NULL OR {self.value(feature)} = 'NaN'::DOUBLE)"
-
-
-class PostgreSql(Sql):
-    """PostgreSQL, whose decimal points make numerics, and whose overflows end a query."""
-
-    @staticmethod
-    def identity(name: str) -> bytes:  # noqa: D102
-        kept = name.encode(errors="surrogatepass")[:POSTGRESQL_BYTES]
-        return kept.decode(errors="ignore").encode()
-
-    def literal(self, category: Any) -> str:  # noqa: D102
-        return sql_literal(category, escapes="E") if isinstance(category, str) else super().literal(category)
-
-    def link(self, name: str, value: str) -> str:  # noqa: D102
-        sign = "-" if name == "logistic" else ""
-        power = f"EXP({self.clipped(f'{sign}({value})', *EXPONENTS)})"
-        one = self.number(1.0)
-        return f"{one} / ({one} + {power})" if sign else power
-
-    def number(self, x: float) -> str:  # noqa: D102
-        return f"'{x}'::float8" if math.isinf(x) else f"'{float(x)!r}'::float8"
-
-    def is_missing(self, feature: int) -> str:  # noqa: D102
-        if feature in self.named:
-            return super().is_missing(feature)
-        return f"({self.value(feature)} IS NULL OR {self.value(feature)} = 'NaN'::float8)"
-
-
-class Sqlite(Sql):
-    """SQLite, which has no NaN, and reads names in double quotes as text if there is no such column."""
-
-    row_numbers = frozenset({"rowid", "oid", "_rowid_"})
-    quote = "`"
-
-    def number(self, x: float) -> str:  # noqa: D102
-        return ("9e999" if x > 0 else "-9e999") if math.isinf(x) else repr(float(x))
-
-    def clipped(self, value: str, low: float, high: float) -> str:  # noqa: D102
-        return f"MIN(MAX({value}, {self.number(low)}), {self.number(high)})"
-
-
 class Excel(Language):
     """Formulas of spreadsheets; empty cells are missing."""
 
@@ -261,8 +148,6 @@ class Excel(Language):
     def logarithm(self, value: str) -> str:  # noqa: D102
         return f"LN({value})"
 
-
-DIALECTS: dict[str, type[Sql]] = {"duckdb": DuckDb, "postgresql": PostgreSql, "sqlite": Sqlite}
 
 C_SOURCE = """\
 #include <math.h>
