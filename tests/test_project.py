@@ -77,3 +77,31 @@ def test_messages_name_extras_that_exist():
     sources = [path.read_text() for path in (ROOT / "src" / "glasswood").rglob("*.py")]
     named = {name for text in sources for name in re.findall(r'import_extra\(\s*"[\w.]+",\s*"(\w+)"', text)}
     assert {"files", "sklearn"} <= named <= {*extras}
+
+
+NATIVE = ROOT / "src" / "glasswood" / "native"
+
+
+def included(source):
+    return [Path(name) for name in re.findall(r'^#include "([\w/.]+)"', source.read_text(), re.MULTILINE)]
+
+
+def job_of(path):
+    """The folder that a file belongs to; what reference/ holds belongs to the jobs that its folders name."""
+    return path.parts[1] if path.parts[0] == "reference" else path.parts[0]
+
+
+@pytest.mark.parametrize("source", sorted(p for p in NATIVE.rglob("*.*") if p.suffix in {".h", ".cpp", ".cuh", ".cu"}))
+def test_no_job_includes_another(source):
+    path = source.relative_to(NATIVE)
+    for other in included(source):
+        assert (NATIVE / other).exists()
+        assert job_of(other) in {"common", job_of(path)}, f"{path} includes {other}; move what both need to common/"
+
+
+@pytest.mark.parametrize("source", sorted(p for p in NATIVE.rglob("*.*") if p.suffix in {".h", ".cpp"}))
+def test_only_cuda_includes_cuda(source):
+    path = source.relative_to(NATIVE)
+    for other in included(source):
+        is_door = other.name == "bindings.h"  # what an engine calls, whether or not GPUs are compiled
+        assert "cuda" not in other.parts or "cuda" in path.parts or is_door, f"{path} includes {other}"

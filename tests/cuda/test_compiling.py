@@ -69,7 +69,7 @@ SMALL = [
     *(linear_variant(row, "float64") for row in ("float32", "float64")),
     *(
         variant(source, REAL=real)
-        for source in ("explain/cuda/close_diagonal", "reference/explain/read_sums")
+        for source in ("explain/cuda/close_diagonal", "reference/explain/cuda/read_sums")
         for real in ("float", "double")
     ),
     *(variant("explain/cuda/sum_slots", REAL=real, TILE=rows) for real, rows in (("float", 128), ("double", 64))),

@@ -44,8 +44,8 @@ KERNELS = {
     "values of a small forest": {"explain/cuda/explain_small"},
     "values of linear leaves": {"explain/cuda/explain_leaves", "explain/cuda/sum_slots", "common/cuda/encode_rows"},
     "interactions of linear leaves": {"explain/cuda/explain_leaves", "explain/cuda/close_diagonal"},
-    "values by paths": {"reference/explain/explain_paths", "reference/explain/read_sums"},
-    "interactions by paths": {"reference/explain/explain_paths", "explain/cuda/close_diagonal"},
+    "values by paths": {"reference/explain/cuda/explain_paths", "reference/explain/cuda/read_sums"},
+    "interactions by paths": {"reference/explain/cuda/explain_paths", "explain/cuda/close_diagonal"},
 }
 TABLED = [kind for kind in KERNELS if any(TABLES in kernel and "add_" in kernel for kernel in KERNELS[kind])]
 

@@ -139,7 +139,7 @@ class PackedPaths:
             launch(kernel, (grid,), (BLOCK,), {**args, "scale": 2.0**-self.exponent})
         if sums.size:
             args = {"sums": sums, "n": sums.size, "unit": 2.0**self.exponent, "result": result}
-            launch(variant("reference/explain/read_sums", REAL=self._dtype), (-(-sums.size // 256),), (256,), args)
+            launch(variant("reference/explain/cuda/read_sums", REAL=self._dtype), (-(-sums.size // 256),), (256,), args)
 
     def _upload(self) -> dict[str, GpuArray]:
         arrays = arrange(self.arrays, self.packing, self._dtype, self._forest.n_outputs)
@@ -147,7 +147,7 @@ class PackedPaths:
 
 
 def arrange(paths: dict[str, Array], packing: Packing, dtype: DTypeLike, n_outputs: int) -> dict[str, Array]:
-    """Elements in the order of their warps, by the names that reference/explain/explain_paths.cu gives them."""
+    """Elements in the order of their warps, by the names that reference/explain/cuda/explain_paths.cu gives them."""
     offsets = paths["offsets"]
     lengths = np.diff(offsets)
     order = np.argsort(packing.bins, kind="stable")
@@ -183,7 +183,7 @@ def rows_per_warp(n_rows: int, n_bins: int) -> int:
 def paths_variant(dtype: DTypeLike, code_type: DTypeLike, *, pairs: bool) -> Variant:
     """Name the kernel of the warps."""
     return variant(
-        "reference/explain/explain_paths",
+        "reference/explain/cuda/explain_paths",
         REAL=np.dtype(dtype),
         CODE=np.dtype(code_type),
         ROWS=4 if np.dtype(dtype) == np.float32 else 2,

@@ -64,5 +64,6 @@ def qr_kernels(stored_type: str = "double") -> dict[str, Variant]:
     """Kernels by the names that the engine gives them; z is stored as this type of C."""
     stored = {"STORED": stored_type}
     return {
-        name: variant(f"reference/grow/kernels/{name}", **(stored if name in READ_ROWS else {})) for name in KERNELS
+        name: variant(f"reference/grow/cuda/kernels/{name}", **(stored if name in READ_ROWS else {}))
+        for name in KERNELS
     }

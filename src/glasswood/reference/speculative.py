@@ -136,12 +136,12 @@ def nodes_variant(code_type: DTypeLike, most_splits: int, reductions: int) -> tu
     processors = 1 << max(most_splits - 1, 0).bit_length()
     lanes = min(processors, WARP)
     macros = {"LANES": lanes, "SPLITS_PER_LANE": processors // lanes, "REDUCTIONS": reductions}
-    return variant("reference/evaluate/test_nodes", CODE=np.dtype(code_type), **macros), lanes
+    return variant("reference/evaluate/cuda/test_nodes", CODE=np.dtype(code_type), **macros), lanes
 
 
 def windows_variant(code_type: DTypeLike, levels: int) -> Variant:
     """Name the kernel of windowed."""
-    return variant("reference/evaluate/test_windows", CODE=np.dtype(code_type), LEVELS=levels)
+    return variant("reference/evaluate/cuda/test_windows", CODE=np.dtype(code_type), LEVELS=levels)
 
 
 @dataclass(frozen=True, eq=False)

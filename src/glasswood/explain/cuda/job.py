@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from glasswood.base.device import import_cupy
+from glasswood.base.parallel import cached_property
 from glasswood.base.typing import Array, GpuArray
 from glasswood.cuda.compiler import variant
 from glasswood.cuda.launches import KeptByRows, Plan, PreparedLaunch
@@ -79,17 +80,9 @@ class Job:
 class PlannedJob(Job):
     """A job whose batches are launches that are laid out once for rows of a type, layout and number."""
 
-    def __init__(
-        self,
-        forest: TreeEnsemble,
-        codes: CodeTables,
-        dtype: DTypeLike,
-        pairs: bool,
-        chosen: NDArray[np.intp] | None,
-        n_players: int | None = None,
-    ) -> None:
-        super().__init__(forest, codes, dtype, pairs, chosen, n_players)
-        self._plans: KeptByRows[Plan | None] = KeptByRows()
+    @cached_property
+    def _plans(self) -> KeptByRows[Plan | None]:
+        return KeptByRows()
 
     def whole(self, x: GpuArray, row_shape: tuple[int, ...]) -> Plan | None:
         """Return all that `compute` does for such rows on the current stream as one plan; None if one is too few."""

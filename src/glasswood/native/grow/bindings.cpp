@@ -4,8 +4,6 @@
 #include <string_view>
 
 #include "common/instruction_set.h"
-#include "grow/cuda/shared/records.h"
-#include "reference/grow/records.h"
 
 namespace glasswood {
 
@@ -305,25 +303,7 @@ static void bind_settings(nb::module_& module) {
   bind_field<&S::search, &G::moves, &M::rotations>(bound, "polish_rotations");
 }
 
-// What Python needs to size arrays and buffers by.
-static void bind_sizes(nb::module_& module) {
-  for (const auto& [name, size] : {std::pair{"GROW_LANES", kLanes},
-                                   {"GROW_ZONE", kZone},
-                                   {"GROW_LIST_TILE", kListTile},
-                                   {"GROW_BLOCK_ROWS", kMostRows},
-                                   {"GROW_SLOTS", kMostSlots},
-                                   {"GROW_GRID", kGrid},
-                                   {"GROW_SUMMED_BINS", kSummedBins},
-                                   {"QR_CHUNK_ROWS", kChunkRows},
-                                   {"QR_KEY_TILE", kKeyTile},
-                                   {"QR_KEYS", kKeys},
-                                   {"QR_EVENTS", kQrEvents}})
-    module.attr(name) = size;
-  module.def("qr_block_rows", &block_rows, nb::arg("side"), "Rows of so many columns that a block factorises.");
-}
-
 void bind_grow(nb::module_& module) {
-  bind_sizes(module);
   bind_settings(module);
   bind_grow_gpu(module);
   module.def("split_order", &split_order, nb::arg("order"), nb::arg("bounds"), nb::arg("parts"), nb::arg("n_threads"),

@@ -8,8 +8,8 @@
 #pragma once
 #include <algorithm>
 
+#include "common/leaf_patterns.h"
 #include "common/threads/team.h"
-#include "explain/patterns/leaf_patterns.h"
 #include "inspection/kernels.h"
 
 namespace glasswood {

@@ -12,7 +12,6 @@
 //               and the last one to finish joins the sums, or adds all trees once more where their order matters.
 #include "common/cuda/async.cuh"
 #include "evaluate/cuda/exact_sum.cuh"
-#include "evaluate/cuda/last_block.cuh"
 #include "evaluate/cuda/packed.cuh"
 
 #define VALUES 0
@@ -23,6 +22,22 @@ using Leaf = LEAF;
 using Result = RESULT;
 
 namespace glasswood {
+
+// Whether this block is the last of `n_blocks` to come here, and sees what the others wrote. `arrivals` starts at 0 and
+// is 0 again afterwards.
+__device__ __forceinline__ bool is_last_block(unsigned* arrivals, unsigned n_blocks) {
+  __shared__ bool last;
+  if (n_blocks == 1) {
+    __syncthreads();
+    return true;
+  }
+  __threadfence();
+  __syncthreads();
+  if (threadIdx.x == 0) last = atomicInc(arrivals, n_blocks - 1) == n_blocks - 1;
+  __syncthreads();
+  __threadfence();
+  return last;
+}
 
 constexpr int LANES = THREADS / TEAMS, N_ROWS = CODES_PER_WORD, TILE_ROWS = LANES * N_ROWS;
 constexpr unsigned ALL = 0xffffffffu;

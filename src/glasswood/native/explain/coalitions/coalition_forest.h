@@ -2,11 +2,11 @@
 #pragma once
 #include <memory>
 
+#include "common/leaf_patterns.h"
 #include "common/unset_vector.h"
+#include "explain/coalitions/conditions.h"
 #include "explain/coalitions/kernels.h"
-#include "explain/cuda/coalitions/conditions.h"
 #include "explain/leaves.h"
-#include "explain/patterns/leaf_patterns.h"
 
 namespace glasswood {
 

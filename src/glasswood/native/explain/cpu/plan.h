@@ -5,10 +5,10 @@
 
 #include "common/forest.h"
 #include "common/forest_view.h"
+#include "common/players.h"
 #include "explain/cpu/quadrature.h"
 #include "explain/cpu/task.h"
 #include "explain/leaves.h"
-#include "explain/players.h"
 
 namespace glasswood {
 

@@ -3,11 +3,11 @@
 #include <map>
 
 #include "common/forest_view.h"
+#include "common/players.h"
 #include "explain/cpu/quadrature.h"
 #include "explain/cpu/row_blocks.h"
 #include "explain/cpu/row_task.h"
 #include "explain/leaves.h"
-#include "explain/players.h"
 
 namespace glasswood {
 

@@ -11,8 +11,9 @@
 #include <unordered_set>
 #include <vector>
 
-#include "common/forest_view.h"
+#include "common/bindings.h"
 #include "explain/cuda/tape_format.h"
+#include "explain/leaves.h"
 
 namespace glasswood {
 
@@ -22,6 +23,11 @@ struct TapeForest : ForestView {
   // Leaves are numbered in node order; each tree has one more of them than splits.
   int64_t first_leaf(int64_t tree) const { return (tree_offsets[tree] + tree) / 2; }
 };
+
+// A glasswood.Forest beside the ranks of its tests (glasswood.cuda.codes.Codes).
+inline TapeForest tape_forest(nb::handle forest, nb::handle codes) {
+  return {view_of(forest), field<int32_t>(codes, "node_column"), field<int32_t>(codes, "node_rank")};
+}
 
 // Walks: a tree's leaves `begin` to `end` - 1 in depth-first order, the leaf component and the output that they add to;
 // in chunks of one output each.
@@ -54,8 +60,6 @@ struct Above {
   int32_t level = -1, track = 0, node = -1;
   double z = 1;
 };
-
-inline double cover_ratio(double child, double node) { return node > 0 ? child / node : 0.5; }
 
 // Heights of the nodes of one tree, and which splits are repeated below. With some of the leaves only, subtrees
 // without any of them are cut off: their roots count as leaves.
@@ -128,7 +132,11 @@ template <class Real>
 class TapeWriter {
  public:
   TapeWriter(const TapeForest& forest, const TapePlan& plan)
-      : forest_(forest), plan_(plan), above_(forest.n_features), last_(forest.n_features, -1) {}
+      : forest_(forest),
+        plan_(plan),
+        leaves_(forest, sizeof(Real) == sizeof(float)),
+        above_(forest.n_features),
+        last_(forest.n_features, -1) {}
 
   Tape write() {
     tape_.slot_offsets.push_back(0);
@@ -174,31 +182,15 @@ class TapeWriter {
     subtree(0, 0, 0);
   }
 
-  // A constant added to all leaves changes no explanation: without it float32 keeps the digits of the differences.
   // Leaves of other segments are 0: the game of a tree is the sum of its leaves' games.
   void gather_values(int64_t tree, int64_t component) {
     value_.assign(marks_->height.size(), 0);
     int64_t leaf = forest_.first_leaf(tree);
-    double smallest = INFINITY, largest = -INFINITY;
     for (size_t node = 0; node < value_.size(); ++node) {
       if (forest_.left[first_ + node]) continue;
-      value_[node] = forest_.leaf_value[leaf++ * forest_.width + component] * forest_.tree_weight[tree];
-      smallest = std::min(smallest, value_[node]);
-      largest = std::max(largest, value_[node]);
+      const double value = leaves_.values[leaf++ * forest_.width + component];
+      if (marks_->alive[node]) value_[node] = value;
     }
-    if (sizeof(Real) == sizeof(float) && covers_add_up(tree))
-      for (double& value : value_) value -= smallest / 2 + largest / 2;
-    for (size_t node = 0; node < value_.size(); ++node)
-      if (!marks_->alive[node]) value_[node] = 0;
-  }
-  bool covers_add_up(int64_t tree) const {
-    for (int64_t node = first_; node < forest_.tree_offsets[tree + 1]; ++node) {
-      if (!forest_.left[node]) continue;
-      const int64_t left = first_ + forest_.left[node];
-      const double parent = forest_.cover[node], missing = parent - forest_.cover[left] - forest_.cover[left + 1];
-      if (parent > 0 && std::abs(missing) > 1e-6 * parent) return false;
-    }
-    return true;
   }
 
   void subtree(int32_t node, int32_t level, int32_t track) {
@@ -289,7 +281,7 @@ class TapeWriter {
     if (marks_->tracked[node]) split.packed |= TRACKED;
     split.packed |= std::min(marks_->height[node], TALLEST) << HEIGHT_SHIFT;
     for (int side = 0; side < 2; ++side) {
-      split.rho[side] = detail::cover_ratio(forest_.cover[first_ + split.child[side]], forest_.cover[first_ + node]);
+      split.rho[side] = cover_ratio(forest_, first_ + node, first_ + split.child[side]);
       split.z[side] = split.before.z * split.rho[side];
     }
     return split;
@@ -373,6 +365,7 @@ class TapeWriter {
 
   const TapeForest& forest_;
   const TapePlan& plan_;
+  const WeightedLeaves leaves_;
   Tape tape_;
   std::vector<detail::Above> above_;
   std::vector<int32_t> last_, path_;

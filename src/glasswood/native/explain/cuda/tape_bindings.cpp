@@ -3,7 +3,7 @@
 
 #include "explain/cpu/quadrature.h"
 #include "explain/cuda/leaf_format.h"
-#include "explain/cuda/tape_arrays.h"
+#include "explain/cuda/tape.h"
 
 namespace glasswood {
 namespace {

@@ -6,8 +6,8 @@
 //   play(set, numbers)                        fills them; whether any is not 0
 //   add(numbers, at, totals)                  what the leaf adds to a row's totals
 #pragma once
+#include "common/leaf_patterns.h"
 #include "common/threads/team.h"
-#include "explain/patterns/leaf_patterns.h"
 #include "explain/patterns/set_table.h"
 
 namespace glasswood {

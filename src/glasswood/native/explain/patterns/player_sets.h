@@ -8,7 +8,7 @@
 #pragma once
 #include <array>
 
-#include "explain/players.h"
+#include "common/players.h"
 
 namespace glasswood {
 

@@ -5,7 +5,7 @@
 
 #include "common/category_classes.h"
 #include "common/forest_view.h"
-#include "explain/players.h"
+#include "common/players.h"
 #include "explain/tables/class_order.h"
 #include "explain/tables/columns.h"
 

@@ -6,7 +6,28 @@
 
 #include <stdexcept>
 
+#include "grow/cuda/shared/records.h"
+#include "reference/grow/cuda/records.h"
+
 namespace glasswood {
+
+// What Python needs to size arrays and buffers by.
+static void bind_sizes(nb::module_& module) {
+  for (const auto& [name, size] : {std::pair{"GROW_LANES", kLanes},
+                                   {"GROW_ZONE", kZone},
+                                   {"GROW_LIST_TILE", kListTile},
+                                   {"GROW_BLOCK_ROWS", kMostRows},
+                                   {"GROW_SLOTS", kMostSlots},
+                                   {"GROW_GRID", kGrid},
+                                   {"GROW_SUMMED_BINS", kSummedBins},
+                                   {"QR_CHUNK_ROWS", kChunkRows},
+                                   {"QR_KEY_TILE", kKeyTile},
+                                   {"QR_KEYS", kKeys},
+                                   {"QR_EVENTS", kQrEvents}})
+    module.attr(name) = size;
+  module.def("qr_block_rows", &block_rows, nb::arg("side"),
+             "Rows that a block factorises, of a matrix of `side` columns.");
+}
 
 #ifdef GLASSWOOD_GROW_GPU
 SearchMachine make_machine(const GpuSearch& gpu, const GrowData& data, const GrowLimits& limits,
@@ -81,6 +102,7 @@ static void bind_qr(nb::module_& module) {
 }
 
 void bind_grow_gpu(nb::module_& module) {
+  bind_sizes(module);
   bind_streams(module);
   bind_parts(module);
   bind_qr(module);
@@ -101,6 +123,7 @@ SearchMachine make_machine(const GpuSearch&, const GrowData&, const GrowLimits&,
 }
 
 void bind_grow_gpu(nb::module_& module) {
+  bind_sizes(module);
   nb::class_<GpuSearch>(module, "GrowGpu", "The GPUs of a search.").def(nb::init<>());
 }
 #endif

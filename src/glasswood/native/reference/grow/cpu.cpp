@@ -1,5 +1,5 @@
-// The paper's evaluation on the CPU. It gives the bits of the kernels in reference/grow/kernels, which fuse no products
-// with sums: compiled with -ffp-contract=off.
+// The paper's evaluation on the CPU. It gives the bits of the kernels in reference/grow/cuda/kernels, which fuse no
+// products with sums: compiled with -ffp-contract=off.
 #include <algorithm>
 #include <chrono>
 #include <vector>

@@ -2,7 +2,7 @@
 // takes a leaf and some rows.
 //
 // Macros: MASK, CODE (unsigned types of masks and of the rows' codes).
-#include "explain/cuda/coalitions/conditions.h"
+#include "explain/coalitions/conditions.h"
 
 namespace glasswood {
 

@@ -5,7 +5,7 @@
 #include "grow/cpu/row_source.h"
 #include "grow/cuda/host/queue.h"
 #include "grow/tasks/fiber_scheduler.h"
-#include "reference/grow/gpu.h"
+#include "reference/grow/cuda/gpu.h"
 
 namespace glasswood {
 

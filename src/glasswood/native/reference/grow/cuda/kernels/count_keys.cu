@@ -1,5 +1,5 @@
 // How often each key, `kKeyBits` of a leaf's number, occurs in each tile of rows.
-#include "reference/grow/records.h"
+#include "reference/grow/cuda/records.h"
 
 namespace glasswood {
 

@@ -1,5 +1,5 @@
 // The leaf of every row, and how many rows each leaf has.
-#include "reference/grow/records.h"
+#include "reference/grow/cuda/records.h"
 
 namespace glasswood {
 

@@ -1,6 +1,5 @@
-// Bindings of reference/explain/paths.h.
-#include "explain/cuda/tape_arrays.h"
-#include "reference/explain/paths.h"
+// Bindings of reference/explain/cuda/paths.h.
+#include "reference/explain/cuda/paths.h"
 
 namespace glasswood {
 namespace {

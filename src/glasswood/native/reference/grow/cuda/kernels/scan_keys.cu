@@ -1,5 +1,5 @@
 // Counts of a key become the positions at which each tile's rows of that key begin. A block scans one key.
-#include "reference/grow/records.h"
+#include "reference/grow/cuda/records.h"
 
 namespace glasswood {
 

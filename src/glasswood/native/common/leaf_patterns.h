@@ -6,7 +6,7 @@
 // of 64.
 #pragma once
 #include "common/forest_view.h"
-#include "explain/players.h"
+#include "common/players.h"
 
 namespace glasswood {
 

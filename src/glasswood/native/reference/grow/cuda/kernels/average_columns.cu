@@ -2,8 +2,8 @@
 // weight. A block averages one column.
 //
 // Macro: STORED, type of the numbers of z.
-#include "reference/grow/kernels/warp_sum.cuh"
-#include "reference/grow/records.h"
+#include "reference/grow/cuda/kernels/warp_sum.cuh"
+#include "reference/grow/cuda/records.h"
 
 namespace glasswood {
 

@@ -88,7 +88,7 @@ class PathExtractor {
         before = elements_[at];
       }
       detail::PathElement& element = elements_[place_[feature]];
-      element.z *= detail::cover_ratio(forest_.cover[first_ + left + side], forest_.cover[first_ + node]);
+      element.z *= cover_ratio(forest_, first_ + node, first_ + left + side);
       detail::narrow(element, forest_.column[first_ + node], forest_.rank[first_ + node], side == 0);
       walk(left + side);
       if (is_new) {

@@ -1,6 +1,6 @@
 // One pass of a radix sort: brings rows of a key together, in the order in which they stood. Without a list the rows
 // stand in their own order.
-#include "reference/grow/records.h"
+#include "reference/grow/cuda/records.h"
 
 namespace glasswood {
 

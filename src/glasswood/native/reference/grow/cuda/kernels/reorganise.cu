@@ -1,7 +1,7 @@
 // The leaves' design matrices by columns, y behind them, missing values replaced by the leaf's mean.
 //
 // Macro: STORED, type of the numbers of z.
-#include "reference/grow/records.h"
+#include "reference/grow/cuda/records.h"
 
 namespace glasswood {
 

@@ -1,6 +1,6 @@
 // Errors of the leaves from those of their chunks, always in the same order; a warp a leaf.
-#include "reference/grow/kernels/warp_sum.cuh"
-#include "reference/grow/records.h"
+#include "reference/grow/cuda/kernels/warp_sum.cuh"
+#include "reference/grow/cuda/records.h"
 
 namespace glasswood {
 

@@ -4,8 +4,8 @@
 
 #include "common/cuda/driver.h"
 #include "grow/cuda/host/batch.h"
+#include "reference/grow/cuda/records.h"
 #include "reference/grow/evaluation.h"
-#include "reference/grow/records.h"
 
 namespace glasswood {
 

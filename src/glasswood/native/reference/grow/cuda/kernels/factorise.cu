@@ -1,7 +1,7 @@
 // Triangles of parts of tall matrices: a block reflects tile after tile of its part onto one triangle
 // (reference/grow/householder.h). A warp owns a column within each step, so that a step needs one barrier.
-#include "reference/grow/kernels/warp_sum.cuh"
-#include "reference/grow/records.h"
+#include "reference/grow/cuda/kernels/warp_sum.cuh"
+#include "reference/grow/cuda/records.h"
 
 namespace glasswood {
 

@@ -1,9 +1,9 @@
 // The launches of the paper's six procedures, each timed by events.
-#include "reference/grow/gpu.h"
+#include "reference/grow/cuda/gpu.h"
 
 #include <stdexcept>
 
-#include "reference/grow/records.h"
+#include "reference/grow/cuda/records.h"
 
 namespace glasswood {
 namespace {

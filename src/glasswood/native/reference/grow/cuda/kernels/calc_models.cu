@@ -1,7 +1,7 @@
 // Coefficients of a leaf from its triangle, by modified Gram-Schmidt on its columns: solve_triangle of
 // reference/grow/evaluation.h, a block a leaf.
-#include "reference/grow/kernels/warp_sum.cuh"
-#include "reference/grow/records.h"
+#include "reference/grow/cuda/kernels/warp_sum.cuh"
+#include "reference/grow/cuda/records.h"
 
 namespace glasswood {
 

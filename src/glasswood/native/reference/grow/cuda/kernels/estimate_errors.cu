@@ -1,6 +1,6 @@
 // Squared residuals of the leaves' models, summed by chunks of rows; a warp a chunk.
-#include "reference/grow/kernels/warp_sum.cuh"
-#include "reference/grow/records.h"
+#include "reference/grow/cuda/kernels/warp_sum.cuh"
+#include "reference/grow/cuda/records.h"
 
 namespace glasswood {
 
