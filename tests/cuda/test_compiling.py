@@ -96,7 +96,6 @@ EVALUATE = [
     tiles_variant("heap", "int32", None, 256, "VALUES"),
     tiles_variant("wide", "float64", "float64", 128, "SUMS"),
     few_variant("narrow", "float32", "float32", "float32", "float32"),
-    few_variant("narrow", "float32", "float32", "float32", "float32", 256),
     few_variant("heap", "float64", "float64", "float64", "float64"),
     few_variant("wide", "float32", "float64", "float32", "float32"),
 ]

@@ -30,6 +30,9 @@ KERNELS = {
     "values": ROWS | {f"{TABLES}add_tables", f"{TABLES}build_tables"},
     "values of deep trees": ROWS | {f"{TABLES}add_points", f"{TABLES}build_tables"},
     "interactions": PAIRS | {f"{TABLES}build_shares"},
+    "interactions, the strongest": {
+        f"explain/cuda/{name}" for name in ("select_pairs", "add_magnitudes", "take_entries")
+    },
     "values against a background": ROWS | COUNTED | {f"{TABLES}add_tables"},
     "interactions against a background": PAIRS | COUNTED,
     "values of groups": ROWS | {f"{TABLES}add_tables", f"{TABLES}build_shares"},
@@ -82,6 +85,10 @@ def explain(kind, forest, X, **options):
     exact = Explainer(forest, background, dtype="float64", device="cpu", algorithm=of_exact, **output, **groups)
     explainer = Explainer(forest, background, algorithm=algorithm, device="cuda", **options, **output, **groups)
     found, expected = (getattr(each, method)(X[:9]) for each in (explainer, exact))
+    if "strongest" in kind:
+        for overall in (False, True):
+            _, strongest = explainer.shap_interaction_values(X[:9], top=2, overall=overall)
+            assert np.isin(strongest, found).all()
     if "linear" in kind:
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6 * np.abs(expected).max())
         return

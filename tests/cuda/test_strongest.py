@@ -47,7 +47,8 @@ def test_strongest_of_each_row_and_overall(example, dtype, monkeypatch):
         expected, numbers = by_sorting(entries, top)
         for rows in (X, cupy.asarray(X)):
             pairs, values = explainer.shap_interaction_values(rows, top=top)
-            assert (type(values), values.dtype, pairs.dtype) == (np.ndarray, dtype, np.int32)
+            assert (type(values), values.dtype, pairs.dtype) == (type(rows), dtype, np.int32)
+            pairs, values = cupy.asnumpy(pairs), cupy.asnumpy(values)
             np.testing.assert_array_equal(values.reshape(numbers.shape), numbers)
             found = pairs.reshape(len(X), top, 2, -1)
             np.testing.assert_array_equal(found[:, :, 0], i[expected])
@@ -56,8 +57,9 @@ def test_strongest_of_each_row_and_overall(example, dtype, monkeypatch):
     chosen = np.argsort(-strength, kind="stable")[:3]
     for rows in (X, cupy.asarray(X)):
         pairs, values = explainer.shap_interaction_values(rows, top=3, overall=True)
-        np.testing.assert_array_equal(pairs, np.stack([i, j], axis=1)[chosen])
-        np.testing.assert_array_equal(values.reshape(len(X), 3, -1), entries[:, chosen])
+        assert type(pairs) is type(values) is type(rows)
+        np.testing.assert_array_equal(cupy.asnumpy(pairs), np.stack([i, j], axis=1)[chosen])
+        np.testing.assert_array_equal(cupy.asnumpy(values).reshape(len(X), 3, -1), entries[:, chosen])
 
 
 def test_pairs_of_some_features(example):

@@ -332,7 +332,8 @@ class ExplainerCalls:
             Row i adds up to the SHAP value of feature i.
         pairs, values : int32 (n, top, 2) and ndarray (n, top); for k > 1 outputs (n, top, 2, k) and (n, top, k)
             With `top`, features i < j and the entry (i, j) of the matrix, by falling magnitude; ties keep the order of
-            the pairs. With `overall`, pairs (top, 2) and values (n, top) or (n, top, k). NumPy arrays.
+            the pairs. With `overall`, pairs (top, 2) and values (n, top) or (n, top, k). Those of
+            rows on a GPU stay there, in the library of the rows.
 
         Raises
         ------

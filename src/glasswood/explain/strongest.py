@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from glasswood import _core
+from glasswood.base.device import array_gpu, import_cupy
 from glasswood.base.parallel import n_threads
 from glasswood.base.typing import Array, Doubles, Int32s, Int64s
 
@@ -30,11 +32,24 @@ for each pair wanted."""
 class PairEngine(Protocol):
     """What searches the matrices of some rows, where they are computed."""
 
-    def strongest(self, rows: PlacedRows, entries: Int64s, top: int) -> tuple[Int32s, Array]:
-        """Find the places and entries of the strongest of each row, (n, top, k) each, falling."""
+    def strongest(self, rows: PlacedRows, pairs: Int32s, entries: Int64s, top: int) -> tuple[Any, Any]:
+        """Find the strongest of each row, falling: pairs, (n, top, 2, k), and entries, (n, top, k)."""
+
+    def like(self, rows: PlacedRows, result: Any) -> Any:
+        """Return a result where those of the rows are."""
 
     def magnitudes(self, rows: PlacedRows, entries: Int64s, taken: Int64s) -> tuple[Doubles, Array]:
         """Add up the magnitudes of entries over rows and outputs, (E,); take some entries of each row, (n, t, k)."""
+
+
+def beside(rows: PlacedRows, result: Any) -> Any:
+    """Return a result in the library of the rows where these lie on a GPU; host arrays go there."""
+    if not rows.gpus or array_gpu(rows.rows) is None:
+        return result
+    from glasswood.cuda.rows import like
+
+    with import_cupy().cuda.Device(rows.gpus[0]):
+        return like(rows.rows, import_cupy().asarray(result))
 
 
 class HostPairs:
@@ -61,7 +76,7 @@ class HostPairs:
         self._row_size, self._n_outputs = shape[0] * shape[1], math.prod(shape[2:])
         self._n_threads = n_threads(n_jobs)
 
-    def strongest(self, rows: PlacedRows, entries: Int64s, top: int) -> tuple[Int32s, Array]:
+    def strongest(self, rows: PlacedRows, pairs: Int32s, entries: Int64s, top: int) -> tuple[Any, Any]:
         """Find them chunk by chunk."""
         found = []
         for matrices in self._chunks(rows):
@@ -70,7 +85,11 @@ class HostPairs:
             _core.strongest_entries(matrices, entries, places, values, self._n_threads)
             found.append((places, values))
         places, values = (np.concatenate(part) for part in zip(*found, strict=True))
-        return places, values
+        return self.like(rows, pairs[places].transpose(0, 1, 3, 2)), self.like(rows, values)
+
+    def like(self, rows: PlacedRows, result: Any) -> Any:
+        """Return a result beside the rows."""
+        return beside(rows, result)
 
     def magnitudes(self, rows: PlacedRows, entries: Int64s, taken: Int64s) -> tuple[Doubles, Array]:
         """Add them chunk by chunk."""
@@ -133,8 +152,7 @@ class PairSearch:
         """Find the pairs and their values."""
         if self._overall:
             return self._run_overall(rows, engine)
-        found, values = engine.strongest(rows, self._entries, self._top)
-        pairs = self._pairs[found].transpose(0, 1, 3, 2)
+        pairs, values = engine.strongest(rows, self._pairs, self._entries, self._top)
         return self._without_outputs(pairs), self._without_outputs(values)
 
     def _run_overall(self, rows: PlacedRows, engine: PairEngine) -> tuple[Int32s, Array]:
@@ -149,7 +167,8 @@ class PairSearch:
         if not np.isin(chosen, kept).all():
             kept = np.sort(chosen)
             _, values = engine.magnitudes(rows, self._entries[:1], self._entries[kept])
-        return self._pairs[chosen], self._without_outputs(values[:, np.searchsorted(kept, chosen)])
+        values = values[:, engine.like(rows, np.searchsorted(kept, chosen))]
+        return engine.like(rows, self._pairs[chosen]), engine.like(rows, self._without_outputs(values))
 
     def _without_outputs(self, array: Array) -> Array:
         return array[..., 0] if self._n_outputs == 1 else array
@@ -157,11 +176,20 @@ class PairSearch:
 
 def pairs_of(places: Int32s) -> tuple[Int32s, Int64s]:
     """Pairs (i, j), i < j, that have a place, in their order, and where the matrices (place, feature) have them."""
+    return _pairs_of(places.tobytes(), str(places.dtype))
+
+
+@functools.lru_cache(maxsize=16)
+def _pairs_of(content: bytes, dtype: str) -> tuple[Int32s, Int64s]:
+    """Keep what takes as long as thousands of rows on a GPU."""
+    places = np.frombuffer(content, dtype)
     i, j = np.triu_indices(len(places), 1)
     asked = (places[i] >= 0) | (places[j] >= 0)
     i, j = i[asked], j[asked]
     entries = np.where(places[i] >= 0, places[i] * np.int64(len(places)) + j, places[j] * np.int64(len(places)) + i)
-    return np.stack([i, j], axis=1).astype(np.int32), entries
+    pairs = np.stack([i, j], axis=1).astype(np.int32)
+    pairs.flags.writeable = entries.flags.writeable = False
+    return pairs, entries
 
 
 def strongest_places(strength: Doubles, top: int) -> Int64s:

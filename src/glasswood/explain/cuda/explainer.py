@@ -12,6 +12,7 @@ from numpy.typing import DTypeLike
 from glasswood.base.device import DeviceError, array_gpu, find_gpus, import_cupy
 from glasswood.base.typing import Array, Explained, GpuArray, Int32s
 from glasswood.cuda.kept_calls import Calls, may_be_kept
+from glasswood.cuda.per_gpu import PerGpu
 from glasswood.cuda.rows import as_cupy, check_gpu_rows, like, map_rows
 from glasswood.cuda.streams import stream_of
 from glasswood.explain.cuda.coalitions import CoalitionJob, CoalitionJobs
@@ -42,6 +43,8 @@ class CudaExplainer:
     ----------
     jobs : dict
         What has been asked for: a job of "values", of "pairs", or of the pairs of some players, which are the key.
+    uploads : PerGpu
+        What searches of the strongest pairs read.
     """
 
     def __init__(
@@ -55,6 +58,7 @@ class CudaExplainer:
         if isinstance(on_cpu, CoalitionExplainer):
             self._source = CoalitionJobs(settings, on_cpu)
         self.jobs: dict[object, Job] = {}
+        self.uploads = PerGpu()
         self._calls = Calls()
 
     def __reduce__(self) -> tuple[Any, ...]:

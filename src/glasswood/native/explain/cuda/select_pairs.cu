@@ -1,8 +1,8 @@
 // The strongest entries of each row's matrix and output, a warp each: falling, of equal magnitudes the first entry.
 //
 // matrices: [row][number][output], row_size numbers a row with all outputs; entries: numbers that are searched, rising;
-// result: [row][2][top][output], places among the entries as bits of integers, and the entries. Shared: for each warp
-// the magnitudes and places of its list.
+// pairs: [entry][2], their features; result: [row][3][top][output], both features as bits of integers, and the entries.
+// Shared: for each warp the magnitudes and places of its list.
 //
 // Macros: REAL, PLACE (an integer as wide).
 constexpr int WARP = 32, WARPS = 4, AT_ONCE = 4;
@@ -27,7 +27,8 @@ __device__ __forceinline__ void insert(REAL* magnitudes, PLACE* places, int top,
 
 extern "C" __global__ void __launch_bounds__(WARP* WARPS)
     select_pairs_kernel(const REAL* __restrict__ matrices, long long n_items, long long row_size, int n_outputs,
-                        const long long* __restrict__ entries, int n_entries, int top, REAL* __restrict__ result) {
+                        const long long* __restrict__ entries, int n_entries, const int* __restrict__ pairs, int top,
+                        REAL* __restrict__ result) {
   extern __shared__ double shared[];
   const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
   const long long item = blockIdx.x * (long long)WARPS + warp;
@@ -55,10 +56,12 @@ extern "C" __global__ void __launch_bounds__(WARP* WARPS)
         __syncwarp();
       }
   }
-  REAL* const mine_found = result + row * 2 * top * n_outputs + output;
+  REAL* const mine_found = result + row * 3 * top * n_outputs + output;
   for (int i = lane; i < top; i += WARP) {
-    const PLACE place = places[i];
-    mine_found[(long long)i * n_outputs] = *reinterpret_cast<const REAL*>(&place);
-    mine_found[(long long)(top + i) * n_outputs] = mine[entries[place] * n_outputs];
+    for (int side = 0; side < 2; ++side) {
+      const PLACE feature = pairs[2 * places[i] + side];
+      mine_found[(long long)(side * top + i) * n_outputs] = *reinterpret_cast<const REAL*>(&feature);
+    }
+    mine_found[(long long)(2 * top + i) * n_outputs] = mine[entries[places[i]] * n_outputs];
   }
 }
