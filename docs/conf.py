@@ -24,10 +24,28 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "sphinx.ext.mathjax",
+    "sphinx_copybutton",
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
 ]
 exclude_patterns = ["_build", "templates"]
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+
+site = os.environ.get("GLASSWOOD_SITE", "")
+"""Address of the published pages; with it, they have a sitemap and link to the references of other projects."""
+
+if site:
+    html_baseurl = site
+    sitemap_url_scheme = "{link}"
+    extensions += ["sphinx.ext.intersphinx", "sphinx_sitemap"]
+    intersphinx_mapping = {
+        "python": ("https://docs.python.org/3/", None),
+        "numpy": ("https://numpy.org/doc/stable/", None),
+        "sklearn": ("https://scikit-learn.org/stable/", None),
+        "shap": ("https://shap.readthedocs.io/en/latest/", None),
+    }
+
 suppress_warnings = ["myst.xref_missing", "config.cache"]
 """Links to files of the repository that are no pages stay as they are (`linked` below checks that they exist)."""
 
@@ -83,8 +101,20 @@ sphinx_gallery_conf = {
 
 
 def setup(app: Any) -> None:
-    """Put the reports that tutorials write beside their pages, which show them."""
+    """Put the reports that tutorials write beside their pages, which show them, and list the pages for machines."""
     app.connect("build-finished", copy_reports)
+    app.connect("build-finished", list_pages)
+
+
+def list_pages(app: Any, error: Exception | None) -> None:
+    """Write llms.txt: the title and address of each page."""
+    if error:
+        return
+    titles = {name: node.astext() for name, node in app.env.titles.items() if not name.startswith("api/")}
+    lines = [f"- [{title}]({site}{name}.html)" for name, title in sorted(titles.items()) if name != "index"]
+    about = "> Grows, evaluates and explains decision trees on parallel hardware, from Python."
+    text = "\n".join(["# glasswood", "", about, "", "## Pages", "", *lines, ""])
+    Path(app.outdir, "llms.txt").write_text(text, encoding="utf-8")
 
 
 def copy_reports(app: Any, error: Exception | None) -> None:

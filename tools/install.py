@@ -15,13 +15,13 @@ PIP = [sys.executable, "-m", "pip", "--disable-pip-version-check", "-qq"]
 
 
 def requirements(part: str) -> list[str]:
-    """List the requirements of an extra of pyproject.toml, those of extras that it names included, or of the build."""
+    """List the requirements of an extra or a group of pyproject.toml, of extras that it names too, or of the build."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     if part == "build":
         return [*project["build-system"]["requires"], "cmake>=3.18", "ninja"]
-    extras = project["project"]["optional-dependencies"]
+    parts = project["project"]["optional-dependencies"] | project["dependency-groups"]
     found = list(project["project"]["dependencies"])
-    for requirement in extras[part]:
+    for requirement in parts[part]:
         if requirement.startswith("glasswood["):
             nested = requirement.removeprefix("glasswood[").removesuffix("]").split(",")
             found += [line for name in nested for line in requirements(name)]
