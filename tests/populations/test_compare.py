@@ -226,11 +226,68 @@ def test_what_is_refused(california, call, error, message):
         call(X[:50], forest)
 
 
+def test_features_by_the_size_of_their_change(california):
+    """Uncertain ones are marked, and the last line is what all of them add up to."""
+    X, forest = california
+    found = glasswood.compare(X[:300], X[3000:3300], model=forest)
+    rows = found.rows()
+    sizes = [abs(row["change"]) for row in rows]
+    assert sizes == sorted(sizes, reverse=True)
+    assert {row["is_certain"] for row in rows} == {True, False}
+    told = str(found).splitlines()
+    for row, line in zip(rows, told[1:9], strict=True):
+        assert line[2:].startswith(row["feature"])
+        assert (line[0] == "?") == (abs(row["change"]) <= 2 * row["standard_error"])
+    assert told[9].split() == ["total", f"{found.after[0] - found.before[0]:+.4g}"]
+
+
+def classifier(n=3000):
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
+    rng = np.random.default_rng(0)
+    X = pandas.DataFrame(rng.normal(size=(2 * n, 5)), columns=list("abcde"))
+    model = HistGradientBoostingClassifier(max_iter=10).fit(X, X["a"] + X["b"] * X["c"] > 0)
+    return X[:n], X[n:].assign(a=X["a"][n:] + 0.5), model
+
+
+def test_rows_of_probabilities_are_drawn():
+    """Figures of drawn rows lie within their standard errors of those of all rows; means are those of all."""
+    a, b, model = classifier(800)
+    whole = glasswood.compare(a, b, model=model, output="probability", max_rows=None)
+    some = glasswood.compare(a, b, model=model, output="probability", max_rows=250)
+    assert whole.n_explained is None
+    assert some.n_explained == (250, 250)
+    np.testing.assert_array_equal(some.before, whole.before)
+    np.testing.assert_array_equal(some.after, whole.after)
+    assert (np.abs(some.change - whole.change) < 3.5 * some.standard_error + 1e-9).all()
+    assert (some.standard_error[:1] > whole.standard_error[:1]).all()
+    np.testing.assert_allclose(some.before + some.offset + some.change.sum(axis=0), some.after)
+    assert "Explained by 250 of 800 and 250 of 800 rows, drawn at random" in str(some)
+    assert "(drawn rows)" in str(some)
+    same = glasswood.compare(a, b, model=model, output="probability", max_rows=250)
+    np.testing.assert_array_equal(same.change, some.change)
+
+
+def test_as_many_rows_are_drawn_as_take_some_seconds(monkeypatch):
+    a, b, model = classifier(600)
+    assert glasswood.compare(a, b, model=model).n_explained is None  # the margin has no pairs
+    assert glasswood.compare(a, b, model=model, output="probability").n_explained is None
+    monkeypatch.setattr(glasswood.populations.comparison, "OPERATIONS", 1.0)
+    assert glasswood.compare(a, b, model=model, output="probability").n_explained == (200, 200)
+    few = glasswood.compare(a[:50], b, model=model, output="probability")
+    assert few.n_explained == (50, 200)
+    other = glasswood.compare(model, model, X=a, background=b[:20], output="probability")
+    assert other.n_explained == (200, 200)
+    assert not other.change.any()
+    with pytest.raises(ValueError, match="max_rows is 0, expected a number of rows"):
+        glasswood.compare(a, b, model=model, max_rows=0)
+
+
 def test_text_names_what_is_explained_and_the_order(california):
     X, forest = california
     told = str(glasswood.compare(X[:100], X[100:200], model=forest)).splitlines()
     assert told[0].startswith("mean prediction")
-    assert told[-1] == "Features stand in the order of how far their changes exceed two standard errors."
+    assert told[-1] == "? The change does not exceed two standard errors."
     xgboost = pytest.importorskip("xgboost")
     model = xgboost.XGBClassifier(n_estimators=3, max_depth=3).fit(X[:500], X["MedInc"][:500] > 4)
     assert str(glasswood.compare(X[:100], X[100:200], model=model)).startswith("mean margin (log-odds) ")
@@ -244,7 +301,7 @@ def test_changes_that_rounding_makes_are_written_as_0(california):
     X, forest = california
     found = glasswood.compare(X[:333], X[:333], model=forest)
     assert np.abs(found.change).max() < 1e-12
-    assert {line.split()[1] for line in str(found).splitlines()[1:-1]} == {"0"}
+    assert {line.split()[1] for line in str(found).splitlines()[1:]} == {"0"}
     moved = glasswood.compare(X[:333], X[:333].assign(MedInc=X["MedInc"][:333] + 1e-9), model=forest)
     apart = dataclasses.replace(moved, change=np.full(moved.change.shape, 1e-9))
     assert "+1e-09 ±" in str(apart)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,10 +16,10 @@ from numpy.typing import ArrayLike
 from glasswood.base.device import on_host
 from glasswood.base.escapes import PICTURE, short, shown
 from glasswood.base.extras import import_extra
-from glasswood.base.typing import Array, Doubles, Rows
+from glasswood.base.typing import Array, Doubles, Int64s, Rows
 from glasswood.explain import Explainer, Summary
 from glasswood.explain.players import make_players
-from glasswood.explain.responses.coalitions import WARNED_SECONDS, CostWarning
+from glasswood.explain.responses.coalitions import MOST, WARNED_SECONDS, CostWarning
 from glasswood.explain.responses.response import is_margin
 from glasswood.forest import Forest
 from glasswood.inputs import arranged, as_rows, with_tables, without_extra
@@ -34,6 +35,13 @@ if TYPE_CHECKING:
 
 MOST_BARS = 20
 """Features of a picture."""
+
+OPERATIONS, FEWEST_ROWS, PROBED = 4e9, 200, 50
+"""Operations that the exact values of the pairs of two populations may take, some ten seconds of a processor; rows that
+are explained at least; and rows whose pairs are looked at beforehand."""
+
+LINEAR = 5
+"""Operations of a coalition where leaves have equations."""
 
 ROUNDING = 1e-14
 """Part of the mean up to which a change is the rounding of sums of float64."""
@@ -59,7 +67,8 @@ class Comparison:
     before, after : ndarray of shape (k,)
         Mean predictions of a and of b.
     offset : ndarray of shape (k,)
-        Change that no feature explains: 0 between populations, the difference of the expected values between models.
+        Change that no feature explains: between models the difference of the expected values, between populations 0 or,
+        where rows were drawn, what their mean differs from that of all.
     shift, shift_error : ndarray of shape (n_features,), or None
         Between populations, how far the distribution of each feature has moved, from 0 to 1: for numbers the largest
         difference of the distribution functions (Kolmogorov and Smirnov), for categories half the sum of the
@@ -67,6 +76,8 @@ class Comparison:
     n_rows : pair of int
     explained : str
         What the means are of, in words: "prediction", "margin (log-odds)", "probability", ...
+    n_explained : pair of int, or None
+        Rows that were drawn at random and explained, if not all were.
 
     Notes
     -----
@@ -86,6 +97,7 @@ class Comparison:
     shift_error: Doubles | None
     n_rows: tuple[int, int]
     explained: str = "prediction"
+    n_explained: tuple[int, int] | None = None
 
     def strongest(self, output: int = 0) -> list[str]:
         """Names by how far the change exceeds two standard errors, then by its ratio to the standard error."""
@@ -99,13 +111,15 @@ class Comparison:
         return order
 
     def rows(self, output: int = 0) -> list[dict[str, Any]]:
-        """One dictionary for each feature, the strongest first."""
+        """One dictionary for each feature, the largest change first; `is_certain` if it exceeds two standard errors."""
         found = []
-        for place in self._order(output):
+        for place in np.argsort(-np.abs(self.change[:, output]), kind="stable").tolist():
+            change, error = float(self.change[place, output]), float(self.standard_error[place, output])
             line = {
                 "feature": self.names[place],
-                "change": float(self.change[place, output]),
-                "standard_error": float(self.standard_error[place, output]),
+                "change": change,
+                "standard_error": error,
+                "is_certain": abs(change) > 2 * error,
                 "magnitude": float(self.magnitude[place, output]),
             }
             if self.shift is not None and self.shift_error is not None:
@@ -122,14 +136,26 @@ class Comparison:
         for output, name in enumerate(self.output_names):
             prefix = f"{shown(name)}: " if len(self.output_names) > 1 else ""
             lines.append(f"{prefix}mean {self.explained} {self.before[output]:.6g} → {self.after[output]:.6g}")
-            if self.offset[output]:
-                lines.append(f"  {'(expected value)':{width}} {self.offset[output]:+.4g}")
-            for row in self.rows(output):
+            rows = self.rows(output)
+            for row in rows:
                 moved = f"   moved {row['shift']:.3f} ± {row['shift_error']:.3f}" if "shift" in row else ""
-                value = f"{self._change_text(row['change'], output)} ± {row['standard_error']:.2g}"
-                lines.append(f"  {short(row['feature'], width):{width}} {value:22}{moved}")
-        if len(self.names) > 1:
-            lines.append("Features stand in the order of how far their changes exceed two standard errors.")
+                change = self._change_text(row["change"], output)
+                value, mark = (
+                    f"{change} ± {row['standard_error']:.2g}",
+                    " " if row["is_certain"] or change == "0" else "?",
+                )
+                lines.append(f"{mark} {short(row['feature'], width):{width}} {value:22}{moved}".rstrip())
+            offset = "(drawn rows)" if self.n_explained else "(expected value)"
+            if self.offset[output]:
+                lines.append(f"  {offset:{width}} {self.offset[output]:+.4g}")
+            total = float(self.after[output] - self.before[output])
+            lines.append(f"  {'total':{width}} {self._change_text(total, output)}")
+        if any(line.startswith("? ") for line in lines):
+            lines.append("? The change does not exceed two standard errors.")
+        if self.n_explained:
+            pairs = zip(self.n_explained, self.n_rows, strict=True)
+            drawn = " and ".join(f"{n:,} of {of:,}" for n, of in pairs)
+            lines.append(f"Explained by {drawn} rows, drawn at random; the standard errors are theirs.")
         return "\n".join(lines)
 
     def _change_text(self, change: float, output: int) -> str:
@@ -196,6 +222,7 @@ def compare(
     device: str = "auto",
     n_jobs: int | None = None,
     ignore_extra: bool = False,
+    max_rows: int | Literal["auto"] | None = "auto",
 ) -> Comparison:
     """Find out which features changed the mean prediction, between two populations or two models.
 
@@ -221,6 +248,11 @@ def compare(
         Seed of the bootstrap.
     ignore_extra : bool
         Ignore columns that the model does not know.
+    max_rows : int, "auto" or None
+        Rows of each population (or of X) that are explained; more are drawn at random, in their order, with the seed
+        `random_state`. Standard errors are then those of the drawn rows; means are of all rows. "auto" draws only for
+        outputs other than the margin, whose cost grows with the number of pairs, as many as take some ten seconds on a
+        CPU (at least 200). None explains all rows.
 
     Returns
     -------
@@ -236,7 +268,7 @@ def compare(
     Warns
     -----
     CostWarning
-        If populations take more than 20 seconds, such as those of many rows whose probabilities are explained.
+        If populations take more than 20 seconds, such as those of many rows with ``max_rows=None``.
 
     Notes
     -----
@@ -258,6 +290,9 @@ def compare(
         raise TypeError("pass model=... to compare two populations, or X=... to compare two models")
     if isinstance(n_batches, bool) or not hasattr(n_batches, "__index__") or n_batches < 2:
         raise ValueError(f"n_batches is {n_batches!r}, expected a number of at least 2")
+    is_number = hasattr(max_rows, "__index__") and not isinstance(max_rows, bool)
+    if max_rows not in ("auto", None) and (not is_number or int(max_rows) < 1):
+        raise ValueError(f"max_rows is {max_rows!r}, expected a number of rows, 'auto', or None for all rows")
     settings = {"output": output, "groups": groups, "device": device, "n_jobs": n_jobs, "dtype": "float64"}
     if ignore_extra and model is not None:
         a, b = (without_extra(rows, load(model).ensemble) for rows in (a, b))
@@ -266,12 +301,12 @@ def compare(
     if model is not None:
         if background is not None:
             raise TypeError("background is for two models; populations are each other's background")
-        return _populations(a, b, model, weights, int(n_batches), random_state, settings)
-    return _models(a, b, X, background, weights[0], int(n_batches), random_state, settings)
+        return _populations(a, b, model, weights, int(n_batches), random_state, settings, max_rows)
+    return _models(a, b, X, background, weights[0], int(n_batches), random_state, settings, max_rows)
 
 
 def _populations(
-    a: Any, b: Any, model: Any, weights: Any, n_batches: int, random_state: int, settings: dict[str, Any]
+    a: Any, b: Any, model: Any, weights: Any, n_batches: int, random_state: int, settings: dict[str, Any], max_rows: Any
 ) -> Comparison:
     found, rows, told, weight, parts, errors = [], [], [], [], [], []
     own, coded, settings = _coded(model, settings, a)
@@ -280,24 +315,66 @@ def _populations(
         told.append(_told_apart(population, own, rows[-1]))
         weight.append(_weights_of(given, len(rows[-1]), name))
         parts.append(parts_of(len(rows[-1]), n_batches))
-    explainers = [Explainer(coded, rows[side], background_weight=weight[side], **settings) for side in (0, 1)]
-    names, k = explainers[0].players, explainers[0].n_outputs
+    whole = [Explainer(coded, rows[side], background_weight=weight[side], **settings) for side in (0, 1)]
+    expected = [np.atleast_1d(explainer.expected_value) for explainer in whole]
+    drawn = _drawn(own, rows, settings["output"], max_rows, random_state)
+    some = [one[at] for one, at in zip(rows, drawn, strict=True)]
+    shares = [_some(one[at]) for one, at in zip(weight, drawn, strict=True)]
+    is_drawn = any(len(at) < len(one) for at, one in zip(drawn, rows, strict=True))
+    explainers = whole
+    if is_drawn:
+        explainers = [Explainer(coded, some[side], background_weight=shares[side], **settings) for side in (0, 1)]
+    names, k = whole[0].players, whole[0].n_outputs
     magnitude: Any = 0.0
-    pace = _Pace(sum(map(len, rows)))
+    pace = _Pace(sum(map(len, some)))
     for side in (0, 1):
-        explain = pace.counting(_values_of(explainers[1 - side], rows[side], k))
-        means, sizes = means_of(explain, weight[side], parts[side])
+        explain = pace.counting(_values_of(explainers[1 - side], some[side], k))
+        means, sizes = means_of(explain, shares[side], parts_of(len(some[side]), n_batches))
         found.append(pooled(means[:, 0], sizes))
         errors.append(standard_error(means[:, 0], sizes, random_state, side))
         magnitude = pooled(means[:, 1], sizes)
-    expected = [np.atleast_1d(explainer.expected_value) for explainer in explainers]
+    offset = expected[1] - expected[0] - found[1].sum(axis=0) if is_drawn else np.zeros(k)
     is_feature = not settings["groups"]
     moved = shift_of(own, _with_unknown(rows, told), (weight[0], weight[1]), (parts[0], parts[1]), random_state)
     return Comparison(
         "populations", tuple(names), output_names(own, k), found[1], np.hypot(*errors), magnitude, expected[0],
-        expected[1], np.zeros(k), moved.distance if is_feature else None,
+        expected[1], offset, moved.distance if is_feature else None,
         moved.standard_error if is_feature else None, (len(rows[0]), len(rows[1])), wording_of(own, settings["output"]),
+        (len(some[0]), len(some[1])) if is_drawn else None,
     )  # fmt: skip
+
+
+def _drawn(forest: TreeEnsemble, rows: Sequence[Array], output: Any, max_rows: Any, random_state: int) -> list[Int64s]:
+    """Places of the rows of two populations that are explained, in their order."""
+    most = [len(one) for one in rows]
+    if max_rows == "auto":
+        if not is_margin(output, forest):
+            pairs = OPERATIONS / _operations_of_pair(forest, rows)
+            side = max(FEWEST_ROWS, int(math.sqrt(pairs)))
+            fewest = min(side, *most)
+            most = [min(n, max(side, int(pairs / fewest))) if n > fewest else n for n in most]
+    elif max_rows is not None:
+        most = [min(n, int(max_rows)) for n in most]
+    found = []
+    for stream, (one, n) in enumerate(zip(rows, most, strict=True)):
+        rng = np.random.default_rng([random_state, stream, len(one)])
+        found.append(np.sort(rng.choice(len(one), n, replace=False)) if n < len(one) else np.arange(len(one)))
+    return found
+
+
+def _operations_of_pair(forest: TreeEnsemble, rows: Sequence[Array]) -> float:
+    """Estimate what the exact values of a pair of rows cost: its coalitions, and the paths of the trees."""
+    used = np.union1d(forest.feature[forest.feature >= 0], forest.linear_feature)
+    some, others = (one[:: -(-len(one) // PROBED)][:, used] for one in rows)
+    n_differ = np.minimum((some[:, None] != others).sum(axis=2), MOST)
+    per_coalition = forest.n_outputs * (LINEAR if forest.has_linear_leaves else 1)
+    per_path = forest.depth + len(forest.linear_feature) / len(forest.leaf_value)
+    return float(np.mean(2.0**n_differ)) * per_coalition + forest.n_trees * per_path
+
+
+def _some(weights: Doubles) -> Doubles:
+    """Weights of drawn rows; equal ones if all of them are 0."""
+    return weights if weights.any() else np.ones(len(weights))
 
 
 class _Pace:
@@ -349,7 +426,15 @@ def _summaries(a: Summary, b: Summary) -> Comparison:
 
 
 def _models(
-    a: Any, b: Any, X: Any, background: Any, weights: Any, n_batches: int, random_state: int, settings: dict[str, Any]
+    a: Any,
+    b: Any,
+    X: Any,
+    background: Any,
+    weights: Any,
+    n_batches: int,
+    random_state: int,
+    settings: dict[str, Any],
+    max_rows: Any,
 ) -> Comparison:
     forests, explainers = [], []
     for model in (a, b):
@@ -365,7 +450,13 @@ def _models(
         )
     k = explainers[0].n_outputs
     rows = [_rows_of(X, forest, "X") for forest in forests]
-    weight, parts = _weights_of(weights, len(rows[0]), "X"), parts_of(len(rows[0]), n_batches)
+    weight, n_rows = _weights_of(weights, len(rows[0]), "X"), len(rows[0])
+    others = explainers[0].game.background
+    if max_rows != "auto" or others is not None:
+        pairs = [rows[0], rows[0] if others is None else others.rows]
+        at = _drawn(forests[0], pairs, settings["output"], max_rows, random_state)[0]
+        rows, weight = [one[at] for one in rows], _some(weight[at])
+    parts = parts_of(len(rows[0]), n_batches)
     values = [_values_of(*one, k) for one in zip(explainers, rows, strict=True)]
 
     def both(part: slice) -> Doubles:
@@ -380,7 +471,8 @@ def _models(
         "models", tuple(explainers[0].players), output_names(explainers[0].game.forest, k), change,
         standard_error(means[:, 0], sizes, random_state, 0), magnitude, before,
         before + offsets[1] - offsets[0] + change.sum(axis=0), offsets[1] - offsets[0], None, None,
-        (len(rows[0]), len(rows[1])), wording_of(explainers[0].game.forest, settings["output"]),
+        (n_rows, n_rows), wording_of(explainers[0].game.forest, settings["output"]),
+        (len(rows[0]), len(rows[0])) if len(rows[0]) < n_rows else None,
     )  # fmt: skip
 
 
