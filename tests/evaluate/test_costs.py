@@ -7,10 +7,12 @@ import dataclasses
 import numpy as np
 import pytest
 
+import glasswood.evaluate.cpu
 from glasswood import _core
 from glasswood.base.typing import Choice
 from glasswood.evaluate import costs
-from glasswood.evaluate.cpu import CpuEvaluator
+from glasswood.evaluate.cpu import CpuEvaluator, probe_rows
+from tests.evaluate.test_categories import forest_of_sets
 from tests.strategies import chain_forest, full_forest
 
 
@@ -30,11 +32,9 @@ def permutes_bytes():
         (coarse(full_forest(0, 100, 6, 30)), 10_000, "by_node"),
         (coarse(full_forest(0, 100, 8, 50)), 1, "by_node"),
         (chain_forest(15, 0.5), 10_000, "by_node"),
-        (full_forest(0, 1, 10, 8), 10_000, "windowed"),
         (full_forest(0, 100, 6, 50, "float64"), 10_000, "by_node"),
         (full_forest(0, 100, 8, 300), 10_000, "by_sample"),
         (full_forest(0, 100, 12, 10), 8, "windowed"),
-        (full_forest(0, 1, 12, 100), 1000, "by_sample"),
         (full_forest(0, 20, 14, 8), 20_000, "by_sample"),
     ],
 )
@@ -48,6 +48,34 @@ def test_by_sample_without_registers():
     if _core.instruction_set() == "v4":
         pytest.skip("this processor has them")
     assert CpuEvaluator(full_forest(0, 100, 6, 30)).default_choice(10_000).algorithm == "by_sample"
+
+
+@pytest.mark.parametrize(
+    "forest", [full_forest(0, 1, 10, 8), full_forest(0, 8, 4, 50), forest_of_sets(3, "float64", n_trees=2)]
+)
+@pytest.mark.parametrize("n_rows", [1, 40, 10_000])
+def test_few_trees_take_what_is_measured_to_be_the_fastest(monkeypatch, forest, n_rows):
+    """The clock stands still but for the calls, whose seconds are given."""
+    for fastest in {choice.algorithm for choice in CpuEvaluator(forest.ensemble).usual()}:
+        evaluator, now = CpuEvaluator(forest.ensemble), [0.0]
+        margins = evaluator.margins
+
+        def slowed(rows, choice, n_jobs, margins=margins, now=now, fastest=fastest):
+            now[0] += 1.0 if choice.algorithm == fastest else 1.1
+            return margins(rows, choice, n_jobs)
+
+        monkeypatch.setattr(evaluator, "margins", slowed)
+        monkeypatch.setattr(glasswood.evaluate.cpu.time, "perf_counter", lambda now=now: now[0])
+        assert evaluator.default_choice(n_rows).algorithm == fastest
+        calls = now[0]
+        assert evaluator.default_choice(n_rows).algorithm == fastest
+        assert now[0] == calls, "measured once a kind of batches"
+
+
+def test_rows_to_measure_by_reach_most_leaves():
+    forest = full_forest(0, 3, 5, 8)
+    reached = forest.predict(probe_rows(forest.ensemble, 250), output="leaf", algorithm="serial")
+    assert all(len(np.unique(of_tree)) > 12 for of_tree in reached.T)
 
 
 def test_rows_that_come_once_pay_for_no_layout_that_they_do_not_need():

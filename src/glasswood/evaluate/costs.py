@@ -70,7 +70,7 @@ TOP_LEVELS, UPPER_LEVELS = 4, 5
 """Levels that by_sample decides for all lanes at once, and that trees in lanes decide before those below an exit."""
 
 SMALL_FOREST = 8
-"""Trees up to which the ranks of a row cost more than they save."""
+"""Trees up to which the ranks of a row cost more than they save, and `auto` measures instead of estimating."""
 
 MOST_WINDOW_LEVELS = 6
 """A window's splits are the bits of a word."""

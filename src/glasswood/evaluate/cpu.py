@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -21,6 +23,9 @@ if TYPE_CHECKING:
 
 LARGE_FOREST = 2_000_000
 """Nodes beyond which no second layout is built to estimate what it would bring."""
+
+PROBED_ROWS, PROBES = 250, 5
+"""Largest number of rows, and number of calls of each algorithm, by which `auto` measures forests of few trees."""
 
 WINDOW_LEVELS, REDUCTIONS = (3, 4, 6), (1, 2, 3)
 """Settings of windowed and by_node that are worth measuring, besides their defaults."""
@@ -121,12 +126,32 @@ class CpuEvaluator:
         return plan
 
     def default_choice(self, n_rows: int) -> Choice:
-        """Pick what the model of costs prefers for the kind of batches that has `n_rows` rows."""
-        kind = costs.batch_kind(n_rows)
-        if kind not in self._default_choices:
-            typical = costs.TYPICAL_ROWS[kind]
-            self._default_choices[kind] = min(self.usual(), key=lambda choice: self._cost(choice, typical))
-        return self._default_choices[kind]
+        """Pick what serves the kind of batches that has `n_rows` rows: as measured for few trees, else by their costs.
+
+        Which algorithm is the fastest for few trees differs between processors by a factor of two either way.
+        """
+        is_measured = self._forest.n_trees <= costs.SMALL_FOREST
+        typical = costs.TYPICAL_ROWS[costs.batch_kind(n_rows)]
+        typical = min(typical, PROBED_ROWS) if is_measured else typical
+        if typical not in self._default_choices:
+            found = self._fastest(typical) if is_measured else self._cheapest(typical)
+            self._default_choices[typical] = found
+        return self._default_choices[typical]
+
+    def _cheapest(self, n_rows: int) -> Choice:
+        """Estimate the usual choices by the model of costs."""
+        return min(self.usual(), key=lambda choice: self._cost(choice, n_rows))
+
+    def _fastest(self, n_rows: int) -> Choice:
+        """Measure the usual choices on drawn rows, in turns: the least seconds of each count."""
+        rows, choices = probe_rows(self._forest, n_rows), self.usual()
+        seconds = dict.fromkeys(choices, math.inf)
+        for _ in range(PROBES):
+            for choice in choices:
+                start = time.perf_counter()
+                self.margins(rows, choice, 1)
+                seconds[choice] = min(seconds[choice], time.perf_counter() - start)
+        return min(choices, key=lambda choice: seconds[choice])
 
     def choice_for_once(self, n_rows: int) -> Choice:
         """Pick for rows that come once: by_sample where these take less time than a layout that is yet to be made.
@@ -148,9 +173,10 @@ class CpuEvaluator:
         return (*usable, *more)
 
     def usual(self) -> list[Choice]:
-        """List what the model of costs decides between."""
-        names = ["by_sample", "by_node" if "by_node" in runnable(self._forest) else "windowed"]
-        if self._forest.n_trees <= costs.SMALL_FOREST:
+        """List what `auto` decides between."""
+        can_test_nodes = "by_node" in runnable(self._forest)
+        names = ["by_sample", "by_node" if can_test_nodes else "windowed"]
+        if self._forest.n_trees <= costs.SMALL_FOREST and can_test_nodes:
             names.append("windowed")
         if self._forest.n_nodes > LARGE_FOREST:
             names = ["by_sample"]
@@ -171,3 +197,18 @@ class CpuEvaluator:
     @cached_property
     def _numbered(self) -> CpuEvaluator:
         return CpuEvaluator(numbered_leaves(self._forest))
+
+
+def probe_rows(forest: TreeEnsemble, n_rows: int) -> Floats:
+    """Draw rows on the forest's thresholds and categories, which go everywhere in its trees; the same in each call."""
+    rng = np.random.default_rng(0)
+    rows = np.zeros((n_rows, forest.n_features), forest.threshold.dtype)
+    for feature in np.unique(forest.feature[forest.feature >= 0]):
+        of_feature = forest.feature == feature
+        known = forest.threshold[of_feature & np.isfinite(forest.threshold)]
+        if forest.is_categorical and (forest.category_set[of_feature] >= 0).any():
+            words = np.diff(forest.set_offsets)[forest.category_set[of_feature].clip(0)].max()
+            rows[:, feature] = rng.integers(0, max(32 * words, 1), n_rows)
+        elif len(known):
+            rows[:, feature] = rng.choice(known, n_rows)
+    return rows
