@@ -1,5 +1,7 @@
 """Threads that predict, explain, grow, fail and fork at a time, interrupts meanwhile; results are a single thread's.
 
+Beside them, processes end while threads of theirs compute (leaving.py).
+
 python -m tests.stress --seconds 60 --threads 8 --seed 1. Each thread's actions depend on the seed alone; only which of
 them meet does not.
 """
@@ -22,8 +24,11 @@ import numpy as np
 import glasswood
 from tests.example_forests import with_models
 from tests.strategies import Options, full_forest, random_forest, random_rows
+from tests.stress.leaving import ENDS, WORK, left
 
 FORK_SECONDS = 16
+BRIEFLY = 10
+"""Seconds that are too few for processes of their own."""
 DTYPES = ("float32", "float64")
 ALGORITHMS = ("serial", "by_sample", "by_node", "windowed", "auto")
 
@@ -181,6 +186,8 @@ class Stress:
     def run(self):
         """Workers, and interrupts of the main thread's own calls."""
         workers = [threading.Thread(target=self.work, args=(n,), daemon=True) for n in range(self.given.threads)]
+        if not self.given.no_forks and self.given.seconds > BRIEFLY:
+            workers.append(threading.Thread(target=self.leave, daemon=True))
         for worker in workers:
             worker.start()
         self.interrupt()
@@ -201,6 +208,15 @@ class Stress:
         while not self.is_over():
             action = actions[int(rng.choice(len(actions), p=shares / shares.sum()))]
             self.attempt(action, rng, some(rng, self.models))
+
+    def leave(self):
+        """Processes that end in the middle, one after the other."""
+        rng = np.random.default_rng([self.given.seed, 10**6 + 1])
+        while not self.is_over():
+            if failure := left(some(rng, [*WORK]), some(rng, [*ENDS]), rng.uniform(0, 0.1)):
+                self.failures.append(f"leave: {failure}")
+            with self.lock:
+                self.counts["processes that ended while threads computed"] += 1
 
     def attempt(self, action, rng, model):
         """Count an action, and keep what it should not have raised."""

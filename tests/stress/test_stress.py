@@ -9,6 +9,7 @@ from argparse import Namespace
 import pytest
 
 from tests.stress import run
+from tests.stress.leaving import ENDS, WORK, left
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="forks and signals of POSIX")
 
@@ -41,3 +42,15 @@ def test_other_results_are_found():
         test.work(thread)
     assert test.failures
     assert "predict" in test.failures[0] or "single_rows" in test.failures[0]
+
+
+@pytest.mark.parametrize(("work", "end"), [("explain", "the end of the program"), ("neighbours", "an error")])
+def test_a_process_may_end_while_its_threads_compute(work, end):
+    assert left(work, end, 0.1) is None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize("work", WORK)
+def test_a_process_may_end_at_any_moment(work, end):
+    assert [found for moment in range(5) if (found := left(work, end, 0.013 * moment))] == []

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/forest_view.h"
+#include "common/interpreter.h"
 
 namespace glasswood {
 namespace nb = nanobind;
@@ -24,7 +25,7 @@ std::span<const T> view(const Vector<T>& array) {
 // An array in an attribute of an object, which outlives the view. Without conversion: a converted copy would die first.
 template <class T>
 std::span<const T> field(nb::handle object, const char* name) {
-  return view(nb::cast<Vector<T>>(object.attr(name), false));
+  return view(nb::cast<Vector<T>>(attribute(object, name), false));
 }
 
 // A vector that lives as long as NumPy holds its memory.

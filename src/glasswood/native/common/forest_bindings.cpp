@@ -15,9 +15,10 @@ static std::vector<double> thresholds_of(nb::handle forest, bool row_is_double) 
 
 ForestView view_of(nb::handle forest) {
   using Leaves = nb::ndarray<const double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
-  const auto leaf_value = nb::cast<Leaves>(forest.attr("leaf_value"), false);
-  const auto leaf_range = nb::cast<Leaves>(forest.attr("leaf_range"), false);
-  const bool row_is_double = nb::cast<int>(forest.attr("threshold").attr("itemsize")) == int(sizeof(double));
+  const auto leaf_value = nb::cast<Leaves>(attribute(forest, "leaf_value"), false);
+  const auto leaf_range = nb::cast<Leaves>(attribute(forest, "leaf_range"), false);
+  const bool row_is_double =
+      nb::cast<int>(attribute(attribute(forest, "threshold"), "itemsize")) == int(sizeof(double));
   return {
       field<int64_t>(forest, "tree_offsets"),
       field<int32_t>(forest, "feature"),
@@ -42,8 +43,8 @@ ForestView view_of(nb::handle forest) {
       field<double>(forest, "linear_mean"),
       {leaf_range.data(), leaf_range.size()},
       field<double>(forest, "leaf_missing"),
-      nb::cast<double>(forest.attr("zero_threshold")),
-      nb::cast<int32_t>(forest.attr("n_features")),
+      nb::cast<double>(attribute(forest, "zero_threshold")),
+      nb::cast<int32_t>(attribute(forest, "n_features")),
       int32_t(leaf_value.shape(1)),
       row_is_double,
   };

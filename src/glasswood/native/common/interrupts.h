@@ -15,9 +15,11 @@ class InterruptWatch : public Watch {
     if (thread != 0) return false;
     const auto now = Clock::now();
     if (now < next_) return false;
-    const nb::gil_scoped_acquire acquire;
-    next_ = has_signals() ? now + kPause : Clock::time_point::max();
-    if (PyErr_Occurred() || PyErr_CheckSignals() != 0) interrupted_.store(true, std::memory_order_relaxed);
+    const Acquired acquired;
+    outlive_interpreter([&] {
+      next_ = has_signals() ? now + kPause : Clock::time_point::max();
+      if (PyErr_Occurred() || PyErr_CheckSignals() != 0) interrupted_.store(true, std::memory_order_relaxed);
+    });
     return interrupted();
   }
   bool interrupted() const { return interrupted_.load(std::memory_order_relaxed); }
@@ -47,7 +49,7 @@ template <class Work>
 void run_interruptibly(const Work& work) {
   InterruptWatch watch;
   {
-    const nb::gil_scoped_release release;
+    const Released released;
     work();
   }
   if (watch.interrupted()) throw nb::python_error();

@@ -18,7 +18,7 @@ template <class T>
 using Matrix = nb::ndarray<const T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 
 static StoredRows stored_rows(nb::handle rows) {
-  const auto z = nb::cast<nb::ndarray<nb::ro, nb::ndim<2>, nb::c_contig, nb::device::cpu>>(rows.attr("z"), false);
+  const auto z = nb::cast<nb::ndarray<nb::ro, nb::ndim<2>, nb::c_contig, nb::device::cpu>>(attribute(rows, "z"), false);
   if (z.dtype() == nb::dtype<double>()) return {static_cast<const double*>(z.data()), nullptr, z.shape(1)};
   if (z.dtype() == nb::dtype<float>()) return {nullptr, static_cast<const float*>(z.data()), z.shape(1)};
   throw std::invalid_argument("z holds neither float64 nor float32");
@@ -26,15 +26,15 @@ static StoredRows stored_rows(nb::handle rows) {
 
 // The arrays of glasswood.grow.data.rows.TrainingRows, which outlives the engine.
 static GrowData data_of(nb::handle rows) {
-  const auto ranks = nb::cast<Matrix<int32_t>>(rows.attr("ranks"), false);
+  const auto ranks = nb::cast<Matrix<int32_t>>(attribute(rows, "ranks"), false);
   const auto column = field<int32_t>(rows, "column"), indicator = field<int32_t>(rows, "indicator");
   const auto offsets = field<int64_t>(rows, "offsets");
   GrowData data;
   data.n_rows = int64_t(ranks.shape(1)), data.n_features = int(ranks.shape(0));
-  data.width = nb::cast<int>(rows.attr("width"));
+  data.width = nb::cast<int>(attribute(rows, "width"));
   data.z = stored_rows(rows);
   data.y = field<double>(rows, "y").data(), data.ranks = ranks.data();
-  data.order = nb::cast<Matrix<int32_t>>(rows.attr("order"), false).data();
+  data.order = nb::cast<Matrix<int32_t>>(attribute(rows, "order"), false).data();
   data.column.assign(column.begin(), column.end());
   data.indicator.assign(indicator.begin(), indicator.end());
   for (int a = 0; a < data.n_features; ++a) {
@@ -111,7 +111,7 @@ class GrowBinding {
   void initialise(const nb::list& trees) {
     std::vector<GrowTree> given;
     for (const nb::handle& tree : trees) given.push_back(tree_from_python(nb::cast<nb::dict>(tree), data_));
-    nb::gil_scoped_release release;
+    const Released release;
     engine_->initialise(std::move(given));
   }
 
@@ -129,7 +129,7 @@ class GrowBinding {
       if (is_at_rest(patience, least_work)) break;
       GenerationRecord r;
       {
-        nb::gil_scoped_release release;
+        const Released release;
         r = engine_->step(tolerance, stopped);
       }
       records.append(nb::make_tuple(r.generation, r.fitness, r.error, r.leaves, r.mean_leaves));
@@ -193,11 +193,13 @@ class GrowBinding {
       return false;  // signal handlers are Python code, which needs the thread's own stack
     if (std::this_thread::get_id() != caller_ || now < next_poll_) return false;
     next_poll_ = now + std::chrono::milliseconds(50);
-    nb::gil_scoped_acquire acquire;
-    if (PyErr_CheckSignals() == 0) return false;
-    PyErr_Clear();
-    interrupted_ = true;
-    return true;
+    const Acquired acquired;
+    outlive_interpreter([this] {
+      if (PyErr_CheckSignals() == 0) return;
+      PyErr_Clear();
+      interrupted_ = true;
+    });
+    return interrupted_;
   }
 
   nb::object rows_;  // whose arrays the engine borrows
@@ -216,7 +218,7 @@ static void split_order(Matrix<int32_t> order, Vector<int64_t> bounds, nb::ndarr
                         int n_threads) {
   const int64_t n_features = int64_t(order.shape(0)), n_rows = int64_t(order.shape(1));
   const int n_parts = int(bounds.size()) - 1;
-  nb::gil_scoped_release release;
+  const Released release;
   ThreadPool pool(n_threads);
   pool.run(int(n_features), [&](int a, int) {
     std::vector<int32_t*> next;
@@ -242,7 +244,7 @@ static int64_t rank_again(Column<const int32_t> known, int64_t n_known, Column<c
     int32_t next, rank;  // in the order; first how many rows there are
   };
   const int64_t n_rows = int64_t(rows.size());
-  nb::gil_scoped_release release;
+  const Released release;
   std::vector<Place> places(n_known + 1, Place{0, -1});  // the first one of missing values
   for (int64_t i = 0; i < n_rows; ++i) ++places[(ranks(i) = known(rows(i)) + 1)].next;
   int32_t at = std::exchange(places[0].next, 0), n_distinct = 0;

@@ -162,7 +162,8 @@ class GpuCalls {
 
   // What a function makes in a GPU's memory; nothing where that is short.
   nb::object make(PyObject* function, PyObject* const* arguments, size_t n) const {
-    PyObject* found = PyObject_Vectorcall(function, arguments, n, nullptr);
+    PyObject* found = nullptr;
+    outlive_interpreter([&] { found = PyObject_Vectorcall(function, arguments, n, nullptr); });
     if (found) return nb::steal(found);
     if (!PyErr_ExceptionMatches(out_of_memory_.ptr())) throw nb::python_error();
     PyErr_Clear();
@@ -196,7 +197,7 @@ class GpuCalls {
     *reinterpret_cast<uint64_t*>(plan.result) = call.spare_address;
     int code = 0;
     {
-      Released released;
+      const Released released;  // the driver may wait in a launch, for callbacks that need the lock
       code = plan.start(driver_, call.place.stream);
     }
     if (code != 0) raise_device_error(driver_, code, int(call.gpu));

@@ -8,11 +8,9 @@
 
 #include "common/bindings.h"
 #include "common/cuda/driver.h"
+#include "common/interpreter.h"
 
 namespace glasswood {
-
-// Releases the interpreter for the duration of a block. The driver may wait in a launch, for callbacks that need it.
-using Released = nb::gil_scoped_release;
 
 // Addresses are numbers, as Python and the driver pass them.
 struct GpuLaunch {

@@ -93,7 +93,7 @@ nb::dict write_tape(nb::handle forest, nb::handle codes, nb::handle walks, Vecto
                       .selected = view(selected)};
   Tape tape;
   {
-    nb::gil_scoped_release release;
+    const Released release;
     tape = in_double ? TapeWriter<double>(trees, plan).write() : TapeWriter<float>(trees, plan).write();
   }
   return to_dict(std::move(tape));

@@ -55,7 +55,7 @@ nb::dict plan_gpu_tables(nb::handle forest, const Vector<int32_t>& player_of, in
                                                   : TableGame::kCovers;
   GpuTableArrays arrays;
   {
-    const nb::gil_scoped_release release;
+    const Released release;
     const BorrowedTeam threads(n_threads);
     arrays =
         GpuTableWriter(view, players, {table_bytes, real_bytes, forced, of_pairs, has_groups || has_background, game},

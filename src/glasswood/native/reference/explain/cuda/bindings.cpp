@@ -15,7 +15,7 @@ nb::dict extract_paths(nb::handle forest, nb::handle codes) {
   Paths paths;
   const TapeForest trees = tape_forest(forest, codes);
   {
-    nb::gil_scoped_release release;
+    const Released release;
     paths = PathExtractor(trees).extract();
   }
   nb::dict result;
@@ -42,7 +42,7 @@ void bind_paths(nb::module_& module) {
       [](Vector<int32_t> sizes, int heuristic) {
         std::vector<int32_t> bins;
         {
-          nb::gil_scoped_release release;
+          const Released release;
           bins = pack(view(sizes), Heuristic(heuristic));
         }
         return to_numpy(std::move(bins));
