@@ -142,7 +142,7 @@ def make_explanation(
 ) -> Any:
     """Wrap the values of rows into shap.Explanation, or into the dataclass above where shap is not installed."""
     forest = game.forest
-    data = values_of_players(game, X, by_position)[0]
+    data = np.array(values_of_players(game, X, by_position)[0])  # the caller may change X later
     names = shown_names(game, settings, arranged(X, forest, by_position))
     outputs = list(settings.output_names or output_names(forest, n_outputs))
     named = outputs if len(outputs) > 1 else None

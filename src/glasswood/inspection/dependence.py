@@ -135,7 +135,7 @@ def _axis(
 ) -> tuple[Array, Array]:
     """Grid of one feature: values as users know them, and as the forest's rows hold them."""
     if feature in custom:
-        return custom_grid(rows, feature, np.asarray(custom[feature]))
+        return custom_grid(rows, feature, np.array(custom[feature]))
     return grid_of(rows, feature, percentiles, resolution)
 
 

@@ -108,9 +108,9 @@ def effects(
         raise ValueError(f"output is {output!r}, expected one of {', '.join(OUTPUTS)}")
     X = without_extra(X, forest) if ignore_extra and not by_position else X
     forest = with_tables(X, forest, by_position)
-    rows = ChangingRows(forest, X, device, n_jobs, by_position)
+    rows = ChangingRows(forest, X, device, n_jobs, by_position).owned()
     refuse_no_rows(rows)
-    weights = weights_of(sample_weight, len(rows))
+    weights = None if sample_weight is None else np.array(weights_of(sample_weight, len(rows)))
     if weights is not None and not (np.isfinite(weights).all() and (weights >= 0).all() and weights.any()):
         raise ValueError("sample_weight holds negative, infinite or only zero weights; pass weights with a mean")
 
@@ -122,7 +122,7 @@ def effects(
     chosen = sorted(
         {index(feature, "features") for feature in (range(forest.n_features) if features is None else features)}
     )
-    custom = {index(feature, "custom_values"): np.asarray(values) for feature, values in (custom_values or {}).items()}
+    custom = {index(feature, "custom_values"): np.array(values) for feature, values in (custom_values or {}).items()}
     axes = {feature: _axis(rows, feature, custom, percentiles, grid_resolution) for feature in chosen}
     is_sum = sums_over_trees(forest, output)
     if isinstance(pairs, str):

@@ -76,6 +76,11 @@ class ChangingRows:
         self.forest, self.values, self.shown, self._n_jobs = forest, rows, shown, n_jobs
         self._gpu = gpus[0] if gpus else None
 
+    def owned(self) -> Self:
+        """Let the rows be a copy, for results that outlive the call: the caller may change X later."""
+        self.values, self.shown = np.array(self.values), np.array(self.shown)
+        return self
+
     def __len__(self) -> int:
         return len(self.values)
 

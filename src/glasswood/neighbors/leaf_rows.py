@@ -50,7 +50,7 @@ class LeafRows:
         loaded = loaded if ensemble is loaded.ensemble else Forest(ensemble)
         if ensemble.n_trees == 0:
             raise ValueError("the forest has no trees, expected at least one")
-        rows = as_rows(arranged(on_host(X), ensemble, by_position), ensemble)
+        rows = np.array(as_rows(arranged(on_host(X), ensemble, by_position), ensemble))  # the caller may change X later
         if not len(rows):
             raise ValueError("X has no rows, expected the rows that the forest was trained on")
         targets = None if y is None else targets_of(ensemble, y, len(rows))
@@ -218,7 +218,7 @@ class LeafRows:
 def _row_weight(sample_weight: ArrayLike | None, n_rows: int) -> Doubles | None:
     if sample_weight is None:
         return None
-    weight = np.asarray(sample_weight, np.float64)
+    weight = np.array(sample_weight, np.float64)  # the caller may change it later
     if weight.shape != (n_rows,):
         raise ValueError(f"sample_weight has shape {weight.shape}, expected ({n_rows},), one per row of X")
     if not np.isfinite(weight).all() or weight.min() < 0 or not weight.any():
