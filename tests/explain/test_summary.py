@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 import pickle
 
 import numpy as np
 import pytest
 
 import glasswood
-from tests.strategies import Options, random_forest, random_rows
+from tests.strategies import Options, full_forest, random_forest, random_rows
 
 
 @pytest.fixture(scope="module", name="explained")
@@ -133,3 +134,75 @@ def test_what_is_refused(explained, tmp_path):
     (tmp_path / "other.json").write_text(json.dumps({"names": []}))
     with pytest.raises(ValueError, match="holds no summary"):
         glasswood.Summary.load(tmp_path / "other.json")
+
+
+@pytest.fixture
+def state(tmp_path):
+    """What a summary's file says."""
+    path = tmp_path / "right.json"
+    X = np.random.default_rng(0).normal(size=(50, 4))
+    glasswood.Explainer(full_forest(0, 5, 3, 4)).summary(X, pair_rows=10).save(path)
+    glasswood.Summary.load(path)
+    return json.loads(path.read_text())
+
+
+def all_but(values, at, value):
+    return [*values[:at], value, *values[at + 1 :]]
+
+
+WRONG = {
+    "negative rows": lambda s: {"n_rows": -s["n_rows"]},
+    "rows as text": lambda _: {"n_rows": "50"},
+    "rows as a truth value": lambda _: {"n_rows": True},
+    "fewer rows than counts": lambda s: {"n_rows": s["n_rows"] - 1},
+    "more pairs than rows": lambda s: {"n_pair_rows": s["n_rows"] + 1},
+    "a negative count": lambda s: {"counts": all_but(s["counts"], 0, -s["counts"][0])},
+    "a count that is no number": lambda s: {"counts": all_but(s["counts"], 0, None)},
+    "a place beyond the bins": lambda s: {"places": [*s["places"][:-1], 10**9]},
+    "a place twice": lambda s: {"places": all_but(s["places"], 1, s["places"][0])},
+    "a huge place": lambda s: {"places": all_but(s["places"], 0, 10**400)},
+    "not a number": lambda s: {"total": all_but(s["total"], 0, math.nan)},
+    "an infinite scale": lambda _: {"scale": math.inf},
+    "a scale between powers": lambda s: {"scale": s["scale"] * 1.5},
+    "no scale": lambda _: {"scale": None},
+    "negative squares": lambda s: {"squares": [-1.0 for _ in s["squares"]]},
+    "fewer sums": lambda s: {"total": s["total"][1:]},
+    "sums in a text": lambda _: {"total": "0"},
+    "leads of more rows": lambda s: {"leads": all_but(s["leads"], 0, 10**6)},
+    "names that are no texts": lambda s: {"names": [1, *s["names"][1:]]},
+    "names in one text": lambda _: {"names": "abcd"},
+    "another entry": lambda _: {"more": 1},
+    "nested lists": lambda s: {"total": [[value] for value in s["total"]]},
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+@pytest.mark.parametrize("suffix", [".json", ".parquet"])
+def test_what_no_summary_says_is_refused(state, name, suffix, tmp_path):
+    path, text = tmp_path / f"wrong{suffix}", json.dumps(state | WRONG[name](state))
+    if suffix == ".json":
+        path.write_text(text)
+    else:
+        parquet, arrow = pytest.importorskip("pyarrow.parquet"), pytest.importorskip("pyarrow")
+        parquet.write_table(arrow.table({"a": [1]}).replace_schema_metadata({"glasswood_summary": text}), path)
+    with pytest.raises(ValueError, match=rf"wrong\{suffix} holds no summary that Summary.save wrote"):
+        glasswood.Summary.load(path)
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b"null", b"[" * 10**5, b"\xff\xfe", b'{"names": 1}', b"PAR1" * 50])
+@pytest.mark.parametrize("suffix", [".json", ".parquet"])
+def test_other_files_are_no_summaries(content, suffix, tmp_path):
+    path = tmp_path / f"other{suffix}"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=rf"other\{suffix} holds no summary that Summary.save wrote"):
+        glasswood.Summary.load(path)
+
+
+def test_a_small_file_makes_no_large_summary(tmp_path):
+    """10 KB of names once asked for 14 GiB of bins."""
+    path, n = tmp_path / "large.json", 1000
+    empty = {key: [] for key in ("total", "squares", "magnitudes", "leads", "pair_magnitudes", "places", "counts")}
+    names = {"names": ["a"] * n, "output_names": ["b"] * n, "expected_value": [0.0] * n}
+    path.write_text(json.dumps(empty | names | {"scale": 1.0, "n_rows": 0, "n_pair_rows": 0}))
+    with pytest.raises(ValueError, match="more bins than the file speaks of"):
+        glasswood.Summary.load(path)

@@ -109,3 +109,74 @@ def test_later_versions_are_refused(saved, tmp_path):
     save_forest(forest, path, Attachment({**attachment.about, "version": 2}, attachment.arrays))
     with pytest.raises(ValueError, match="version 2, this glasswood reads up to 1; upgrade"):
         glasswood.Neighbors.load(path)
+
+
+def rewritten(path, forest, attachment, **changes):
+    save_forest(forest, path, Attachment(attachment.about, {**attachment.arrays, **changes}))
+    return path
+
+
+def moved(offsets, rows, n):
+    """The lists of an index whose first tree lists its last row twice and another row not at all."""
+    leaf = next(
+        leaf
+        for leaf in range(len(offsets) - 1)
+        if offsets[leaf + 1] - offsets[leaf] > 1 and rows[offsets[leaf + 1] - 1] < n - 2
+    )
+    result = rows.copy()
+    result[offsets[leaf + 1] - 1] = n - 1
+    return result
+
+
+def test_a_row_in_two_leaves_is_refused(saved, tmp_path):
+    """Answers once came from memory that nobody had written."""
+    forest, attachment = load_attachment(saved[1])
+    arrays = attachment.arrays
+    rows = moved(arrays["offsets"], arrays["rows"], len(arrays["training"]))
+    path = rewritten(tmp_path / "twice.glasswood", forest, attachment, rows=rows)
+    with pytest.raises(ValueError, match=r"twice.glasswood is truncated or corrupt.*tree 0 does not list row"):
+        glasswood.Neighbors.load(path)
+
+
+def test_targets_without_axes_are_refused(saved, tmp_path):
+    forest, attachment = load_attachment(saved[1])
+    path = rewritten(tmp_path / "scalar.glasswood", forest, attachment, targets=np.array(1.0))
+    with pytest.raises(ValueError, match=r"scalar.glasswood is truncated or corrupt.*targets has the shape \(\)"):
+        glasswood.Neighbors.load(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("targets", lambda a: np.where(np.arange(len(a)) == 3, np.nan, a)),
+        ("targets", lambda a: a + 1),
+        ("targets", lambda a: np.stack([a, a], axis=1)),
+        ("row_weight", lambda _: np.full(400, -1.0)),
+        ("row_weight", lambda _: np.zeros(400)),
+        ("scores", lambda _: np.array([2.0, 1.0])),
+        ("scores", lambda _: np.array([np.nan])),
+        ("scores", lambda _: np.zeros(0)),
+        ("target0.rows", lambda a: a[::-1].copy()),
+        ("target0.mass", lambda a: a - 1),
+        ("target0.mass", lambda a: np.full_like(a, np.nan)),
+        ("target0.mass", lambda a: a[:0]),
+        ("bags", lambda a: a * 0),
+    ],
+)
+def test_numbers_that_no_index_has_are_refused(saved, name, change, tmp_path):
+    forest, attachment = load_attachment(saved[1])
+    found = change(attachment.arrays.get(name))
+    path = rewritten(tmp_path / "numbers.glasswood", forest, attachment, **{name: found})
+    with pytest.raises(ValueError, match=r"numbers.glasswood is truncated or corrupt"):
+        glasswood.Neighbors.load(path)
+
+
+@pytest.mark.parametrize("weights", [False, True])
+@pytest.mark.parametrize("n_targets", [1, 2])
+def test_all_that_is_saved_is_read(random_forest, numbers, weights, n_targets, tmp_path):
+    X, y = numbers[0], np.random.default_rng(0).integers(5, size=(len(numbers[0]), n_targets)).astype(float)
+    sample_weight = np.random.default_rng(1).integers(3, size=len(X)) / 7 if weights else None
+    neighbors = glasswood.Neighbors(random_forest, X, y, sample_weight=sample_weight, check=False)
+    neighbors.save(tmp_path / "some.glasswood")
+    read = glasswood.Neighbors.load(tmp_path / "some.glasswood")
+    np.testing.assert_array_equal(read.quantile(numbers[2], [0.2, 0.7]), neighbors.quantile(numbers[2], [0.2, 0.7]))

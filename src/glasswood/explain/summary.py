@@ -16,6 +16,7 @@ from glasswood.base.extras import import_extra
 from glasswood.base.files import check_output, replacing
 from glasswood.base.parallel import n_threads
 from glasswood.base.typing import Array, Doubles, Int64s
+from glasswood.model.storage import UNREADABLE
 
 TOGETHER = 1 << 14
 """Rows that are explained together."""
@@ -25,6 +26,10 @@ OCTAVES, STEPS = 45, 32
 
 HALF = OCTAVES * STEPS
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+LEAST_ROOM, ROOM_OF_A_BYTE = 2**26, 400
+"""Most bytes of the bins of a summary that is read: so many, and so many for each byte of its text."""
+
+KEY = b"glasswood_summary"
 ARRAYS = ("total", "squares", "magnitudes", "leads", "sketch", "pair_magnitudes")
 
 
@@ -190,9 +195,7 @@ class Summary:
                 for output, name in enumerate(self.output_names)
                 for row in (self.rows(output) if self.n_rows else [])
             ]
-            parquet.write_table(
-                arrow.Table.from_pylist(lines).replace_schema_metadata({"glasswood_summary": text}), temporary
-            )
+            parquet.write_table(arrow.Table.from_pylist(lines).replace_schema_metadata({KEY: text}), temporary)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Summary:
@@ -208,25 +211,18 @@ class Summary:
             If the file holds no summary.
         """
         source = Path(path)
+        text = _text_of(source)
         try:
-            if source.suffix == ".parquet":
-                parquet = import_extra("pyarrow.parquet", "files", "Parquet files need pyarrow")
-                state = json.loads(parquet.read_schema(source).metadata[b"glasswood_summary"])
-            else:
-                state = json.loads(source.read_text(encoding="utf-8"))
-            result = cls(state["names"], state["output_names"], state["expected_value"], state["scale"])
-            result.n_rows, result.n_pair_rows = int(state["n_rows"]), int(state["n_pair_rows"])
-            for name in ARRAYS:
-                empty = getattr(result, name)
-                if name == "sketch":
-                    empty.reshape(-1)[np.array(state["places"], np.int64)] = state["counts"]
-                    continue
-                found = np.array(state[name], empty.dtype)
-                n = len(result.names)
-                shape = (n, n, empty.shape[2]) if name == "pair_magnitudes" and found.size else empty.shape
-                setattr(result, name, found.reshape(shape))
-        except (KeyError, TypeError, ValueError, IndexError) as error:
+            state = checked_state(json.loads(text), len(text))
+        except (*UNREADABLE, MemoryError) as error:
             raise ValueError(f"{source} holds no summary that Summary.save wrote: {error}") from error
+        result = cls(state["names"], state["output_names"], state["expected_value"], state["scale"])
+        result.n_rows, result.n_pair_rows = state["n_rows"], state["n_pair_rows"]
+        for name in ARRAYS:
+            if name == "sketch":
+                result.sketch.reshape(-1)[state["places"]] = state["counts"]
+            elif name != "pair_magnitudes" or state["n_pair_rows"]:
+                setattr(result, name, state[name])
         return result
 
     def _state(self) -> dict[str, Any]:
@@ -235,6 +231,90 @@ class Summary:
         state = {name: getattr(self, name) for name in names} | {"expected_value": self.expected_value.tolist()}
         state |= {name: getattr(self, name).ravel().tolist() for name in ARRAYS if name != "sketch"}
         return state | {"places": places.tolist(), "counts": self.sketch.ravel()[places].tolist()}
+
+
+def _text_of(source: Path) -> str:
+    """JSON of a file: all of it, or what a Parquet file says beside its table.
+
+    Raises
+    ------
+    ValueError
+        If the Parquet file is damaged, or says nothing.
+    """
+    if source.suffix != ".parquet":
+        return source.read_bytes().decode(errors="replace")
+    with open(source, "rb") as file:  # Arrow reads what Python has opened: no mapping of a file that others may change
+        parquet = import_extra("pyarrow.parquet", "files", "Parquet files need pyarrow")
+        try:
+            found = (parquet.read_schema(file, memory_map=False).metadata or {}).get(KEY, b"")
+        except (OSError, ValueError) as error:
+            raise ValueError(f"{source} holds no summary that Summary.save wrote: {error}") from error
+    return str(found, errors="replace")
+
+
+def checked_state(state: Any, n_bytes: int) -> dict[str, Any]:
+    """Check what a file of so many bytes says, before any of it is used.
+
+    Returns
+    -------
+    dict
+        With arrays of the shapes and types that `Summary` has; `counts` of the bins at the rising `places`.
+
+    Raises
+    ------
+    ValueError, TypeError, OverflowError
+        If it is not what `Summary.save` writes.
+    """
+    expected = {"names", "output_names", "scale", "n_rows", "n_pair_rows", "expected_value", "places", "counts"}
+    expected |= {name for name in ARRAYS if name != "sketch"}
+    if not isinstance(state, dict) or state.keys() != expected:
+        raise ValueError(f"its entries are not {', '.join(sorted(expected))}")
+    for name in ("names", "output_names"):
+        if not isinstance(state[name], list) or not all(isinstance(text, str) for text in state[name]):
+            raise ValueError(f"{name} is not a list of texts")
+    for name in ("n_rows", "n_pair_rows"):
+        if type(state[name]) is not int or not 0 <= state[name] < 2**63:
+            raise ValueError(f"{name} is not a number of rows")
+    n, k, n_rows = len(state["names"]), len(state["output_names"]), state["n_rows"]
+    n_bins = n * k * (2 * HALF + 1)
+    if 8 * n_bins > LEAST_ROOM + ROOM_OF_A_BYTE * n_bytes:
+        raise ValueError(f"{n} features and {k} outputs have more bins than the file speaks of")
+    if state["n_pair_rows"] > n_rows:
+        raise ValueError("n_pair_rows is more than n_rows")
+    if type(state["scale"]) is not float or not 0 < state["scale"] < math.inf or math.frexp(state["scale"])[0] != 0.5:
+        raise ValueError("scale is not a power of 2")
+    found = {name: state[name] for name in ("names", "output_names", "scale", "n_rows", "n_pair_rows")}
+    for name in ("total", "squares", "magnitudes"):
+        found[name] = _numbers(state, name, (n, k))
+    found["leads"] = _counts(state, "leads").reshape(n, k)
+    found["expected_value"] = _numbers(state, "expected_value", (k,))
+    shape = (n, n, k) if state["n_pair_rows"] else (0,)
+    found["pair_magnitudes"] = _numbers(state, "pair_magnitudes", shape)
+    if any((found[name] < 0).any() for name in ("squares", "magnitudes", "pair_magnitudes")):
+        raise ValueError("sums of magnitudes are negative")
+    places, counts = found["places"], found["counts"] = _counts(state, "places"), _counts(state, "counts")
+    if len(places) != len(counts) or (np.diff(places) <= 0).any() or (len(places) and places[-1] >= n_bins):
+        raise ValueError("places and counts are not rising numbers of bins, and one count for each")
+    rows_of = np.bincount(places // (2 * HALF + 1), counts.astype(np.float64), n * k)
+    if (counts < 1).any() or (rows_of != n_rows).any() or (found["leads"] > n_rows).any():
+        raise ValueError(f"the counts of a feature are not of {n_rows} rows")
+    return found
+
+
+def _numbers(state: dict[str, Any], name: str, shape: tuple[int, ...]) -> Doubles:
+    """Finite numbers of a list."""
+    if not isinstance(state[name], list) or not all(type(value) in {int, float} for value in state[name]):
+        raise ValueError(f"{name} is not a list of numbers")
+    found = np.array(state[name], np.float64)
+    if len(found) != math.prod(shape) or not np.isfinite(found).all():
+        raise ValueError(f"{name} has {len(found)} entries, expected {math.prod(shape)} finite numbers")
+    return found.reshape(shape)
+
+
+def _counts(state: dict[str, Any], name: str) -> Int64s:
+    if not isinstance(state[name], list) or not all(type(value) is int and value >= 0 for value in state[name]):
+        raise ValueError(f"{name} is not a list of whole numbers of at least 0")
+    return np.array(state[name], np.int64)
 
 
 def _top(scale: float) -> int:

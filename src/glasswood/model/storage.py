@@ -22,7 +22,7 @@ import os
 import re
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, cast
 
@@ -204,6 +204,17 @@ def naming(source: str | os.PathLike[str] | bytes, *errors: type[Exception]) -> 
         yield
     except errors as error:
         raise corrupt(source, error) from error
+
+
+def check_array(name: str, array: Array, shape: Sequence[int | None], *dtypes: Any) -> None:
+    """Raise ValueError unless an array of an attachment has one of the types and the shape; None is any length."""
+    if array.dtype not in [np.dtype(dtype) for dtype in dtypes]:
+        raise ValueError(f"{name} holds {array.dtype}, expected {np.dtype(dtypes[0])}")
+    lengths = [found if wanted is None else wanted for found, wanted in zip(array.shape, shape, strict=False)]
+    if array.ndim != len(shape) or array.shape != tuple(lengths):
+        raise ValueError(
+            f"{name} has the shape {array.shape}, expected {tuple('any' if n is None else n for n in shape)}"
+        )
 
 
 def _padding(n_bytes: int) -> int:
