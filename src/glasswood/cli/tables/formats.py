@@ -62,7 +62,7 @@ def naming(path: object, names: Sequence[str] = ()) -> Iterator[None]:
     """Add the file to what pyarrow says of its content, and the names of the columns that it numbers."""
     try:
         yield
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, LookupError, TypeError, NotImplementedError) as error:
         found = re.search(r"column #(\d+)", text := str(error))
         if found and int(found[1]) < len(names):
             text = text.replace(found[0], f"column {names[int(found[1])]!r}")
