@@ -72,9 +72,13 @@ def of_neighbors(given):
         neighbors.quantile(rows, [0.1, 0.9]),
         neighbors.outlier_score(),
         neighbors.predict_interval(rows, method="jackknife+") if neighbors._index.bags is not None else 0,
-        neighbors.influence(rows) if hasattr(neighbors, "influence") else 0,
         neighbors.kneighbors(rows)[0],
     ]
+
+
+def of_influence(given):
+    neighbors = Neighbors(model(), given.X, given.y)
+    return lambda: [neighbors.influence(new_rows(), 3)[0], neighbors.predict_interval(new_rows())]
 
 
 def of_classes(given):
@@ -190,6 +194,7 @@ def of_estimator(kind, given, **settings):
 
 MAKERS = {
     "Neighbors": of_neighbors,
+    "Neighbors' influence": of_influence,
     "Neighbors of classes": of_classes,
     "Neighbors' calibration": of_calibration,
     "Explainer": of_explainer,

@@ -6,10 +6,8 @@ import dataclasses
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from glasswood.base.files import check_output
 from glasswood.base.typing import Choice
 from glasswood.cli.commands import read_features
-from glasswood.cli.tables.sources import inputs
 from glasswood.cli.values import load_model
 from glasswood.evaluate.evaluator import Evaluator
 from glasswood.evaluate.tuning import choose_fastest, measure
@@ -21,8 +19,6 @@ if TYPE_CHECKING:
 
 def bench(options: argparse.Namespace) -> None:
     """Run `glasswood bench`."""
-    if options.out is not None:
-        check_output(options.out, (options.model, *inputs(options.data)))
     forest = load_model(options)
     rows = read_features(options.data, options, forest.ensemble, options.rows)
     measured = measure(Evaluator(forest.ensemble), rows, options.seconds, options.device, options.n_jobs)

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from glasswood.base.files import check_output
 from glasswood.base.progress import counting_rows
 from glasswood.cli.tables.formats import STREAM, import_pyarrow
 from glasswood.cli.tables.reader import TableReader
-from glasswood.cli.tables.sources import find, inputs
+from glasswood.cli.tables.sources import find
 from glasswood.cli.tables.writer import check_directory, new_directory, writing
 from glasswood.cli.values import dialect_of, load_model, refuse_renaming
 from glasswood.inputs.tables import open_tables_text
@@ -52,7 +51,7 @@ def explain(options: argparse.Namespace) -> None:
     from glasswood.explain.mapper import check_features, player_names
     from glasswood.explain.stored import holds_explainer
 
-    check_table(options, inputs(options.background) if options.background else ())
+    check_table(options)
     forest = load_model(options)
     background = options.background and read_features(options.background, options, forest.ensemble, sys.maxsize)
     if background is None and holds_explainer(options.model):
@@ -138,7 +137,7 @@ def info(options: argparse.Namespace) -> None:
     if holds_explainer(options.model):
         print(f"{'explainer':<10}{glasswood.Explainer.load(options.model)!r}")
     if holds_neighbors(options.model):
-        print(f"{'neighbors':<10}{glasswood.Neighbors.load(options.model, mmap=True)!r}")
+        print(f"{'neighbors':<10}{glasswood.Neighbors.load(options.model)!r}")
 
 
 def _threads(options: argparse.Namespace) -> int | None:
@@ -147,8 +146,8 @@ def _threads(options: argparse.Namespace) -> int | None:
     return 1 if threads is None and options.scheduler is not None else threads
 
 
-def check_table(options: argparse.Namespace, more: Iterable[Path] = ()) -> None:
-    """Raise before any work unless the output can be written; it is never an input."""
+def check_table(options: argparse.Namespace) -> None:
+    """Raise before any work unless the output is a table, or a folder of tables, that can be written."""
     source = find(options.data)
     if options.scheduler is not None:
         from glasswood.cli.cluster import check_cluster
@@ -158,10 +157,8 @@ def check_table(options: argparse.Namespace, more: Iterable[Path] = ()) -> None:
         if str(options.out) == STREAM:
             raise ValueError("a directory of files cannot go to standard output; give -o the name of a directory")
         check_directory(options.out)
-    elif str(options.out) != STREAM:
-        if not options.out.suffix:
-            raise ValueError(f"{options.out} has no suffix that says its format; for a directory pass --partition-rows")
-        check_output(options.out, (options.model, *source.files, *more))
+    elif str(options.out) != STREAM and not options.out.suffix:
+        raise ValueError(f"{options.out} has no suffix that says its format; for a directory pass --partition-rows")
 
 
 def transform(

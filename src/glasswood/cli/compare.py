@@ -58,15 +58,11 @@ def add_parser(subparsers: argparse._SubParsersAction[Parser]) -> None:
 def run(options: argparse.Namespace) -> None:
     """Run `glasswood compare`."""
     import glasswood
-    from glasswood.base.files import check_output, replacing
+    from glasswood.base.files import replacing
     from glasswood.cli.commands import read_features
-    from glasswood.cli.tables.sources import inputs
 
     if (options.other is None) == (options.other_data is None):
         raise ValueError("compare expects a second file of rows, or --other and a second model")
-    read = [*inputs(options.data), *(inputs(options.other_data) if options.other_data else ())]
-    if options.out:
-        check_output(options.out, (options.model, *([options.other] if options.other else []), *read))
     forest, most = load_model(options), options.rows or sys.maxsize
     first = read_features(options.data, options, forest.ensemble, most)
     settings = {"n_batches": options.batches, "n_jobs": options.n_jobs}

@@ -56,11 +56,8 @@ def add_parser(subparsers: argparse._SubParsersAction[Parser]) -> None:
 def run(options: argparse.Namespace) -> None:
     """Run `glasswood distill`."""
     import glasswood
-    from glasswood.base.files import check_output
     from glasswood.cli.commands import read_features
-    from glasswood.cli.tables.sources import inputs
 
-    check_output(options.out, (options.model, *inputs(options.data)))
     forest = load_model(options)
     rows = read_features(options.data, options, forest.ensemble, options.rows or sys.maxsize)
     largest = options.max_leaves

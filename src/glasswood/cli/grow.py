@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from glasswood.base.files import check_output
 from glasswood.base.wording import leaves_text
-from glasswood.cli.tables.sources import inputs
 from glasswood.cli.values import REPLACED, add_command, add_device, add_dialect, dialect_of, forest_file, names
 from glasswood.grow.data.rows import STORAGES
 
@@ -72,7 +70,6 @@ def run(options: argparse.Namespace) -> None:
     """Run `glasswood grow`."""
     import glasswood
 
-    check_output(options.out, inputs(options.data))
     X, y = read_table(options.data, options.target, options.columns, dialect_of(options), options.classes)
     if y.dtype.kind == "f" and np.isin(y, (0.0, 1.0)).all():
         print("glasswood: the target is 0 or 1 in all rows; if these are classes, pass --classes", file=sys.stderr)

@@ -75,14 +75,9 @@ def add_parser(
 
 def run(options: argparse.Namespace) -> None:
     """Run `glasswood neighbors`."""
-    from glasswood.base.files import check_output
     from glasswood.cli.commands import check_table, transform
-    from glasswood.cli.tables.sources import inputs
 
-    more = [path for source in (options.training, options.calibration) if source for path in inputs(source)]
-    check_table(options, more)
-    if options.save is not None:
-        check_output(options.save, (*inputs(options.data), *more))
+    check_table(options)
     _check(options)
     neighbors = _neighbors(options)
     if options.calibration is not None:
@@ -112,7 +107,7 @@ def _neighbors(options: argparse.Namespace) -> Neighbors:
         if options.training is not None:
             raise ValueError(f"{options.model} holds its training rows; leave --training out")
         refuse_renaming(options)
-        return glasswood.Neighbors.load(options.model, mmap=True, n_jobs=options.n_jobs)
+        return glasswood.Neighbors.load(options.model, n_jobs=options.n_jobs)
     if options.training is None:
         raise ValueError(f"{options.model} holds no training rows; pass them by --training")
     forest = load_model(options)

@@ -51,13 +51,11 @@ def run(options: argparse.Namespace) -> None:
     """Run `glasswood plot`."""
     import glasswood
     from glasswood.base.extras import import_extra
-    from glasswood.base.files import check_output, replacing
+    from glasswood.base.files import replacing
     from glasswood.cli.commands import read_column, read_features
-    from glasswood.cli.tables.sources import find
 
     if options.target is not None and options.data is None:
         raise ValueError("--target names a column of DATA; pass DATA too")
-    check_output(options.out, (options.model, *(find(options.data).files if options.data else ())))
     pyplot = import_extra("matplotlib.pyplot", "plot", "pictures need matplotlib")
     pyplot.switch_backend("Agg")
     forest, most = load_model(options), options.rows or sys.maxsize

@@ -61,13 +61,8 @@ def add_parser(subparsers: argparse._SubParsersAction[Parser]) -> None:
 def run(options: argparse.Namespace) -> None:
     """Run `glasswood report`."""
     import glasswood
-    from glasswood.base.files import check_output
     from glasswood.cli.commands import read_column, read_features
-    from glasswood.cli.tables.sources import find, inputs
 
-    check_output(
-        options.out, (options.model, *find(options.data).files, *(inputs(options.before) if options.before else ()))
-    )
     start = time.perf_counter()
     forest = load_model(options, class_names=options.class_names)
     most = options.rows or sys.maxsize
