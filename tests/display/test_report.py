@@ -189,11 +189,15 @@ def test_the_page_predicts_as_glasswood_does(browser, name, tmp_path):
     at = content(path)["rows"]["index"]
     output = "probability" if forest.classes else "prediction"
     expected = forest.predict(X.iloc[at], output=output).reshape(len(at), -1)
+    turned = [str(label) for label in (*forest.ensemble.classes, [])[0]] == content(path)["classes"][::-1]
+    expected = expected[:, ::-1] if turned and len(forest.ensemble.classes) else expected
     tolerance = 1e-9 if forest.ensemble.result_dtype == "float64" else 1e-6  # the source's own responses are float32
     np.testing.assert_allclose(rows, expected, rtol=0, atol=tolerance)
     margins = shown.page.evaluate("() => [...Array(rows.length).keys()].map((i) => margins(rows.all(i)))")
     exact = glasswood.Forest(dataclasses.replace(forest.ensemble, result_dtype="float64"))
-    np.testing.assert_allclose(margins, exact.predict(X.iloc[at], "margin").reshape(len(at), -1), rtol=0, atol=1e-9)
+    sign = -1 if turned and forest.ensemble.classes and forest.n_outputs == 1 else 1
+    expected = sign * exact.predict(X.iloc[at], "margin").reshape(len(at), -1)
+    np.testing.assert_allclose(margins, expected, rtol=0, atol=1e-9)
     shown.close()
 
 
@@ -320,7 +324,7 @@ def test_columns_of_one_value_in_most_rows_have_no_accumulated_effects(tmp_path)
 def test_accumulated_and_joint_effects_are_those_of_glasswood_effects(tmp_path):
     X, y = housing(90)
     X, kinds = X.drop(columns="kind"), np.digitize(y, np.quantile(y, [0.3, 0.7]))
-    for target in (y, kinds > 0, kinds):
+    for target in (y, kinds > 1, kinds):
         model = boosted(X, target, depth=3)
         found = content(glasswood.report(model, X, target, tmp_path / "report.html"))
         effects = glasswood.effects(model, X, output="prediction" if target is y else "probability", pairs="all")
@@ -428,6 +432,35 @@ def test_the_command(browser, tree, tmp_path, capsys):
     assert "cannot tell" in capsys.readouterr().err
     assert main([*arguments, "--format", "catboost"]) == 1
     assert "cannot tell" not in capsys.readouterr().err
+
+
+def test_the_command_knows_events_and_costs(tmp_path, capsys):
+    from glasswood.cli import main
+
+    X, y = housing(200)
+    X = X.drop(columns="kind")
+    forest = glasswood.load(boosted(X, (y > 4).astype(int), n=3))
+    forest.save(tmp_path / "m.glasswood")
+    X.assign(high=(y > 4).astype(int)).to_csv(tmp_path / "rows.csv", index=False)
+    out = tmp_path / "report.html"
+    arguments = [
+        "report",
+        str(tmp_path / "m.glasswood"),
+        str(tmp_path / "rows.csv"),
+        "-o",
+        str(out),
+        "--target",
+        "high",
+    ]
+    assert main([*arguments, "--positive", "0", "--costs", "false_positive=1,false_negative=5"]) == 0
+    found = content(out)
+    assert found["classes"] == ["1", "0"]
+    assert found["performance"][""]["costs"]["false_negative"] == 5
+    assert main([*arguments, "--positive", "2"]) == 1
+    assert "positive is '2', expected one of the model's classes" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main([*arguments, "--costs", "much"])
+    assert "expected false_positive=1,false_negative=50" in capsys.readouterr().err
 
 
 def test_targets_are_a_column_and_labels_the_models(tmp_path):

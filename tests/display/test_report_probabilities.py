@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import glasswood
+from glasswood.base.wording import percent_text
 from glasswood.display.report import explained
 from tests.display.browser import Page
 from tests.display.test_report import content
@@ -72,7 +73,7 @@ def test_too_much_work_is_left_to_log_odds(browser, tmp_path, monkeypatch):
     for operations, name in ((explained.OPERATIONS, "probability of 1"), (1e4, "log-odds of 1")):
         monkeypatch.setattr(explained, "OPERATIONS", operations)
         shown = Page(browser, glasswood.report(model, X, y, tmp_path / "report.html"))
-        assert f"adds to a row's {name}" in shown.page.locator("#features").inner_text()
+        assert f"How much each feature moves a row's {name}, up or down" in shown.page.locator("#features").inner_text()
         assert f"In {name}." in shown.page.locator("#rows").inner_text()
         shown.close()
 
@@ -82,7 +83,7 @@ def test_forests_whose_margins_are_probabilities_say_so(browser, tmp_path):
     model = ensemble.RandomForestClassifier(5, max_depth=4, random_state=0).fit(X, y)
     path = glasswood.report(model, X, y, tmp_path / "report.html")
     shown = Page(browser, path)
-    assert "adds to a row's probability of 0" in shown.page.locator("#features").inner_text()
+    assert "moves a row's probability of 0, up or down" in shown.page.locator("#features").inner_text()
     shown.close()
     assert content(path)["card"]["Explanation"]["SHAP values"] == "path-dependent values of the probability"
 
@@ -111,17 +112,19 @@ def test_long_names_do_not_widen_a_phone(browser, tmp_path):
 
 
 def test_a_row_ends_at_the_probabilities_of_both_classes(browser, tmp_path):
-    """The title has the likelier class, the bars end at the second one."""
+    """The title has the probability of the event, which is rarer, and the bars end there."""
     X, y = rows(2)
     model = ensemble.GradientBoostingClassifier(n_estimators=5).fit(X, np.where(y, "yes", "no"))
     chances = model.predict_proba(X)
     row = int(chances[:, 0].argmax())
     path = glasswood.report(model, X, np.where(y, "yes", "no"), tmp_path / "report.html")
+    event, other = ("yes", "no") if np.mean(y) <= 0.5 else ("no", "yes")
+    chance = chances[row, int(event == "yes")]
     shown = Page(browser, path)
     shown.page.evaluate(f"change('row', {row})")
     last = shown.page.locator("#rows figure svg text").last
     last.wait_for()
-    assert last.text_content() == f"yes {chances[row, 1]:.4g}, no {chances[row, 0]:.3g}"
+    assert last.text_content() == f"{event}: {percent_text(chance)}, {other}: {percent_text(1 - chance)}"
     title = shown.page.locator("#rows figure").first.inner_text()
-    assert f"prediction no ({chances[row, 0]:.3g})" in title
+    assert f"probability of {event} {percent_text(chance)}" in title
     shown.close()

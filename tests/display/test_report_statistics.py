@@ -42,6 +42,8 @@ def model(frame):
 
 
 def unpacked(packed):
+    if "columns" in packed:
+        return np.column_stack([unpacked(column).astype(np.float64) for column in packed["columns"]])
     values = np.frombuffer(base64.b64decode(packed["data"]), "<" + packed["type"])
     return values.reshape(packed["shape"])
 

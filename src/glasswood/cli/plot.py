@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from glasswood.cli.values import (
     DATA,
+    POSITIVE,
     REPLACED,
     add_command,
     add_model,
@@ -44,6 +45,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Parser]) -> None:
     parser.add_argument(
         "--max-terms", type=positive, default=5, metavar="N", help="terms to show of a leaf (default: 5)"
     )
+    parser.add_argument("--positive", metavar="CLASS", help=POSITIVE)
     add_reading(parser)
 
 
@@ -61,7 +63,8 @@ def run(options: argparse.Namespace) -> None:
     forest, most = load_model(options), options.rows or sys.maxsize
     X = None if options.data is None else read_features(options.data, options, forest.ensemble, most)
     y = None if options.target is None else read_column(options.data, options.target, options, most)
-    figure = glasswood.plot_tree(forest, X, y, tree=options.tree, max_terms=options.max_terms).get_figure(root=True)
+    settings = {"tree": options.tree, "max_terms": options.max_terms, "positive": options.positive}
+    figure = glasswood.plot_tree(forest, X, y, **settings).get_figure(root=True)
     assert figure is not None
     with replacing(options.out) as temporary:
         figure.savefig(temporary, format=options.out.suffix[1:].lower(), dpi=150)

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 
 from glasswood.cli.values import (
     DATA,
+    POSITIVE,
     REPLACED,
     add_command,
     add_model,
     add_reading,
     add_threads,
+    costs,
     file_of,
     load_model,
     names,
@@ -51,6 +53,14 @@ def add_parser(subparsers: argparse._SubParsersAction[Parser]) -> None:
     parser.add_argument(
         "--class-names", type=names, metavar="A,B,...", help="names of the model's classes, in its order (0, 1, ...)"
     )
+    parser.add_argument("--positive", metavar="CLASS", help=POSITIVE)
+    parser.add_argument(
+        "--costs",
+        type=costs,
+        metavar="FP=A,FN=B",
+        help="what errors about two classes cost: false_positive=1,false_negative=50; the page begins with the "
+        "threshold that costs least",
+    )
     parser.add_argument("--before", type=rows_source, metavar="ROWS", help="earlier rows, to show what changed since")
     parser.add_argument("--title", help="title (default: the kind of model)")
     parser.add_argument("--redact", action="store_true", help="leave all single rows out of the file")
@@ -69,7 +79,13 @@ def run(options: argparse.Namespace) -> None:
     X = read_features(options.data, options, forest.ensemble, most)
     y = None if options.target is None else read_column(options.data, options.target, options, most)
     before = None if options.before is None else read_features(options.before, options, forest.ensemble, most)
-    settings = {"title": options.title, "redact": options.redact, "n_jobs": options.n_jobs}
+    settings = {
+        "positive": options.positive,
+        "costs": options.costs,
+        "title": options.title,
+        "redact": options.redact,
+        "n_jobs": options.n_jobs,
+    }
     glasswood.report(forest, X, y, options.out, before=before, **settings)
     size, seconds = options.out.stat().st_size / 1e6, time.perf_counter() - start
     print(f"{options.out}: {X.num_rows:,} rows, {size:.1f} MB, {seconds:.1f} s")

@@ -27,6 +27,18 @@ DATA = (
 INPUTS = "columns that hold the model's features, in the model's order (default: found by name)"
 REPLACED = "; an existing file is replaced once the new one is complete, but an input never is"
 
+POSITIVE = "which of two classes is the event that is spoken of (default: the rarer one)"
+
+
+def costs(text: str) -> dict[str, float]:
+    """Split costs: "false_positive=1,false_negative=50"."""
+    try:
+        return {name: float(cost) for name, cost in (part.split("=") for part in names(text))}
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} are no costs; expected false_positive=1,false_negative=50"
+        ) from error
+
 
 def names(text: str) -> list[str]:
     """Split names as a CSV header does: "a,b" in quotes is one name."""

@@ -12,6 +12,7 @@ from glasswood.base.wording import Wording, bar_text, checked_wording, count_tex
 from glasswood.inputs.tables import refuse_open_tables
 from glasswood.loading import load
 from glasswood.model.ensemble import TreeEnsemble
+from glasswood.model.events import of_event
 from glasswood.model.facts import constraints, counts_outliers_less, feature_names
 from glasswood.words.equations import leaf_equation, probability_text
 from glasswood.words.rules import (
@@ -22,6 +23,7 @@ from glasswood.words.rules import (
     leaf_of_node,
     node_tests,
     range_text,
+    share_of_second,
     speaks_of_odds,
     sum_note,
     value_text,
@@ -44,6 +46,7 @@ def export_text(
     max_terms: int | None = 5,
     units: Mapping[str, str] | None = None,
     log_odds: bool = False,
+    positive: object = None,
 ) -> str:
     """Write a tree as indented rules, with one line for each test or leaf, and the limits of its predictions.
 
@@ -75,6 +78,9 @@ def export_text(
         Units by the name of the feature: ``{"age": "years"}``.
     log_odds : bool, default=False
         Write equations of classifiers as sums of log-odds.
+    positive : object, optional
+        Which of two classes is the event, of which the text speaks. Default: the rarer one, where the model knows which
+        one that is, otherwise the second one.
 
     Returns
     -------
@@ -83,14 +89,16 @@ def export_text(
     Raises
     ------
     ValueError
-        If the forest has no such tree, or a unit belongs to no feature.
+        If the forest has no such tree, a unit belongs to no feature, or `positive` is none of two classes.
     """
     forest = load(model).ensemble
     refuse_open_tables(forest, "export_text")
     check_tree(forest, tree)
     wording = Wording(digits, max_terms, units or {}, log_odds)
     wording = checked_wording(wording, feature_names(forest))
-    lines = _Lines(forest, tree, wording, facts_of(model))
+    summary = facts_of(model)
+    forest, is_turned = of_event(forest, positive, share_of_second(forest, summary))
+    lines = _Lines(forest, tree, wording, turned_facts(summary) if is_turned else summary)
     clipped = "Log-odds" if speaks_of_odds(forest) else "Predictions"
     common = "" if speaks_of_odds(forest) and not log_odds else common_range(forest, tree, digits)
     added = sum_note(forest, tree, digits)
@@ -125,6 +133,11 @@ def facts_of(model: object) -> Any:
         "error": summary[name],
         "error_name": f"weighted {name}" if is_weighted else name.replace("_", "-"),
     }
+
+
+def turned_facts(summary: Any) -> Any:
+    """Table of the leaves of a forest whose classes have changed places."""
+    return summary and (summary | {"share": 1 - np.asarray(summary["share"])} if "share" in summary else summary)
 
 
 def leaf_facts(forest: TreeEnsemble, leaf: int, summary: Any, digits: int) -> list[str]:

@@ -19,7 +19,7 @@ from glasswood.display.curves import mean_curve
 from glasswood.display.measured import Ruler
 from glasswood.display.report.rows import read_rows
 from glasswood.display.report.trees import leaves_under, range_ends, shown_class, standard_errors, target_of
-from glasswood.display.text import check_tree, facts_of
+from glasswood.display.text import check_tree, facts_of, turned_facts
 from glasswood.display.tree_layout import (
     CURVE,
     FACTS,
@@ -45,8 +45,10 @@ from glasswood.evaluate.cpu import CpuEvaluator
 from glasswood.forest import Forest
 from glasswood.inputs import with_tables
 from glasswood.inputs.tables import refuse_open_tables
+from glasswood.inputs.targets import own_labels
 from glasswood.loading import load
 from glasswood.model.ensemble import TreeEnsemble
+from glasswood.model.events import of_event, speaks_of_second
 from glasswood.model.facts import feature_name, feature_names
 from glasswood.words.rules import (
     class_of,
@@ -55,6 +57,7 @@ from glasswood.words.rules import (
     cover_texts,
     goes_left,
     node_tests,
+    share_of_second,
     speaks_of_odds,
     sum_note,
 )
@@ -85,6 +88,7 @@ def plot_tree(
     max_terms: int | None = 5,
     units: Mapping[str, str] | None = None,
     title: str | None = None,
+    positive: object = None,
     ax: Axes | None = None,
 ) -> Axes:
     """Draw a tree as an outline: the test that leads to each node, its share of the rows and its mean.
@@ -111,6 +115,9 @@ def plot_tree(
         Units by the name of the feature.
     title : str, optional
         Default: what the tree predicts.
+    positive : object, optional
+        Which of two classes is the event, of which the picture speaks. Default: the rarer one, by y or by the
+        model's training rows, otherwise the second one.
     ax : matplotlib Axes, optional
         The picture fits into these axes, with smaller text if there is little space. Default: a new figure whose size
         fits the tree; ``ax.figure.savefig("tree.svg")`` writes it.
@@ -124,7 +131,8 @@ def plot_tree(
     ImportError
         If matplotlib is not installed.
     ValueError
-        If the forest has no such tree, the tree has more than 500 leaves, or X and y do not fit.
+        If the forest has no such tree, the tree has more than 500 leaves, X and y do not fit, or `positive`
+        is none of two classes.
     """
     pyplot = import_extra("matplotlib.pyplot", "plot", "pictures need matplotlib")
     forest = load(model).ensemble
@@ -135,7 +143,7 @@ def plot_tree(
         raise ValueError(f"tree {tree} has {n_leaves:,} leaves, pictures show at most {MOST_LEAVES}; use export_text")
     wording = Wording(digits, max_terms, units or {})
     wording = checked_wording(wording, feature_names(forest))
-    picture = _picture(model, forest, tree, wording, X, y)
+    picture = _picture(model, forest, tree, wording, X, y, positive)
     heading = _heading(picture, title, getattr(y, "name", None))
     with pyplot.rc_context(PICTURE):
         if ax is None:
@@ -169,11 +177,23 @@ def _fitting(picture: Picture, heading: list[str], ax: Axes) -> tuple[Picture, f
 
 
 def _picture(
-    model: object, forest: TreeEnsemble, tree: int, wording: Wording, X: Rows | None, y: ArrayLike | None
+    model: object,
+    forest: TreeEnsemble,
+    tree: int,
+    wording: Wording,
+    X: Rows | None,
+    y: ArrayLike | None,
+    positive: object,
 ) -> Picture:
     if X is not None and not forest.means_known:
         forest = Forest(forest).with_means(X).ensemble
-    rows, reached, summary = None if X is None else read_rows(forest, X, y, None), None, facts_of(model)
+    summary = facts_of(model)
+    known = share_of_second(forest, summary)
+    if y is not None and speaks_of_second(forest):
+        y, known = own_labels(y, forest)
+    forest, is_turned = of_event(forest, positive, known)
+    summary = turned_facts(summary) if is_turned else summary
+    rows, reached = None if X is None else read_rows(forest, X, y, None), None
     if rows is not None:
         evaluator = CpuEvaluator(forest)
         reached = evaluator.numbered().leaves(rows.settled, evaluator.default_choice(len(rows)), None)[:, tree]

@@ -62,6 +62,12 @@ def class_places(labels: Array, forest: TreeEnsemble) -> Int64s:
     return np.array([place[label] for label in found], np.int64)
 
 
+def own_labels(y: Any, forest: TreeEnsemble) -> tuple[Array, float]:
+    """Labels of the model's own for targets of two classes, which may be places; and the share of the second class."""
+    places = class_places(as_targets(y, len(y)), forest)
+    return forest.classes[0][places], float(places.mean()) if len(places) else 0.5
+
+
 def refuse_text(values: Array) -> None:
     """Raise ValueError unless targets of a model that predicts numbers are numbers."""
     if values.dtype.kind in "biuf":

@@ -254,6 +254,12 @@ def class_shares(forest: TreeEnsemble, tree: int, summary: dict[str, Any] | None
     return ClassShares(labels, _over_nodes(forest, tree, values), -1)
 
 
+def share_of_second(forest: TreeEnsemble, summary: dict[str, Any] | None) -> float | None:
+    """Share of the second class among training rows, where the first tree of a model knows it."""
+    found = class_shares(forest, 0, summary) if forest.n_trees else None
+    return None if found is None or len(found.names) != 2 else float(found.shares[0, 1])
+
+
 def _over_nodes(forest: TreeEnsemble, tree: int, of_leaves: Doubles) -> Doubles:
     """Means over the rows of every node from those of the leaves."""
     first, last = forest.tree_offsets[tree : tree + 2].tolist()

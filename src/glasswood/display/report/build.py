@@ -16,8 +16,8 @@ from glasswood.base.wording import Wording, checked_wording, leaves_text
 from glasswood.display.report.card import figures, history, model_card
 from glasswood.display.report.dependence import dependence, joint_effects
 from glasswood.display.report.explained import explained
-from glasswood.display.report.page import packed, write_page
-from glasswood.display.report.performance import performance
+from glasswood.display.report.page import packed, packed_columns, write_page
+from glasswood.display.report.performance import check_costs, performance
 from glasswood.display.report.rows import SHOWN_FEATURES, chosen, feature_entries, numbers, read_rows
 from glasswood.display.report.sentences import sentences
 from glasswood.display.report.similar import intervals, similar_rows
@@ -25,8 +25,10 @@ from glasswood.display.report.trees import are_shown, drawn, embedded, is_small,
 from glasswood.forest import Forest
 from glasswood.inputs import with_tables, without_extra
 from glasswood.inputs.tables import refuse_open_tables
+from glasswood.inputs.targets import own_labels
 from glasswood.loading import load
 from glasswood.model.ensemble import TreeEnsemble
+from glasswood.model.events import of_event, speaks_of_second
 from glasswood.model.facts import feature_names, output_names
 from glasswood.populations import compare
 
@@ -52,6 +54,8 @@ def report(
     redact: bool = False,
     by_position: bool = False,
     ignore_extra: bool = False,
+    positive: object = None,
+    costs: Mapping[str, float] | None = None,
     random_state: int = 0,
     n_jobs: int | None = None,
 ) -> Path:
@@ -86,6 +90,13 @@ def report(
         Match the columns of a frame by position and ignore their names.
     ignore_extra : bool
         Ignore columns that the model does not know.
+    positive : object, optional
+        Which of two classes is the event, of which the report speaks. Default: the rarer one in y; without y the one
+        that the model finds less probable.
+    costs : mapping of str to float, optional
+        For two classes, what decisions cost: ``{"false_positive": 1, "false_negative": 50}``, and, if they are not 0,
+        ``"true_positive"`` and ``"true_negative"``. The page then shows the cost of a threshold, and begins with the
+        one that costs least on the last rows.
     random_state : int
         Seed of the choice of rows.
     n_jobs : int, optional
@@ -99,7 +110,8 @@ def report(
     Raises
     ------
     ValueError
-        If X has no rows or does not fit the model, y does not fit X, or the model cannot be explained.
+        If X has no rows or does not fit the model, y does not fit X or is not finite, the model cannot be explained, or
+        `positive` or `costs` do not fit the model.
     TypeError
         If y is a path.
     OSError
@@ -127,20 +139,23 @@ def report(
     refuse_open_tables(forest, "a report")
     if not forest.means_known:
         forest = Forest(forest).with_means(X, by_position).ensemble
+    target_name = _name_of(y)
+    forest, X, y, test = _of_event(forest, X, y, test, positive, n_jobs, by_position)
     rows = read_rows(forest, X, y, n_jobs, by_position)
     wording = Wording(max_terms=max_terms, units=units or {})
     wording = checked_wording(wording, {*feature_names(forest), *rows.names})
     unseen = None if test is None else read_rows(forest, *_pair(test, y), n_jobs, by_position)
     sets = {"": rows} if unseen is None else {"training": rows, "test": unseen}
-    measured = {name: performance(one, redact) for name, one in sets.items()}
-    target_name = _name_of(y)
+    check_costs(costs, rows.classes)
+    measured = {name: performance(one, redact, costs) for name, one in sets.items()}
     at = chosen(rows, random_state)
     found = explained(rows, at, random_state)
     order = np.argsort(-found.importance.sum(axis=1), kind="stable")
+    shown = dependence(rows, order, at, redact)
     content: dict[str, Any] = {
         "title": title or _title(model, forest, target_name),
         "target": target_name,
-        "sentences": sentences(sets, measured, target_name, found.importance.sum(axis=1)),
+        "sentences": sentences(sets, measured, target_name, shown, found.importance.sum(axis=1), wording.units),
         "performance": {name: one for name, one in measured.items() if one is not None},
         "figures": {name: figures(one) for name, one in sets.items()},
         "features": feature_entries(rows, at, redact, wording.units),
@@ -148,7 +163,7 @@ def report(
         "isClassifier": bool(forest.classes),
         **_values(rows, found),
         "order": order,
-        "dependence": dependence(rows, order, at, redact),
+        "dependence": [{key: part for key, part in entry.items() if key != "codes"} for entry in shown],
         "joint": joint_effects(rows, order, at, redact),
         "change": None if before is None else _changes(forest, before, X, random_state, n_jobs),
         "model": embedded(forest) if is_small(rows) else None,
@@ -164,6 +179,35 @@ def report(
     }
     write_page(content, target)
     return target
+
+
+def _of_event(
+    forest: TreeEnsemble,
+    X: Rows,
+    y: Any,
+    test: Any,
+    positive: object,
+    n_jobs: int | None,
+    by_position: bool,
+) -> tuple[TreeEnsemble, Rows, Any, Any]:
+    """Make the event the second of two classes, and labels of targets that may be places."""
+    if not speaks_of_second(forest):
+        of_event(forest, positive)
+        return forest, X, y, test
+    if y is not None:
+        y, share = own_labels(y, forest)
+        if test is not None:
+            test = _pair(test, y)
+            test = test[0], own_labels(test[1], forest)[0]
+        return of_event(forest, positive, share)[0], X, y, test
+    turned, _ = of_event(forest, positive, lambda: _mean_probability(forest, X, n_jobs, by_position))
+    return turned, X, y, test
+
+
+def _mean_probability(forest: TreeEnsemble, X: Rows, n_jobs: int | None, by_position: bool) -> float | None:
+    """Mean probability of the second of two classes; None where the model tells none."""
+    responses = read_rows(forest, X, None, n_jobs, by_position).responses
+    return float(responses[:, 1].mean()) if responses.shape[1] == 2 else None
 
 
 def _pair(test: Any, y: object) -> tuple[Any, Any]:
@@ -224,7 +268,7 @@ def shown_rows(rows: ReportRows, found: Explained, at: Int64s, order: Int64s) ->
     return {
         "index": at,
         "features": kept,
-        "values": packed(values if exact else values[:, kept], "<f8" if exact else "<f4"),
+        "values": packed_columns(values if exact else values[:, kept].astype(np.float32)),
         "allValues": exact,
         "phi": packed(found.values[:, kept]),
         "ends": packed(found.ends, "<f8"),

@@ -8,13 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from glasswood.base.wording import number_text
+from glasswood.base.extras import import_extra
+from glasswood.base.wording import number_text, percent_text
 from glasswood.display.report.rows import data_hash
 from glasswood.model.facts import forest_facts
 
 if TYPE_CHECKING:
+    from glasswood.base.typing import Bools, Doubles
     from glasswood.display.report.explained import Explained
     from glasswood.display.report.rows import ReportRows
+
+RARE = 0.1
+"""Share of an event below which figures are compared with it."""
 
 COMBINED = "; what a statistic of several columns contributes is divided equally among them"
 
@@ -72,10 +77,27 @@ def figures(rows: ReportRows) -> dict[str, str]:
         }
     probabilities = rows.responses
     chosen = np.clip(probabilities[np.arange(len(y)), y.astype(int)], 1e-15, 1)
+    if len(rows.classes) == 2 and 0 < y.mean() < 1:
+        return _of_event(probabilities[:, 1], y == 1, -float(np.log(chosen).mean()))
     return {
         "accuracy": f"{np.mean(probabilities.argmax(axis=1) == y):.4f}",
         "log-loss": f"{abs(np.log(chosen).mean()):.4f}",
         "most frequent class": f"{np.bincount(y.astype(int)).max() / len(y):.4f} of the rows",
+    }
+
+
+def _of_event(probability: Doubles, is_event: Bools, log_loss: float) -> dict[str, str]:
+    """Figures of two classes that say something where one is rare too, beside those of the base rate alone."""
+    metrics = import_extra("sklearn.metrics", "sklearn", "reports of classifiers with targets need scikit-learn")
+    share, precision = float(is_event.mean()), float(metrics.average_precision_score(is_event, probability))
+    base = -(share * np.log(share) + (1 - share) * np.log1p(-share))
+    decimals = 3 - int(np.floor(np.log10(base)))
+    times = f", {number_text(precision / share, 2)} × the base rate" if share < RARE else ""
+    return {
+        "AUC (by chance 0.5)": f"{metrics.roc_auc_score(is_event, probability):.4f}",
+        "average precision": f"{percent_text(precision)}{times}",
+        "base rate": percent_text(share),
+        "log-loss": f"{abs(log_loss):.{decimals}f}, base rate alone {base:.{decimals}f}",
     }
 
 

@@ -21,8 +21,11 @@ if TYPE_CHECKING:
 FEATURES, POINTS, ROWS = 8, 40, 500
 """Features that are shown, points of a grid, and rows that means are of."""
 
-LINE_NUMBERS, MOST_LINES = 2400, 40
+LINE_NUMBERS, MOST_LINES = 1600, 40
 """Points of all lines of single rows a feature, and lines at most."""
+
+FEW_VALUES = 25
+"""Numbers below which a panel shows each of a feature's values as a point."""
 
 MOST_CATEGORIES, BANDS = 40, 8
 """Categories of a panel, and outputs of a model whose panels show where the rows' own lines lie."""
@@ -87,6 +90,8 @@ def _entry(rows: ReportRows, changing: ChangingRows, feature: int, redact: bool)
         "feature": feature,
         "grid": [str(value) for value in shown.tolist()] if is_text else shown.astype(np.float64),
         "isText": is_text,
+        "few": not is_text and not redact and len(shown) < FEW_VALUES and len(shown) == len(np.unique(present)),
+        "codes": codes,
         "of": n_categories,
         "average": _short(means.T),
         "local": None

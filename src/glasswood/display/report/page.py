@@ -28,6 +28,30 @@ def packed(values: Array, dtype: str = "<f4") -> dict[str, Any]:
     return {"type": dtype[1:], "shape": list(array.shape), "data": base64.b64encode(array.tobytes()).decode()}
 
 
+def packed_columns(values: Array) -> dict[str, Any]:
+    """Write a table for the page, each column in the smallest type that holds its numbers exactly."""
+    columns = [packed(column, exact_type(column)) for column in np.asarray(values, np.float64).T]
+    return {"columns": columns, "shape": list(np.shape(values))}
+
+
+def exact_type(column: Array) -> str:
+    """Choose the smallest type that holds numbers exactly."""
+    return next(kind for kind in EXACT_TYPES if kind == "<f8" or _holds(column, kind))
+
+
+EXACT_TYPES = ("<i1", "<i2", "<f4", "<f8")
+"""Types of columns, the smallest first."""
+
+
+def _holds(column: Array, kind: str) -> bool:
+    if kind.startswith("<i"):
+        limits = np.iinfo(kind)
+        is_there = np.isfinite(column).all() and (column >= limits.min).all() and (column <= limits.max).all()
+        return bool(is_there and (column == np.round(column)).all() and not (np.signbit(column) & (column == 0)).any())
+    with np.errstate(over="ignore"):
+        return bool(np.array_equal(column.astype(kind).astype(np.float64), column, equal_nan=True))
+
+
 def write_page(content: dict[str, Any], path: str | os.PathLike[str]) -> None:
     """Write the page complete or not at all."""
     text = page(content)

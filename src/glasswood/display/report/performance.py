@@ -11,13 +11,20 @@ from glasswood.base.typing import Array, Doubles
 from glasswood.display.report.rows import REDACTED_ROWS
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from glasswood.base.typing import Array, Doubles
     from glasswood.display.report.rows import ReportRows
 
 POINTS, GROUPS, BINS, CLASSES, DOTS = 120, 10, 40, 12, 600
 """Points of a curve, groups of a calibration, bars of a histogram, classes with curves, dots of a scatter."""
 
 
-def performance(rows: ReportRows, redact: bool) -> dict[str, Any] | None:
+COSTS = ("true_positive", "false_positive", "true_negative", "false_negative")
+"""What decisions about two classes cost, by scikit-learn's names of their outcomes."""
+
+
+def performance(rows: ReportRows, redact: bool, costs: Mapping[str, float] | None = None) -> dict[str, Any] | None:
     """Measure predictions against targets; None without these."""
     if rows.y is None or (not rows.classes and rows.responses.shape[1] > 1):
         return None
@@ -30,7 +37,37 @@ def performance(rows: ReportRows, redact: bool) -> dict[str, Any] | None:
         "counts": np.bincount(places, minlength=len(rows.classes)),
         "matrix": _matrix(places, rows.responses),
         "classes": [_of_class(rows.responses[:, k], places == k) | {"class": k} for k in shown],
+        "costs": None if costs is None else {name: float(costs.get(name, 0.0)) for name in COSTS},
     }
+
+
+def check_costs(costs: Mapping[str, float] | None, classes: Sequence[str]) -> None:
+    """Raise ValueError unless costs are numbers of outcomes of two classes, and errors cost more than what is right."""
+    if costs is None:
+        return
+    if len(classes) != 2:
+        raise ValueError(f"costs are those of decisions between two classes; the model has {len(classes)}")
+    if unknown := sorted(set(costs) - set(COSTS)):
+        raise ValueError(f"costs names {unknown[0]!r}, expected some of {', '.join(COSTS)}")
+    found = {name: float(costs.get(name, 0.0)) for name in COSTS}
+    if not np.isfinite(list(found.values())).all():
+        raise ValueError(f"costs are {dict(costs)}, expected finite numbers")
+    for wrong, right in (("false_positive", "true_negative"), ("false_negative", "true_positive")):
+        if not found[wrong] > found[right]:
+            raise ValueError(f"costs: {wrong} costs {found[wrong]:g}, expected more than {right}, {found[right]:g}")
+
+
+def thresholds(probability: Doubles) -> Doubles:
+    """Thresholds that a reader may choose: numbers of two digits, as `percent_text` writes them, where rows are."""
+    tenths = np.concatenate([np.arange(10, 100) * 10.0**power for power in range(-7, -2)])
+    tenths = tenths[tenths < 0.0995]
+    found = np.concatenate([[0.0], tenths, np.arange(10, 91) / 100, 1 - tenths[::-1], [1.0]]).round(9)
+    low, high = np.searchsorted(found, [probability.min(), probability.max()])
+    found = found[max(low - 1, 0) : high + 1]
+    # Of thresholds that the same rows reach one is enough.
+    reached = np.searchsorted(np.sort(probability), found)
+    kept: Doubles = found[np.unique(reached, return_index=True)[1]]
+    return kept
 
 
 def _matrix(places: Array, responses: Doubles) -> Array:
@@ -41,13 +78,15 @@ def _matrix(places: Array, responses: Doubles) -> Array:
 
 def _of_class(probability: Doubles, is_class: Array) -> dict[str, Any]:
     """Curves of one class against the others; without curves where there is only one kind of rows."""
-    cuts = np.linspace(0, 1, 101)
+    cuts = thresholds(probability)
     inside, outside = np.sort(probability[is_class]), np.sort(probability[~is_class])
     found = {
+        "cuts": cuts,
         "hits": len(inside) - np.searchsorted(inside, cuts),
         "alarms": len(outside) - np.searchsorted(outside, cuts),
         "positive": len(inside),
         "negative": len(outside),
+        "share": float(is_class.mean()) if len(is_class) else 0.0,
     }
     if not len(inside) or not len(outside):
         return found
@@ -56,6 +95,7 @@ def _of_class(probability: Doubles, is_class: Array) -> dict[str, Any]:
     alarms, hits, _ = metrics.roc_curve(is_class, probability)
     precision, recall, _ = metrics.precision_recall_curve(is_class, probability)
     observed, predicted = calibration.calibration_curve(is_class, probability, n_bins=GROUPS, strategy="quantile")
+    error = 2 * np.sqrt(observed * (1 - observed) / max(len(is_class) / len(observed), 1))
     share = is_class.mean()
     return found | {
         "auc": float(metrics.roc_auc_score(is_class, probability)),
@@ -63,7 +103,7 @@ def _of_class(probability: Doubles, is_class: Array) -> dict[str, Any]:
         "roc": _curve(alarms, hits),
         "pr": _curve(recall[::-1], precision[::-1]),
         "gains": _curve(hits * share + alarms * (1 - share), hits),
-        "calibration": {"x": predicted, "y": observed},
+        "calibration": {"x": predicted, "y": observed, "error": error},
     }
 
 
@@ -71,7 +111,7 @@ def _curve(x: Doubles, y: Doubles) -> dict[str, Any]:
     """Take some points of a curve, evenly along its way."""
     way = np.concatenate([[0], np.cumsum(np.abs(np.diff(x)) + np.abs(np.diff(y)))])
     at = np.unique(np.searchsorted(way, np.linspace(0, way[-1], POINTS)).clip(max=len(x) - 1))
-    return {"x": x[at].round(4), "y": y[at].round(4)}
+    return {"x": [float(f"{v:.4g}") for v in x[at]], "y": [float(f"{v:.4g}") for v in y[at]]}
 
 
 def _of_numbers(predicted: Doubles, y: Doubles, redact: bool) -> dict[str, Any]:

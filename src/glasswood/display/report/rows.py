@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from glasswood.base.device import on_host
 from glasswood.base.typing import Array, Doubles, Int64s, Rows
+from glasswood.display.report.page import exact_type
 from glasswood.display.report.source import SourceColumns
 from glasswood.evaluate.evaluator import Evaluator
 from glasswood.inputs import arranged, as_rows
@@ -23,8 +24,8 @@ from glasswood.model.facts import column_names, feature_names, output_names
 CHUNK = 100_000
 """Rows that are predicted and explained at a time."""
 
-SHOWN_ROWS, SHOWN_NUMBERS = 2000, 120_000
-"""Rows that a report holds, and values of them: rows × features × outputs."""
+SHOWN_ROWS, SHOWN_BYTES = 2000, 300_000
+"""Rows that a report holds, and bytes of what it knows of them, so that the file stays below a megabyte."""
 
 EXTREMES = 10
 """Rows of the lowest and of the highest predictions that are always among them."""
@@ -142,8 +143,11 @@ def _target(forest: TreeEnsemble, y: ArrayLike, n_rows: int, n_responses: int) -
 
 def chosen(rows: ReportRows, seed: int) -> Int64s:
     """Pick the rows that the report holds: those of extreme predictions, and others by chance, in their order."""
-    width = max(1, min(len(rows.names), SHOWN_FEATURES) * rows.margins.shape[1])
-    count = min(len(rows), SHOWN_ROWS, max(SHOWN_NUMBERS // width, 5 * EXTREMES))
+    explained = min(len(rows.names), SHOWN_FEATURES) * rows.margins.shape[1]
+    some = numbers(rows, np.arange(min(len(rows), 1000)))
+    of_values = sum(int(exact_type(column)[2:]) for column in some.T)
+    width = of_values + 4 * explained + 8 * (2 * rows.margins.shape[1] + rows.responses.shape[1]) + 40
+    count = min(len(rows), SHOWN_ROWS, max(SHOWN_BYTES // width, 5 * EXTREMES))
     order = np.argsort(rows.margins[:, 0], kind="stable")
     ends = np.unique(np.concatenate([order[:EXTREMES], order[-EXTREMES:]]))[:count]
     others = np.random.default_rng(seed).permutation(np.setdiff1d(np.arange(len(rows)), ends))

@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 MOST_NODES, MOST_SHOWN_LEAVES, MOST_SHOWN_TREES = 4000, 250, 60
 """Nodes of a model that a page computes with, leaves of a tree that it draws, trees that it draws."""
 
+SHOWN_CURVES = 200
+"""Splits of the first trees that have a curve."""
+
 SHOWN_DIGITS = 3
 """Digits of a curve, counted from the first one of its range."""
 
@@ -218,7 +221,8 @@ def _nodes(drawing: _Drawing, tree: int, reached: Int32s) -> list[dict[str, Any]
             entry |= {"tests": tests[node - first]}
             if drawing.found:
                 entry["found"] = drawing.found.get(("split", node, feature_name(forest, int(forest.feature[node]))))
-            entry["curve"] = _curve(drawing, int(forest.feature[node]), values, target[inside])
+            is_early = int((forest.feature[:node] >= 0).sum()) < SHOWN_CURVES or tree == 0
+            entry["curve"] = _curve(drawing, int(forest.feature[node]), values, target[inside]) if is_early else None
         else:
             entry |= _leaf(drawing, node)
         result.append(entry)

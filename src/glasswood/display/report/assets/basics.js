@@ -3,10 +3,14 @@ const data = JSON.parse(document.getElementById("data").textContent);
 const NS = "http://www.w3.org/2000/svg";
 const num = (x) => (typeof x === "string" ? Number(x) : x === null ? NaN : x);
 
+const TYPES = { f8: Float64Array, f4: Float32Array, i2: Int16Array, i1: Int8Array };
 function unpack(packed) {
   if (!packed) return null;
-  const bytes = Uint8Array.from(atob(packed.data), (c) => c.charCodeAt(0));
-  const values = packed.type === "f8" ? new Float64Array(bytes.buffer) : new Float32Array(bytes.buffer);
+  if (packed.columns) {
+    const columns = packed.columns.map((column) => unpack(column).values);
+    return { at: (i, j = 0) => columns[j][i], length: packed.shape[0] };
+  }
+  const bytes = Uint8Array.from(atob(packed.data), (c) => c.charCodeAt(0)), values = new TYPES[packed.type](bytes.buffer);
   const [, a = 1, b = 1] = packed.shape;
   return { at: (i, j = 0, k = 0) => values[(i * a + j) * b + k], length: packed.shape[0], values };
 }
@@ -132,10 +136,12 @@ const counted = (n, one, many = `${one}s`) => `${n} ${String(n) === "1" ? one : 
 const nameOf = (feature) => data.features[feature].name;
 const withUnit = (feature) => nameOf(feature) + (data.features[feature].unit ? ` (${data.features[feature].unit})` : "");
 // What is explained: of classifiers a probability or log-odds, of regressions the target.
-const classShown = () => (data.outputs.length ? data.outputs[state.output] : data.classes.length === 2 ? data.classes[1] : "");
+const classShown = () => (data.outputs.length ? data.outputs[state.output] : data.classes.length === 2 ? className(1) : "");
 const explainedName = () => (data.isClassifier ? `${data.isProbability ? "probability" : "log-odds"}${classShown() ? ` of ${classShown()}` : ""}` : predictedName());
 const predictedName = () => (data.target ? `predicted ${data.target}` : "prediction");
-const responseName = (column) => (data.isClassifier && data.classes.length ? `probability of ${data.classes[column]}` : predictedName());
+const responseName = (column) => (data.isClassifier && data.classes.length ? `probability of ${className(column)}` : predictedName());
+// Classes that are numbers need the name of the target: "default = 1".
+const className = (k) => (data.target && /^(-?\d+(\.\d+)?|True|False)$/.test(data.classes[k]) ? `${data.target} = ${data.classes[k]}` : data.classes[k]);
 const SHADES = ["#4c78a8", "#f58518", "#54a24b", "#b279a2", "#e45756", "#72b7b2", "#9d755d", "#eeca3b"];
 // Decimals that tell a thousand values of the feature's range apart.
 function decimalsOf(feature) {
@@ -232,7 +238,12 @@ function table(headers, rows, attributes) {
 }
 const asTable = (headers, rows) => el("details", { class: "noprint" }, el("summary", {}, "As a table"), table(headers, rows()));
 
-const state = { output: 0, row: 0, listeners: {} };
+// Sizes of effects: parts of a probability in percent.
+const effectTexts = (values) => (data.isProbability ? percents(values) : values.map((value) => fmt(value, 3)));
+const effectText = (value, digits = 4) => (data.isProbability ? `${value < 0 ? "−" : ""}${percent(Math.abs(value))}` : fmt(value, digits));
+const signedEffect = (value, digits) => (value < 0 ? "" : "+") + effectText(value, digits);
+const effectAxis = () => (data.isProbability ? shareTexts : tickTexts);
+const state = { output: data.outputs.length === 2 && data.classes.length === 2 ? 1 : 0, row: 0, listeners: {} };
 function listen(what, act) {
   (state.listeners[what] ??= []).push(act);
   act();

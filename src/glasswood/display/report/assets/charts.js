@@ -3,10 +3,11 @@ const DOT = 3.4;
 
 // Ticks and their texts.
 const written = (all, write) => { const texts = write(all); return all.map((tick, i) => [tick, texts[i]]); };
-function axis(root, x, low, high, y, width, name, write = tickTexts) {
+function axis(root, x, low, high, y, width, name, write = tickTexts, own = []) {
   const fit = (shown) => shown.every(([tick, text], i) => !i || x(tick) - x(shown[i - 1][0]) > (widthOf(text) + widthOf(shown[i - 1][1])) / 2 + 8);
   let count = Math.max(2, Math.min(5, Math.floor(width / 60))), shown = written(ticks(low, high, count), write);
   while (count > 1 && !fit(shown)) shown = written(ticks(low, high, --count), write);
+  if (own.length > 1 && fit(written(own, write))) shown = written(own, write); // a few values are their own ticks
   for (const [tick, text] of shown) {
     root.append(svg("line", { class: "axis", x1: x(tick), x2: x(tick), y1: y, y2: y + 4 }));
     root.append(svg("text", { class: "soft", x: Math.min(x(tick), x(high) + 12 - widthOf(text) / 2), y: y + 17, "text-anchor": "middle" }, text));
@@ -28,8 +29,11 @@ function sideAxis(root, y, low, high, left, name, write) {
 const SLANT = 35, SIN = Math.sin((SLANT * Math.PI) / 180), COS = Math.cos((SLANT * Math.PI) / 180), MOST_NAME = 92;
 const nameHeight = (names) => Math.ceil(24 + SIN * widest(told(names, MOST_NAME)));
 function slanted(root, x, places, names, y) {
-  const texts = told(names, MOST_NAME), step = places.length > 1 ? Math.ceil(20 / Math.max(0.1, Math.abs(x(places[1]) - x(places[0])))) : 1;
-  places.forEach((place, i) => i % step === 0 && root.append(label(texts[i], Math.min(MOST_NAME, (x(place) + 14) / COS), { class: "soft", transform: `translate(${x(place)} ${y + 14}) rotate(-${SLANT})`, "text-anchor": "end" }, "", names[i])));
+  const texts = told(names, MOST_NAME), n = places.length, most = n > 1 ? Math.max(2, Math.floor((n * Math.abs(x(places[1]) - x(places[0]))) / 20)) : 1;
+  // Evenly spaced names where there is no room for all, those of both ends among them.
+  const step = n > most ? Math.ceil((n - 1) / (most - 1)) : 1, named = new Set([...places.keys()].filter((i) => i % step === 0 && (i === 0 || n - 1 - i >= step || i === n - 1)));
+  if (n) named.add(n - 1);
+  places.forEach((place, i) => named.has(i) && root.append(label(texts[i], Math.min(MOST_NAME, (x(place) + 14) / COS), { class: "soft", transform: `translate(${x(place)} ${y + 14}) rotate(-${SLANT})`, "text-anchor": "end" }, "", names[i])));
 }
 const labelWidth = (width) => Math.min(190, Math.max(90, Math.floor(width * 0.3)));
 
@@ -119,7 +123,7 @@ function beeswarm(features, rows, text) {
       const points = values.map((value, i) => ({ x: x(rows.phi(i, feature)), y, share: rank(value) }));
       dots(root, swarm(points, band / 2 - 3));
     });
-    axis(root, x, low, high, features.length * band, width - left, `effect on ${explainedName()}`);
+    axis(root, x, low, high, features.length * band, width - left, `effect on ${explainedName()}`, effectAxis());
     return features.length * band + AXIS;
   });
 }
@@ -144,11 +148,13 @@ function legend(feature) {
   return el("p", { class: "note" }, swatch(mix(0), "low"), swatch(mix(1), ["high value of ", el("bdi", {}, feature === undefined ? "the feature" : nameOf(feature))]), grey && swatch("var(--gone)", grey));
 }
 
-// Places of a feature's values along an axis: numbers as they are, categories side by side, missing values first.
-function places(feature, values) {
+// Places of a feature's values along an axis: numbers as they are, categories by their mean effect, missing values first.
+function places(feature, values, effects) {
   const entry = data.features[feature], present = values.filter((v) => !Number.isNaN(v));
   if (entry.categories) {
-    const codes = [...new Set(present)].sort((a, b) => a - b), at = new Map(codes.map((code, i) => [code, i]));
+    const sums = new Map();
+    values.forEach((v, i) => { const [sum, n] = sums.get(v) ?? [0, 0]; sums.set(v, [sum + effects[i], n + 1]); });
+    const mean = (code) => sums.get(code)[0] / sums.get(code)[1], codes = [...new Set(present)].sort((a, b) => mean(a) - mean(b) || a - b), at = new Map(codes.map((code, i) => [code, i]));
     return { of: (v, i) => (Number.isNaN(v) ? -1 : at.get(v)) + (((i * 7919) % 61) / 61 - 0.5) * 0.5, low: values.length > present.length ? -1.5 : -0.5,
       high: codes.length - 0.5, marks: [...codes.map((code, i) => [i, valueText(feature, code)]), ...(values.length > present.length ? [[-1, "missing"]] : [])] };
   }
@@ -158,12 +164,12 @@ function places(feature, values) {
 
 function scatter(feature, colour, rows, text) {
   return chart(text, (root, width) => {
-    const values = Array.from({ length: rows.length }, (_, i) => rows.value(i, feature)), place = places(feature, values);
-    const phi = values.map((_, i) => rows.phi(i, feature)), [low, high] = extent([...phi, 0]), left = sideRoom(low, high), names = place.marks?.map(([, name]) => name);
+    const values = Array.from({ length: rows.length }, (_, i) => rows.value(i, feature)), phi = values.map((_, i) => rows.phi(i, feature)), place = places(feature, values, phi);
+    const [low, high] = extent([...phi, 0]), left = sideRoom(low, high, effectAxis()), names = place.marks?.map(([, name]) => name);
     const isWide = names && (width - left) / (names.length || 1) > widest(names) + 8, bottom = names ? (isWide ? 24 : nameHeight(names)) : AXIS, height = 282 + bottom;
     const x = scale(place.low, place.high, left + 6, width - 10), y = scale(low, high, height - bottom - 6, 8 + NAME);
     root.append(svg("line", { class: "zero", x1: left, x2: width, y1: y(0), y2: y(0) }));
-    sideAxis(root, y, low, high, left, `effect on ${explainedName()}`);
+    sideAxis(root, y, low, high, left, `effect on ${explainedName()}`, effectAxis());
     if (place.marks) {
       const at = place.marks.map(([mark]) => mark);
       if (isWide) at.forEach((mark, i) => root.append(svg("text", { class: "soft", x: x(mark), y: height - bottom + 16, "text-anchor": "middle" }, names[i])));
@@ -182,44 +188,59 @@ function scatter(feature, colour, rows, text) {
 }
 
 function dependencePlot(entry, column) {
-  const average = entry.average[column].map(num), lines = (entry.lines[column] ?? []).map((line) => line.map(num));
+  // Categories by their means: all whose names have room, or the lowest and the highest ones.
+  const means = entry.average[column].map(num), sorted = [...means.keys()].sort((a, b) => (entry.isText ? means[a] - means[b] : a - b));
+  const lines = (entry.lines[column] ?? []).map((line) => line.map(num));
   const local = entry.local && { x: entry.local.grid.map(num), y: (entry.local.average[column] ?? entry.local.average[0]).map(num) };
-  const grid = entry.isText ? entry.grid.map((_, i) => i) : entry.grid.map(num);
-  const text = `Mean prediction by ${nameOf(entry.feature)}: from ${fmt(Math.min(...average))} to ${fmt(Math.max(...average))}`;
+  const text = `Mean prediction by ${nameOf(entry.feature)}: from ${fmt(Math.min(...means))} to ${fmt(Math.max(...means))}`;
   const figure = chart(text, (root, width) => {
-    const bottom = entry.isText ? nameHeight(entry.grid) : AXIS, height = 178 + bottom, write = data.isClassifier && data.classes.length ? shareTexts : undefined, band = (entry.band ?? [])[column]?.map((line) => line.map(num));
-    const [low, high] = extent([...average, ...(local?.y ?? []), ...(band ?? []).flat(), ...(band ? [] : lines.flat())]), ends = entry.isText ? [-0.5, grid.length - 0.5] : extent(grid), left = sideRoom(low, high, write);
+    const room = Math.max(4, Math.floor((width - 50) / 20)), end = Math.floor(room / 2), fits = !entry.isText || sorted.length <= room;
+    const order = fits ? sorted : [...sorted.slice(0, room - end), ...sorted.slice(-end)], names = entry.isText ? order.map((i) => entry.grid[i]) : null;
+    const average = order.map((i) => means[i]), grid = entry.isText ? order.map((_, i) => i) : entry.grid.map(num);
+    const bottom = entry.isText ? nameHeight(names) : AXIS, height = 178 + bottom, write = data.isClassifier && data.classes.length ? shareTexts : undefined, band = (entry.band ?? [])[column]?.map((line) => order.map((i) => num(line[i])));
+    const [low, high] = extent([...average, ...(local?.y ?? []), ...(band ?? []).flat(), ...(band ? [] : lines.flat())]), span = (grid[grid.length - 1] - grid[0]) / 20, ends = entry.isText ? [-0.5, grid.length - 0.5] : entry.few && span > 0 ? [grid[0] - span, grid[grid.length - 1] + span] : extent(grid), left = sideRoom(low, high, write);
     const x = scale(...ends, left + 4, width - 8), y = scale(low, high, height - bottom - 4, 8 + NAME);
     sideAxis(root, y, low, high, left, responseName(data.classes.length === 2 && entry.average.length === 1 ? 1 : column), write);
     const line = (values, at = grid) => values.map((v, i) => `${i ? "L" : "M"}${x(at[i]).toFixed(1)} ${y(v).toFixed(1)}`).join("");
     const clip = `clip-${entry.feature}-${column}`;
     root.append(svg("clipPath", { id: clip }, svg("rect", { x: left, y: NAME, width: width - left, height: height - bottom - NAME })));
-    if (band && !entry.isText) root.append(svg("path", { d: `${line(band[1])}L${line(band[0]).slice(1).split("L").reverse().join("L")}Z`, style: "fill:var(--accent);opacity:.16" }));
-    if (band && entry.isText) grid.forEach((g, i) => root.append(svg("line", { x1: x(g), x2: x(g), y1: y(band[0][i]), y2: y(band[1][i]), style: "stroke:var(--accent);opacity:.35;stroke-width:6px" })));
-    if (!entry.isText) for (const values of lines) root.append(svg("path", { d: line(values), "clip-path": `url(#${clip})`, style: "fill:none;stroke:var(--gone);opacity:.22" }));
-    if (entry.isText) average.forEach((v, i) => root.append(svg("circle", { cx: x(i), cy: y(v), r: 4.5, fill: "var(--accent)" })));
+    const isPoints = entry.isText || entry.few;
+    if (band && !isPoints) root.append(svg("path", { d: `${line(band[1])}L${line(band[0]).slice(1).split("L").reverse().join("L")}Z`, style: "fill:var(--accent);opacity:.16" }));
+    if (band && isPoints) grid.forEach((g, i) => root.append(svg("line", { x1: x(g), x2: x(g), y1: y(band[0][i]), y2: y(band[1][i]), style: "stroke:var(--accent);opacity:.35;stroke-width:6px" })));
+    if (!isPoints) for (const values of lines) root.append(svg("path", { d: line(values), "clip-path": `url(#${clip})`, style: "fill:none;stroke:var(--gone);opacity:.22" }));
+    if (isPoints) average.forEach((v, i) => root.append(svg("circle", { cx: x(grid[i]), cy: y(v), r: 4.5, fill: "var(--accent)" })));
     else root.append(svg("path", { d: line(average), style: "fill:none;stroke:var(--accent);stroke-width:3px" }));
-    if (local) root.append(svg("path", { class: "local", d: line(local.y, local.x) }));
+    if (local && !isPoints) root.append(svg("path", { class: "local", d: line(local.y, local.x) }));
     for (const decile of entry.deciles) if (num(decile) >= ends[0] && num(decile) <= ends[1]) root.append(svg("line", { class: "rug", x1: x(num(decile)), x2: x(num(decile)), y1: height - bottom - 7, y2: height - bottom }));
-    if (entry.isText) slanted(root, x, grid, entry.grid, height - bottom);
-    else axis(root, x, ...ends, height - bottom, width - left, withUnit(entry.feature));
-    return height;
+    if (!fits) {
+      root.append(svg("line", { class: "zero", x1: x(room - end - 0.5), x2: x(room - end - 0.5), y1: NAME, y2: height - bottom }));
+      root.append(svg("text", { class: "soft", x: (left + width) / 2, y: height + 8, "text-anchor": "middle" }, `the ${room - end} lowest and the ${end} highest of ${sorted.length}`));
+    }
+    if (entry.isText) slanted(root, x, grid, names, height - bottom);
+    else axis(root, x, ...ends, height - bottom, width - left, withUnit(entry.feature), tickTexts, entry.few ? grid : []);
+    return height + (fits ? 0 : 14);
   }, nameOf(entry.feature) + (entry.of > entry.grid.length ? `: the ${entry.grid.length} most frequent of ${entry.of.toLocaleString("en")} categories` : ""));
-  figure.append(asTable([nameOf(entry.feature), "mean prediction"], () => average.map((v, i) => [entry.isText ? entry.grid[i] : fmt(grid[i]), fmt(v)])));
+  figure.append(asTable([nameOf(entry.feature), "mean prediction"], () => {
+    const written = data.isClassifier && data.classes.length ? shareTexts(means) : tickTexts(means), at = entry.isText ? entry.grid : tickTexts(entry.grid.map(num));
+    return sorted.map((i) => [at[i], written[i]]);
+  }));
   return figure;
 }
 
 function lineChart(series, text, xName, yName, options = {}) {
   return chart(text, (root, width) => {
-    const height = options.height ?? 220, xs = series.flatMap((s) => s.x), ys = series.flatMap((s) => s.y);
+    const height = options.height ?? 220, xs = series.flatMap((s) => s.x), ys = series.flatMap((s) => s.y), clip = `clip-${(state.clips = (state.clips ?? 0) + 1)}`;
     const ends = options.ends ?? extent(xs), [low, high] = options.range ?? extent(ys), left = sideRoom(low, high, options.write);
     const x = scale(...ends, left + 4, width - 10), y = scale(low, high, height - AXIS - 4, 8 + (yName ? NAME : 0));
     sideAxis(root, y, low, high, left, yName, options.write);
     if (options.diagonal) root.append(svg("line", { class: "zero", x1: x(Math.max(low, ends[0])), y1: y(Math.max(low, ends[0])), x2: x(Math.min(high, ends[1])), y2: y(Math.min(high, ends[1])) }));
     if (options.dots) root.append(svg("path", { class: "dots", d: options.dots.map(([a, b]) => `M${x(a).toFixed(1)} ${y(b).toFixed(1)}h0`).join(""), style: "stroke:var(--gone);stroke-width:3px;opacity:.45" }));
-    for (const { x: at, y: values, colour, dotted } of series) {
+    if (options.level !== undefined) root.append(svg("line", { class: "zero", x1: left, x2: width - 10, y1: y(options.level), y2: y(options.level) }));
+    root.append(svg("clipPath", { id: clip }, svg("rect", { x: left, y: 8 + (yName ? NAME : 0) - 4, width: width - left, height: height - AXIS - 4 })));
+    for (const { x: at, y: values, colour, dotted, error } of series) {
+      if (error) at.forEach((v, i) => root.append(svg("line", { "clip-path": `url(#${clip})`, x1: x(v), x2: x(v), y1: y(values[i] - error[i]), y2: y(values[i] + error[i]), style: `stroke:${colour};opacity:.5` })));
       const d = values.map((v, i) => `${i ? "L" : "M"}${x(at[i]).toFixed(1)} ${y(v).toFixed(1)}`).join("");
-      root.append(svg("path", { d, style: `fill:none;stroke:${colour};stroke-width:2px${dotted ? ";stroke-dasharray:2 4" : ""}` }));
+      root.append(svg("path", { d, "clip-path": `url(#${clip})`, style: `fill:none;stroke:${colour};stroke-width:2px${dotted ? ";stroke-dasharray:2 4" : ""}` }));
       if (at.length < 40 && !options.plain) at.forEach((v, i) => root.append(svg("circle", { cx: x(v), cy: y(values[i]), r: 2.6, fill: colour })));
     }
     axis(root, x, ...ends, height - AXIS, width - left, xName, options.write);

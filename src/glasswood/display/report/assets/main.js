@@ -1,9 +1,10 @@
 // The sections of the page.
 const main = document.getElementById("main"), nav = el("ul");
 const sections = [];
-function section(id, title, ...content) {
+function section(id, titles, ...content) {
+  const [title, link = title] = [titles].flat();
   sections.push(id);
-  nav.append(el("li", {}, el("a", { href: `#${id}` }, title)));
+  nav.append(el("li", {}, el("a", { href: `#${id}` }, link)));
   main.append(el("section", { id, "aria-labelledby": `${id}-title` }, el("h2", { id: `${id}-title` }, title), content));
 }
 const note = (...text) => el("p", { class: "note" }, ...text);
@@ -20,7 +21,7 @@ function following(what, make) {
 function header() {
   const dark = () => document.documentElement.dataset.theme === "dark" || (!document.documentElement.dataset.theme && matchMedia("(prefers-color-scheme: dark)").matches);
   const theme = el("button", { class: "noprint", id: "theme", onclick: () => { document.documentElement.dataset.theme = dark() ? "light" : "dark"; } }, "Light or dark");
-  const outputs = data.outputs.length > 1 && el("label", { class: "noprint" }, "Explain ", choose(data.outputs.map((name, k) => [k, name]), 0, (k) => change("output", k)));
+  const outputs = data.outputs.length > 1 && el("label", { class: "noprint" }, "Explain ", choose(data.outputs.map((name, k) => [k, name]), state.output, (k) => change("output", k)));
   const facts = data.card.Model;
   fill(document.getElementById("head"), {}, [el("h1", {}, data.title), outputs, theme,
     el("p", { class: "lead" }, `${counted(facts.trees, "tree")}, ${counted(facts.leaves, "leaf", "leaves")}, ${counted(data.features.length, "feature")}; ${data.nRows.toLocaleString("en")} rows`)]);
@@ -29,7 +30,12 @@ function header() {
 function summary() {
   const sets = Object.entries(data.figures), names = Object.keys(sets[sets.length - 1][1]);
   const facts = (name) => sets.map(([set, figures]) => el("dd", {}, figures[name], set && el("span", { class: "of" }, ` ${set}`))).reverse();
-  section("summary", "Summary", el("p", { class: "said" }, data.sentences.join(" ")),
+  const { drivers, quality, what } = data.sentences, arrow = { 1: "▲", "-1": "▼", 0: "" };
+  section("summary", ["What drives predictions", "Drivers"],
+    drivers.length ? el("ol", { class: "drivers" }, drivers.map((one) => el("li", { class: one.direction > 0 ? "up" : one.direction < 0 ? "down" : "" }, el("span", { class: "arrow", "aria-hidden": "true" }, arrow[one.direction]), el("span", {}, el("bdi", { class: "name" }, one.name), `: ${one.text}.`))))
+      : note("No feature affects the predictions."),
+    drivers.length > 0 && note("On average over the rows, all other values as they are; the most important feature first."),
+    quality.length > 0 && el("p", { class: "said" }, quality.join(" ")), el("p", { class: "said" }, what.join(" ")),
     names.length > 0 && el("dl", { class: "cards" }, names.map((name) => el("div", {}, el("dt", {}, name), facts(name)))));
 }
 
@@ -67,8 +73,8 @@ function whatIf() {
     answer.dataset.margins = JSON.stringify(margin);
     answer.dataset.responses = JSON.stringify(found);
     if (found && data.classes.length) {
-      const order = [...found.keys()].sort((a, b) => found[b] - found[a]);
-      answer.textContent = order.slice(0, 4).map((k) => `${data.classes[k]} ${fmt(found[k])}`).join(", ");
+      const order = isTwo ? [1] : [...found.keys()].sort((a, b) => found[b] - found[a]);
+      answer.textContent = order.slice(0, 4).map((k) => `${isTwo ? "probability of " : ""}${className(k)}: ${percent(found[k])}`).join(", ");
     } else answer.textContent = (found ?? margin).map((v) => fmt(v, 6)).join(", ");
     const leaves = data.trees ? data.trees.map((_, tree) => { const nodes = path(tree, row); return model.leafOf[nodes[nodes.length - 1]]; }) : [];
     more.textContent = ` ${found ? "" : "(margin) "}${leaves.length && leaves.length < 6 ? `leaf ${leaves.join(", ")}` : ""}`;
@@ -129,14 +135,14 @@ function importanceSection() {
   const entries = () => byImportance().map((f) => ({ name: nameOf(f), value: num(data.importance[f][state.output]) }));
   const left = following("output", () => {
     const list = entries();
-    return [bars(list, `Mean magnitude of SHAP values over ${data.nExplained.toLocaleString("en")} rows: ${list.slice(0, 5).map((e) => `${e.name} ${fmt(e.value, 3)}`).join(", ")}`),
-      asTable(["feature", "mean |φ|"], () => list.map((e) => [e.name, fmt(e.value)]))];
+    return [bars(list, `How much features move predictions on average over ${data.nExplained.toLocaleString("en")} rows: ${list.slice(0, 5).map((e) => `${e.name} ${fmt(e.value, 3)}`).join(", ")}`, 20, effectTexts),
+      asTable(["feature", "average size of φ"], () => list.map((e) => [e.name, fmt(e.value)]))];
   });
   const right = rows && following("output", () => {
     const features = byImportance().filter((f) => held.place.has(f)).slice(0, 12);
     return [beeswarm(features, rows, `SHAP values of ${rows.length} rows by feature; colour is the feature's value`), legend()];
   });
-  section("features", "Features", note(`SHAP values φ: what each feature adds to a row's ${explainedName()}${against()}. Bars: the mean of |φ| over ${data.nExplained.toLocaleString("en")} rows. `, rows ? `Each dot is one of ${rows.length.toLocaleString("en")} rows.` : ""), el("div", { class: "two" }, el("div", {}, el("h3", {}, "Mean |φ|"), left), rows && el("div", {}, el("h3", {}, "φ of single rows"), right)));
+  section("features", "Features", note(`How much each feature moves a row's ${explainedName()}, up or down, on average over ${data.nExplained.toLocaleString("en")} rows (SHAP values φ${against()}). `, rows ? `Each dot is one of ${rows.length.toLocaleString("en")} rows.` : ""), el("div", { class: "two" }, el("div", {}, el("h3", {}, "Average size of the effect"), left), rows && el("div", {}, el("h3", {}, "Effects in single rows"), right)));
 }
 
 function scatterSection() {
@@ -161,10 +167,10 @@ function pairsSection() {
   const entries = data.pairs.map((p) => named(p, { value: num(p.strength) })), first = (list) => list.slice(0, 3).map((e) => `${e.name} ${fmt(e.value, 3)}`).join(", ");
   const joint = data.joint.length > 0 && following("output", () => {
     const list = data.joint.map((p) => { const h = num(p.h[Math.min(state.output, p.h.length - 1)]); return named(p, { value: num(p.size[Math.min(state.output, p.h.length - 1)]), h, more: `, H ${h.toFixed(2)}` }); });
-    return [bars(list, `Largest joint effects: ${first(list)}`), asTable(["pair", "joint effect", "H"], () => list.map((e) => [e.name, fmt(e.value), fmt(e.h, 3)]))];
+    return [bars(list, `Largest joint effects: ${first(list)}`, 20, data.isClassifier && data.classes.length ? percents : undefined), asTable(["pair", "joint effect", "H"], () => list.map((e) => [e.name, fmt(e.value), fmt(e.h, 3)]))];
   });
   section("pairs", "Pairs", note(`SHAP interactions: what two features add together beyond what each adds alone, as the mean magnitude over ${data.pairRows.toLocaleString("en")} rows. `, joint && "Joint effects: the standard deviation of the partial dependence on both features minus that on each. Friedman's H compares it with the standard deviation of the whole: 0 where the two effects only add up; it can exceed 1 for correlated features."),
-    el("div", { class: "two" }, el("div", {}, el("h3", {}, "SHAP interactions"), bars(entries, `Strongest interactions: ${first(entries)}`), asTable(["pair", "mean magnitude"], () => entries.map((e) => [e.name, fmt(e.value)]))),
+    el("div", { class: "two" }, el("div", {}, el("h3", {}, "SHAP interactions"), bars(entries, `Strongest interactions: ${first(entries)}`, 20, effectTexts), asTable(["pair", "mean magnitude"], () => entries.map((e) => [e.name, fmt(e.value)]))),
       joint && el("div", {}, el("h3", {}, "Joint effects, and Friedman's H"), joint)));
 }
 

@@ -14,26 +14,35 @@ function unseenNote() {
 
 function classBalance() {
   const [, last] = SETS[SETS.length - 1], total = last.counts.reduce((a, b) => a + b, 0);
-  return [el("h3", {}, "Classes"), bars(data.classes.map((name, k) => ({ name, value: last.counts[k] / total })).sort((a, b) => b.value - a.value),
+  return [el("h3", {}, "Classes"), bars(data.classes.map((_, k) => ({ name: className(k), value: last.counts[k] / total })).sort((a, b) => b.value - a.value),
     `Shares of the classes: ${data.classes.map((name, k) => `${name} ${percent(last.counts[k] / total)}`).join(", ")}`, 20, percents)];
 }
 
 // Two classes: what becomes of the rows at a threshold that the reader moves.
 function threshold() {
-  const [name, last] = SETS[SETS.length - 1], one = last.classes[0], positive = data.classes[one.class], negative = data.classes[1 - one.class];
-  const box = el("div"), slider = el("input", { type: "range", id: "threshold", min: 0, max: 100, value: 50, "aria-label": `Threshold of the probability of ${positive}`, oninput: draw });
+  const [name, last] = SETS[SETS.length - 1], one = last.classes[0], positive = className(one.class), plain = [data.classes[one.class], data.classes[1 - one.class]];
+  const cuts = one.cuts.map(num), all = one.positive + one.negative, costs = last.costs && Object.fromEntries(Object.entries(last.costs).map(([key, cost]) => [key, num(cost)]));
+  const outcome = (at) => ({ hits: one.hits[at], alarms: one.alarms[at], missed: one.positive - one.hits[at], rest: one.negative - one.alarms[at] });
+  const costOf = (at) => { const of = outcome(at); return costs.true_positive * of.hits + costs.false_positive * of.alarms + costs.true_negative * of.rest + costs.false_negative * of.missed; };
+  // Begin where it costs least, or else at the share of the event among the rows.
+  const nearest = cuts.reduce((best, cut, i) => (Math.abs(cut - one.share) < Math.abs(cuts[best] - one.share) ? i : best), 0);
+  const start = costs ? cuts.reduce((best, _, i) => (costOf(i) < costOf(best) ? i : best), 0) : nearest;
+  const box = el("div"), slider = el("input", { type: "range", id: "threshold", min: 0, max: cuts.length - 1, value: start, "aria-label": `Threshold of the probability of ${positive}`, oninput: draw });
   const said = el("output", { id: "threshold-value" });
   function draw() {
-    const at = Number(slider.value), hits = one.hits[at], alarms = one.alarms[at], missed = one.positive - hits, rest = one.negative - alarms, all = one.positive + one.negative;
-    said.textContent = percent(at / 100);
+    const at = Number(slider.value), { hits, alarms, missed, rest } = outcome(at);
+    said.textContent = percent(cuts[at]);
+    slider.setAttribute("aria-valuetext", percent(cuts[at]));
     const cell = (n, good) => el("span", { class: good ? "good" : "bad" }, n.toLocaleString("en"));
-    const share = (part, whole) => (whole ? percent(part / whole) : "none");
-    box.replaceChildren(table(["", `actual ${positive}`, `actual ${negative}`], [[`predicted ${positive}`, cell(hits, true), cell(alarms, false)], [`predicted ${negative}`, cell(missed, false), cell(rest, true)]], { class: "confusion" }),
-      el("dl", { class: "cards" }, [["accuracy", share(hits + rest, all)], [`precision: predicted ${positive} that are right`, share(hits, hits + alarms)], [`recall: actual ${positive} that are found`, share(hits, one.positive)], [`rows predicted ${positive}`, share(hits + alarms, all)]]
+    const share = (part, whole) => (whole ? percent(part / whole) : "none"), precision = hits / (hits + alarms);
+    const times = one.share && hits + alarms && one.share < 0.1 ? `, ${fmt(precision / one.share, 2)} × base rate` : "";
+    box.replaceChildren(table(["", `actual ${plain[0]}`, `actual ${plain[1]}`], [[`predicted ${plain[0]}`, cell(hits, true), cell(alarms, false)], [`predicted ${plain[1]}`, cell(missed, false), cell(rest, true)]], { class: "confusion" }),
+      el("dl", { class: "cards" }, [...(costs ? [["cost a row", fmt(costOf(at) / all, 4)]] : []), [`precision: predicted ${positive} that are right`, share(hits, hits + alarms) + times], [`recall: actual ${positive} that are found`, share(hits, one.positive)], [`rows predicted ${positive}`, share(hits + alarms, all)]]
         .map(([what, fact]) => el("div", {}, el("dt", {}, what), el("dd", {}, fact)))));
   }
   draw();
-  return [el("h3", {}, `Confusion matrix, ${setName(name)}`), el("label", { class: "noprint" }, `Predict ${positive} where its probability is at least `, said, slider), box];
+  const why = costs ? "It begins where these rows cost least." : `It begins at the share of ${positive} among these rows.`;
+  return [el("h3", {}, `Confusion matrix, ${setName(name)}`), el("label", { class: "noprint" }, `Predict ${positive} where its probability is at least `, said, slider), note(why), box];
 }
 
 function confusion() {
@@ -45,13 +54,18 @@ function confusion() {
 function curvesOf(k) {
   const found = SETS.map(([name, one]) => [name, one.classes.find((entry) => entry.class === k)]).filter(([, entry]) => entry && entry.roc);
   if (!found.length) return note("All rows have one class, so that there are no curves.");
-  const series = (what) => found.map(([name, entry]) => line(name, entry[what], found)), name = data.classes[k];
+  const series = (what) => found.map(([name, entry]) => ({ ...line(name, entry[what], found), error: entry[what].error?.map(num) })), name = className(k);
+  // Calibration where the rows are, precision without the first few rows, whose share jumps.
+  const [, last] = found[found.length - 1], points = found.flatMap(([, entry]) => [...entry.calibration.x, ...entry.calibration.y].map(num)), top = Math.min(1, 1.05 * Math.max(...points));
+  const zoomed = top < 0.5 ? [0, top] : [0, 1], share = num(last.share);
+  const highest = Math.max(...last.pr.x.map(num).map((recall, i) => (recall >= 0.05 ? num(last.pr.y[i]) : 0))), precise = share < 0.1 ? [0, Math.min(1, Math.max(2 * share, 1.2 * highest))] : [0, 1];
   const best = (what) => found.map(([set, entry]) => `${set ? `${set} ` : ""}${num(entry[what]).toFixed(3)}`).join(", ");
+  const bestShare = (what) => found.map(([set, entry]) => `${set ? `${set} ` : ""}${percent(num(entry[what]))}`).join(", ");
   const figure = (title, said, ...parts) => el("div", {}, el("h3", {}, title), note(said), lineChart(...parts));
   return el("div", { class: "four" },
     figure("ROC", `AUC ${best("auc")}`, series("roc"), `ROC curve of ${name}, AUC ${best("auc")}`, "false positive rate", "true positive rate", { ...UNIT, diagonal: true, plain: true }),
-    figure("Precision and recall", `AP ${best("averagePrecision")}`, series("pr"), `Precision against recall of ${name}`, "recall", "precision", { ...UNIT, plain: true }),
-    figure("Calibration", "on the line where exact", series("calibration"), `Share of ${name} against the predicted probability`, `predicted probability of ${name}`, `share of ${name}`, { ...UNIT, diagonal: true }),
+    figure("Precision and recall", `AP ${bestShare("averagePrecision")}; dotted: base rate ${percent(share)}`, series("pr"), `Precision against recall of ${name}`, "recall", "precision", { ...UNIT, range: precise, plain: true, level: share }),
+    figure("Calibration", "on the line where exact; two standard errors", series("calibration"), `Share of ${name} against the predicted probability`, `predicted probability of ${name}`, `share of ${name}`, { ends: zoomed, range: zoomed, write: shareTexts, diagonal: true }),
     figure("Gains", "highest predictions first", series("gains"), `Share of ${name} found in the highest predictions`, "share of the rows", `share of ${name} found`, { ...UNIT, diagonal: true, plain: true }));
 }
 

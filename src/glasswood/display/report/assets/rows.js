@@ -17,6 +17,9 @@ const rows = held && {
   all: (i) => data.features.map((_, feature) => held.values.at(i, feature)),
 };
 
+// Of two classes the second one is the event: rows show its probability.
+const isTwo = data.isClassifier && data.classes.length === 2;
+const predictionHead = () => (isTwo ? `probability of ${className(1)}` : "prediction");
 const nResponses = () => data.rows.responses.shape[1];
 function best(i) {
   let most = 0;
@@ -24,6 +27,7 @@ function best(i) {
   return most;
 }
 function predictionParts(i) {
+  if (isTwo) return [percent(held.responses.at(i, 1)), ""];
   if (data.isClassifier && data.classes.length) return [data.classes[best(i)], ` (${fmt(held.responses.at(i, best(i)), 3)})`];
   return [fmt(held.responses.at(i, nResponses() > 1 ? state.output : 0), 5)];
 }
@@ -58,7 +62,7 @@ function similarRows(i) {
   const top = rows.features.slice(0, 3), said = [predictionCell(i), ...(held.y ? [targetText(i)] : []), ...top.map((f) => valueText(f, rows.value(i, f)))];
   const cells = ([row, share]) => [el("button", { "aria-label": `Explain row ${held.index[row]}`, onclick: () => change("row", row) }, String(held.index[row])),
     `${Math.round(100 * share)} %`, predictionCell(row), ...(held.y ? [targetText(row)] : []), ...top.map((f) => valueText(f, rows.value(row, f)))];
-  const body = table(["row", "same leaves", "prediction", ...(held.y ? ["target"] : []), ...top.map(nameOf)], [[String(held.index[i]), "itself", ...said], ...found.map(cells)]);
+  const body = table(["row", "same leaves", predictionHead(), ...(held.y ? ["target"] : []), ...top.map(nameOf)], [[String(held.index[i]), "itself", ...said], ...found.map(cells)]);
   body.querySelector("tbody tr").classList.add("chosen");
   return el("div", { id: "similar" }, el("h3", {}, "Rows like this one"), note("The rows of this report that reach the same leaves as the chosen row in most trees. A tree counts by how much it contributes."), body);
 }
@@ -89,7 +93,7 @@ function rowTable() {
     const [list, more] = found(), pages = Math.max(1, Math.ceil(list.length / PAGE));
     shown.page = Math.min(shown.page, pages - 1);
     const part = list.slice(shown.page * PAGE, (shown.page + 1) * PAGE);
-    const body = table(["row", "prediction", ...(held.y ? ["target"] : []), ...[...top, ...more].map(nameOf)],
+    const body = table(["row", predictionHead(), ...(held.y ? ["target"] : []), ...[...top, ...more].map(nameOf)],
       part.map((i) => [el("button", { "aria-label": `Explain row ${held.index[i]}`, "data-row": i, onclick: () => change("row", i) }, String(held.index[i])), ...cells(i, predictionCell(i), more)]));
     said.textContent = shown.text.trim() ? `Searched: row numbers, predictions and ${searched === data.features.length ? `all ${counted(searched, "feature")}` : `the ${searched} most important of ${data.features.length} features`}.` : "";
     body.querySelectorAll("tbody tr").forEach((line, at) => {
@@ -132,27 +136,27 @@ const treeOf = (output) => Math.max(0, model.treeOutput.indexOf(output));
 // Log-odds as a probability, where one number decides between two classes.
 function asShare(margin) {
   const found = data.isClassifier && !data.isProbability && data.classes.length === 2 && model && !data.outputs.length ? responses([margin]) : null;
-  return found && found.length === 2 ? ` (${data.classes[1]} ${percent(found[1])})` : "";
+  return found && found.length === 2 ? ` (${className(1)}: ${percent(found[1])})` : "";
 }
 
 // Where a bar ends: of two classes with the probabilities of both, because the prediction names the likelier one.
 function endText(end) {
-  const [first, second] = data.classes, one = classShown(), other = one === first ? second : first;
-  if (!data.isProbability || data.classes.length !== 2 || ![first, second].includes(one) || end < 0 || end > 1) return `${fmt(end, 5)}${asShare(end)}`;
-  return `${short(one, 16)} ${fmt(end, 4)}, ${short(other, 16)} ${fmt(1 - end, 3)}`;
+  const [first, second] = data.classes.map((_, k) => className(k)), one = classShown(), other = one === first ? second : first;
+  if (!data.isProbability || data.classes.length !== 2 || ![first, second].includes(one) || end < 0 || end > 1) return `${effectText(end, 5)}${asShare(end)}`;
+  return `${short(one, 20)}: ${percent(end)}, ${short(other, 20)}: ${percent(1 - end)}`;
 }
 
 function waterfall(i) {
   const entries = contributions(i), start = num(data.expected[state.output]), end = rows.end(i);
-  const text = `Row ${held.index[i]}: from the expected value ${fmt(start)} to ${fmt(end)}. ` + entries.slice(0, 4).map((e) => `${e.name}: ${signed(e.phi)}`).join(", ");
+  const text = `Row ${held.index[i]}: from the expected value ${effectText(start)} to ${effectText(end)}. ` + entries.slice(0, 4).map((e) => `${e.name}: ${signedEffect(e.phi)}`).join(", ");
   const parts = hasLeafTerms();
   const figure = chart(text, (root, width) => {
-    const changes = entries.map((entry) => signed(entry.phi, 3)), left = labelWidth(width) + 30, row = 27;
+    const changes = entries.map((entry) => signedEffect(entry.phi, 3)), left = labelWidth(width) + 30, row = 27;
     let at = start;
     const stops = [start, end];
     for (const entry of entries) stops.push(at + entry.phi - (parts ? entry.leaf : 0), at += entry.phi);
     const [low, high] = extent(stops), x = scale(low, high, left + 6, width - widest(changes) - 8), within = (at, text, size) => Math.max(Math.min(at, width - widthOf(text, size) / 2), widthOf(text, size) / 2);
-    const first = `expected ${fmt(start)}${asShare(start)}`, last = endText(end);
+    const first = `expected ${effectText(start)}${asShare(start)}`, last = endText(end);
     root.append(svg("text", { class: "soft", x: within(x(start), first, SOFT), y: 11, "text-anchor": "middle" }, first));
     at = start;
     entries.forEach((entry, place) => {
@@ -169,7 +173,7 @@ function waterfall(i) {
     const bottom = 20 + entries.length * row;
     root.append(svg("text", { x: within(x(end), last, 1.1 * TEXT), y: bottom + 14, "text-anchor": "middle", style: "font-weight:700" }, last));
     return bottom + 22;
-  }, `Row ${held.index[i]}${data.outputs.length ? `, ${outputName(state.output)}` : ""}: prediction ${predictionText(i)}${held.y ? `, target ${targetText(i)}` : ""}`);
+  }, `Row ${held.index[i]}${data.outputs.length ? `, ${outputName(state.output)}` : ""}: ${predictionHead()} ${predictionText(i)}${held.y ? `, target ${targetText(i)}` : ""}`);
   if (data.isClassifier) figure.append(el("p", { class: "note" }, `In ${explainedName()}.`));
   if (parts) figure.append(el("p", { class: "note" }, "Each feature has two bars: the upper one is what the splits on the path to the leaf add, the paler one below is what the leaf's equation adds."));
   figure.append(asTable(["feature", "contribution", ...(parts ? ["by splits", "by the equation"] : [])],

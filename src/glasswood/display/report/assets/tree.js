@@ -1,3 +1,5 @@
+// Trees of up to eight leaves show their formulas.
+const FEW_NODES = 15;
 // A tree as an outline that opens and closes, above it all its nodes as wide as their rows.
 function drawTree(tree) {
   const first = model.offsets[tree], nodes = data.trees[tree].nodes, items = new Map();
@@ -15,7 +17,7 @@ function drawTree(tree) {
       el("span", { class: "test" }, el("span", { class: "swatch", style: `background:${tint(means[at])}` }), isolated(test, feature), node.leaf === undefined ? "" : ` → leaf ${node.leaf}`),
       el("span", { class: "facts" }, facts));
     const inside = el("div", { class: below.length ? "inside" : "inside leaf" }, below.length ? curve(node, first + at, data.trees[tree]) : leafView(node));
-    const line = el("li", { role: "treeitem", tabindex: level === 1 ? 0 : -1, "aria-level": level, "aria-expanded": (nodes.length > 1 && !below.length) || (level > 4 && nodes.length > 15) ? "false" : "true", "aria-label": `${test}: ${facts}` }, head, data.trees[tree].isShare && shareBar(num(node.mean)),
+    const line = el("li", { role: "treeitem", tabindex: level === 1 ? 0 : -1, "aria-level": level, "aria-expanded": (nodes.length > 1 && !below.length && !(nodes.length <= FEW_NODES && (node.terms ?? []).length)) || (level > 4 && nodes.length > 15) ? "false" : "true", "aria-label": `${test}: ${facts}` }, head, data.trees[tree].isShare && shareBar(num(node.mean)),
       inside, below.length > 0 && el("ul", { role: "group" }, below.map((child, side) => item(child, node.tests[side], level + 1, model.feature[first + at]))));
     head.addEventListener("click", () => { toggle(line); line.focus(); });
     items.set(first + at, line);
