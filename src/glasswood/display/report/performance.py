@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,9 +12,6 @@ from glasswood.base.typing import Array, Doubles
 from glasswood.display.report.rows import REDACTED_ROWS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from glasswood.base.typing import Array, Doubles
     from glasswood.display.report.rows import ReportRows
 
 POINTS, GROUPS, BINS, CLASSES, DOTS = 120, 10, 40, 12, 600

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from glasswood.base.typing import Array, Doubles
 from glasswood.base.wording import (
     count_text,
     counted,
@@ -20,9 +22,6 @@ from glasswood.base.wording import (
 from glasswood.model.facts import constraints
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from glasswood.base.typing import Array, Doubles
     from glasswood.display.report.rows import ReportRows
 
 LONGEST, DRIVERS = 50, 5
