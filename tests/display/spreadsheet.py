@@ -60,6 +60,21 @@ def compute(rows, folder, profile=None):
         return list(csv.reader(file))
 
 
+def results(books, folder):
+    """Texts of the cell beside "prediction" on the first sheet of each workbook."""
+    if OFFICE is None:
+        pytest.skip("LibreOffice is not installed: apt-get install libreoffice-calc-nogui")
+    command = [OFFICE, f"-env:UserInstallation=file://{folder / 'profile'}", "--headless", "--convert-to"]
+    command += ["csv:Text - txt - csv (StarCalc):44,34,76,1,,0,false,false,false", "--outdir", str(folder)]
+    environment = {**os.environ, "HOME": str(folder)}
+    subprocess.run([*command, *map(str, books)], check=True, capture_output=True, timeout=SECONDS, env=environment)
+    found = []
+    for book in books:
+        with (folder / f"{book.stem}.csv").open(newline="", encoding="utf-8") as file:
+            found += [row[1] for row in csv.reader(file) if row[0] == "prediction"]
+    return found
+
+
 def write_sheet(rows, path):
     """Write a workbook of one sheet."""
     lines = []

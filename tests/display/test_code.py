@@ -414,7 +414,9 @@ def distinct(forest, rows):
 
 
 def formula_at(forest, row):
-    return glasswood.export_excel(forest, [f"{letters(1 + feature)}{row}" for feature in range(forest.n_features)])
+    return glasswood.export_excel(
+        forest, cells=[f"{letters(1 + feature)}{row}" for feature in range(forest.n_features)]
+    )
 
 
 def cell_of(value):

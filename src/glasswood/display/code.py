@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
 
 from glasswood.base.escapes import comment, python_literal
+from glasswood.base.files import check_output, replacing
 from glasswood.base.typing import SqlDialect
 from glasswood.display.code_comments import columns_of_c, origin, returned
 from glasswood.display.dialects import DIALECTS, Sql
@@ -24,6 +26,7 @@ from glasswood.display.languages import (
     Python,
 )
 from glasswood.display.sql_query import words_of, written_query
+from glasswood.display.workbook import MOST_LETTERS, input_cell, workbook
 from glasswood.explain import Explainer
 from glasswood.inputs.tables import refuse_open_tables
 from glasswood.loading import load
@@ -32,9 +35,6 @@ from glasswood.model.facts import feature_names
 
 DEEPEST = 60
 """Levels of a tree that become nested expressions; parsers stop somewhere above."""
-
-MOST_LETTERS = 8192
-"""Most characters of a formula in a spreadsheet."""
 
 SQL_LEVELS = {"duckdb": 1000, "sqlite": 1000}
 """Most levels of an expression by a database's default settings; each tree of a sum is one."""
@@ -212,35 +212,68 @@ def export_c(model: object, name: str = "predict", output: int = 0) -> str:
     return C_SOURCE.format(**about, statements=writer.statements("  double ", ";"))
 
 
-def export_excel(model: object, cells: Sequence[str] | None = None, output: int = 0) -> str:
-    """Write a small model as a formula of a spreadsheet.
+def export_excel(
+    model: object,
+    path: str | os.PathLike[str] | None = None,
+    *,
+    cells: Sequence[str] | None = None,
+    row: Mapping[str, Any] | None = None,
+    output: int = 0,
+) -> str | None:
+    """Write a model as a workbook that computes its predictions, or a small one as a single formula.
 
     Parameters
     ----------
     model, output
         As for `export_sql`.
+    path : path, optional
+        A file ``.xlsx`` to write, with three sheets. *Inputs* has a cell for each feature, with a list of the
+        categories, and the prediction. *Leaves* has a line for each leaf: its conditions, whether the inputs meet them,
+        its value at the means of its rows, and the coefficients and means of its terms. *Formula* looks up the leaf and
+        adds up the terms. Without a path, the model is one formula.
     cells : sequence of str, optional
-        Cell of each feature, in the order of the features; default A2, B2, ... An empty cell is missing.
+        For a formula, the cell of each feature, in the order of the features; default A2, B2, ... An empty cell is
+        missing.
+    row : mapping of str to value, optional
+        For a workbook, the values that the cells of the features have at first; default empty cells.
 
     Returns
     -------
-    str
-        The formula begins with "=", with English function names and commas. Spreadsheets keep 15 digits of a number.
+    str or None
+        Without `path`, the formula: it begins with "=", with English function names and commas. Spreadsheets keep 15
+        digits of a number.
 
     Raises
     ------
     ValueError, NotImplementedError
-        As for `export_sql`, and if there are more or fewer cells than features, or the formula is too long for a cell.
+        As for `export_sql`, and if there are more or fewer cells than features, the formula is too long for a cell, or
+        the model too large for a workbook (`glasswood.display.workbook.MOST_LINES`).
+    ImportError
+        If a workbook is to be written and openpyxl is not installed (``glasswood[excel]``).
     """
     forest = load(model).ensemble
     refuse_open_tables(forest, "generated code")
+    if path is not None:
+        if cells is not None:
+            raise ValueError("cells places a formula; a workbook has its own cells, leave it out")
+        target = check_output(path)
+        if target.suffix.lower() != ".xlsx":
+            raise ValueError(f"{target} has the suffix {target.suffix!r}, expected .xlsx")
+        places = [input_cell(feature) for feature in range(forest.n_features)]
+        written = workbook(forest, _Writer(forest, Excel(places), output), output, row or {})
+        with replacing(target) as temporary:
+            written.save(temporary)
+        return None
+    if row is not None:
+        raise ValueError("row fills in the cells of a workbook; pass path=, too")
     chosen = [f"{_letters(i)}2" for i in range(forest.n_features)] if cells is None else list(cells)
     if len(chosen) != forest.n_features:
         raise ValueError(f"cells has {len(chosen)} entries, expected {forest.n_features}: one for each feature")
     formula = "=" + _Writer(forest, Excel(chosen), output).expression()
     if len(formula) > MOST_LETTERS:
         raise NotImplementedError(
-            f"the formula has {len(formula)} characters, more than the {MOST_LETTERS} of a cell; use export_sql"
+            f"the formula has {len(formula)} characters, more than the {MOST_LETTERS} of a cell; write a workbook "
+            "(path='model.xlsx'), or use export_sql"
         )
     return formula
 
@@ -317,7 +350,7 @@ class _Writer:
         """List the tests of the other splits, whether a row goes left."""
         for node in np.flatnonzero(self._forest.feature >= 0).tolist():
             if not self._is_number(node):
-                yield node, self._test(node)
+                yield node, self.test(node)
 
     def _is_number(self, node: int) -> bool:
         forest = self._forest
@@ -350,7 +383,7 @@ class _Writer:
         if isinstance(self.language, Sql) and self.language.is_flat:
             return self._flat(root, node)
         left = root + int(forest.left[node])
-        return self.language.choose(self._test(node), self._node(root, left), self._node(root, left + 1))
+        return self.language.choose(self.test(node), self._node(root, left), self._node(root, left + 1))
 
     def _flat(self, root: int, node: int) -> str:
         """List the leaves from the left: a row is at the first one all of whose tests to the left it passes."""
@@ -362,14 +395,14 @@ class _Writer:
                 cases.append((tests, self._leaf(int(self._leaves[at]))))
                 continue
             left = root + int(forest.left[at])
-            pending += [(left + 1, tests), (left, (*tests, self._test(at)))]
+            pending += [(left + 1, tests), (left, (*tests, self.test(at)))]
         whens = " ".join(f"WHEN {' AND '.join(tests)} THEN {leaf}" for tests, leaf in cases[:-1])
         return f"CASE {whens} ELSE {cases[-1][1]} END"
 
-    def _test(self, node: int) -> str:
+    def test(self, node: int) -> str:
         """Whether a row goes left."""
         forest, feature = self._forest, int(self._forest.feature[node])
-        missing = self._is_missing(feature)
+        missing = self.is_missing(feature)
         if forest.is_categorical and forest.category_set[node] >= 0:
             return self._set_test(node, feature, missing)
         if forest.threshold[node] == np.inf:  # every number goes left
@@ -386,16 +419,16 @@ class _Writer:
         """Write a test that no missing value passes; some languages cannot compare None or empty cells."""
         language = self.language
         if isinstance(language, Python):
-            return f"(not {self._is_missing(feature)} and {test})"
+            return f"(not {self.is_missing(feature)} and {test})"
         if isinstance(language, Excel):
-            return f"AND(NOT({self._is_missing(feature)}),{test})"
+            return f"AND(NOT({self.is_missing(feature)}),{test})"
         marked = not math.isnan(self._forest.missing)
-        return language.negated(language.any([self._is_missing(feature), language.negated(test)])) if marked else test
+        return language.negated(language.any([self.is_missing(feature), language.negated(test)])) if marked else test
 
     def _always(self) -> str:
         return self.language.negated(self.language.any([]))
 
-    def _is_missing(self, feature: int) -> str:
+    def is_missing(self, feature: int) -> str:
         """Whether a row lacks a value; a category that training did not see counts as missing."""
         if self._has_words(feature):
             return cast("Sql", self.language).in_words(feature, (), True)
@@ -460,7 +493,7 @@ class _Writer:
         if not len(forest.leaf_missing):
             return text
         numbers = {(int(forest.linear_feature[t]), int(forest.linear_category[t])) for t in terms}
-        lacks = language.any([self._lacks(*number) for number in sorted(numbers) if number[1] in OF_NUMBERS])
+        lacks = language.any([self.lacks(*number) for number in sorted(numbers) if number[1] in OF_NUMBERS])
         return language.choose(lacks, language.number(float(forest.leaf_missing[leaf])), text)
 
     def _term(self, term: int) -> str:
@@ -471,20 +504,21 @@ class _Writer:
         if category in OF_NUMBERS:
             x = language.value(feature)
             x = x if category == NUMBER else language.logarithm(x)
-            deviation = language.choose(self._lacks(feature, category), zero, f"{x} - {mean}")
+            deviation = language.choose(self.lacks(feature, category), zero, f"{x} - {mean}")
         else:
-            test = self._is_missing(feature) if category == MISSING else self._has(feature, category)
+            test = self.is_missing(feature) if category == MISSING else self.has(feature, category)
             deviation = f"({language.choose(test, one, zero)} - {mean})"
         return f"{coefficient} * {deviation}"
 
-    def _lacks(self, feature: int, category: int) -> str:
+    def lacks(self, feature: int, category: int) -> str:
         """Whether a row lacks the number of a term."""
-        language, missing = self.language, self._is_missing(feature)
+        language, missing = self.language, self.is_missing(feature)
         if category != LOGARITHM:
             return missing
         return language.any([missing, f"{language.value(feature)} <= {language.number(0.0)}"])
 
-    def _has(self, feature: int, category: int) -> str:
+    def has(self, feature: int, category: int) -> str:
+        """Whether a row has the category of this code."""
         if self._has_words(feature):
             return cast("Sql", self.language).in_words(feature, (category,), False)
         table = self.table(feature)
