@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 
 from glasswood import Forest
-from glasswood.base.typing import Choice
+from glasswood.base.typing import Checked, Choice
 from glasswood.model.ensemble import TreeEnsemble
 from tests.strategies import Node, Options, flatten, random_forest
 
@@ -49,6 +49,7 @@ def whole_forest() -> Forest:
         forest,
         leaf_missing=np.arange(forest.n_leaves) + 0.25,
         absent_missing=np.array([False, True]),
+        checked=Checked(64, 1e-7, ("a part",)),
         means_known=False,
     )
 

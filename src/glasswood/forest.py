@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from glasswood.base.typing import Algorithm, Array, Choice, Output, Rows
+from glasswood.base.typing import Algorithm, Array, Checked, Choice, Output, Rows
 from glasswood.evaluate.covers import with_covers
 from glasswood.evaluate.evaluator import evaluator_of
 from glasswood.evaluate.linear import with_means
@@ -50,6 +50,9 @@ class Forest:
         Class labels of each classification output; empty for regression.
     choices : tuple of Choice
         What `tune` has measured; empty before.
+    checked : Checked, or None
+        What `glasswood.load` has found in comparing the forest with the live model that it was read from: ``rows``, the
+        largest ``difference``, and what was left ``unchecked``; None for files and with ``check=False``.
     """
 
     def __init__(self, ensemble: TreeEnsemble) -> None:
@@ -114,6 +117,11 @@ class Forest:
     def classes(self) -> tuple[Array, ...]:
         """Class labels of each classification output; empty for regression."""
         return self.ensemble.classes
+
+    @property
+    def checked(self) -> Checked | None:
+        """Rows compared with the live model, and the largest difference; None if the forest was not compared."""
+        return self.ensemble.checked
 
     @property
     def choices(self) -> tuple[Choice, ...]:

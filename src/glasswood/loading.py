@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from glasswood.base.typing import ModelFormat, Rows
 from glasswood.base.wording import spelled
+from glasswood.checking.comparison import TOLERANCE, check_live
 from glasswood.forest import Forest
 from glasswood.inputs.matching import listed
 from glasswood.model.ensemble import TreeEnsemble
@@ -29,13 +30,10 @@ if TYPE_CHECKING:
 
 CLASS_LINKS = ("logistic", "softmax", "one_vs_all")
 
-TOLERANCE = 1e-5
-"""Relative to the largest number: libraries add hundreds of trees up in float32."""
-
 
 def load(
     model: object,
-    check: Rows | None = None,
+    check: Rows | bool | None = None,
     mmap: bool = False,
     format: ModelFormat | None = None,  # noqa: A002
     survival_at: ArrayLike | None = None,
@@ -86,9 +84,9 @@ def load(
     TypeError
         If glasswood cannot read such a `model`.
     ValueError
-        If the model is not trained, a file is truncated or corrupt, predictions differ on `check`, `mmap` is used
-        with anything other than a ``.glasswood`` file, `class_names` are not the names of all classes, or `names` holds
-        a feature that the model does not have, or gives several the same name.
+        If the model is not trained, a file is truncated or corrupt, predictions differ from the model's own,
+        `mmap` is used with anything other than a ``.glasswood`` file, `class_names` are not the names of all classes,
+        or `names` holds a feature that the model does not have, or gives several the same name.
     NotImplementedError
         If the library or a feature of the model is not supported; the message names it.
 
@@ -98,8 +96,10 @@ def load(
     """
     curve = make_curve(survival_at, hazard_at)
     trees = _read(model, mmap, format, curve)
+    if check is None and not isinstance(model, str | os.PathLike | Forest | TreeEnsemble):
+        trees.note(check_live(trees, model, curve))
     forest = model if isinstance(model, Forest) else Forest(trees)
-    if check is not None:
+    if check is not None and check is not False:
         forest = forest.with_categories(check)
         check_predictions(forest, model, check, curve)
     if names is not None:

@@ -148,6 +148,24 @@ class GpuDevice(Protocol):
     id: int
 
 
+class Checked(NamedTuple):
+    """What comparing a forest with the live model that it was read from has found.
+
+    Attributes
+    ----------
+    rows : int
+        Rows on which both predicted the same, up to rounding.
+    difference : float
+        Largest difference of margins, probabilities or predictions, in their units.
+    unchecked : tuple of str
+        What was not compared, and why.
+    """
+
+    rows: int
+    difference: float
+    unchecked: tuple[str, ...] = ()
+
+
 class Choice(NamedTuple):
     """How to evaluate batches of about `n_rows` rows.
 

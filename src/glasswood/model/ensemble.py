@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from glasswood import _core
 from glasswood.base.escapes import shown
 from glasswood.base.parallel import cached_property
-from glasswood.base.typing import Array, Bools, Choice, Doubles, Int32s, Int64s
+from glasswood.base.typing import Array, Bools, Checked, Choice, Doubles, Int32s, Int64s
 from glasswood.base.wording import counted, leaves_text
 from glasswood.model.validation import validate
 
@@ -145,6 +145,8 @@ class TreeEnsemble:
         Library (and version) that trained the forest, and its objective.
     choices : tuple of Choice
         What `Forest.tune` has measured: the algorithm per device and batch size; empty if it was not called.
+    checked : Checked, or None
+        What comparing with the live model has found; None if nothing was compared.
     transform : callable, or None
         The steps before a pipeline's forest, which make the forest's rows of the pipeline's
         (glasswood.readers.sklearn); files hold none.
@@ -199,6 +201,7 @@ class TreeEnsemble:
     source: str = ""
     objective: str = ""
     choices: tuple[Choice, ...] = ()
+    checked: Checked | None = None
     transform: Any = None
 
     def __post_init__(self) -> None:
@@ -219,6 +222,16 @@ class TreeEnsemble:
                 settled = np.require(array, requirements=["C", "A"]).view(np.ndarray)
                 settled.flags.writeable = False
                 object.__setattr__(self, f.name, settled)
+
+    def without_transform(self) -> TreeEnsemble:
+        """Return the same trees for rows of the trees' own features."""
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__getstate__(), transform=None)
+        return other
+
+    def note(self, checked: Checked | None) -> None:
+        """Keep what comparing these trees with their live model has found; plans that were made for it stay."""
+        object.__setattr__(self, "checked", checked)
 
     def __repr__(self) -> str:
         counts = [counted(n, one) for n, one in ((self.n_features, "feature"), (self.n_outputs, "output"))]

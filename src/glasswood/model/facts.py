@@ -26,7 +26,19 @@ def forest_facts(forest: TreeEnsemble) -> dict[str, str]:
         "outputs": _outputs(forest),
         "row type": forest.threshold.dtype.name,
         "memory": _bytes_text(_n_bytes(forest)),
+        **_checked(forest),
     }
+
+
+def _checked(forest: TreeEnsemble) -> dict[str, str]:
+    """Say on how many rows the forest was compared with its library; glasswood's own have none to compare with."""
+    if forest.source == "glasswood":
+        return {}
+    if (checked := forest.checked) is None:
+        return {"checked": "no, a file or check=False"}
+    same = f"{checked.rows} rows as the library, differing by at most {checked.difference:.1e}"
+    left_out = f"not: {'; '.join(shown(what) for what in checked.unchecked)}" if checked.unchecked else ""
+    return {"checked": "; ".join(filter(None, [same if checked.rows else "", left_out])) or "no"}
 
 
 def _bytes_text(n_bytes: int) -> str:

@@ -29,7 +29,7 @@ from typing import Any, BinaryIO, NamedTuple, cast
 import numpy as np
 
 from glasswood.base.files import MODEL_SUFFIXES, replacing
-from glasswood.base.typing import Array, Choice
+from glasswood.base.typing import Array, Checked, Choice
 from glasswood.model.ensemble import TreeEnsemble
 from glasswood.model.stored_statistics import PREFIX as STATISTICS
 from glasswood.model.stored_statistics import from_parts, to_parts
@@ -41,6 +41,9 @@ WITH_STATISTICS = 2
 FIRST_VERSION = 1
 ADDED = {"open_tables": 3, "table_places": 3, "absent_missing": 3, "round_trees": 3}
 """First version that has a field; others are in all."""
+
+KEPT_APART = ("transform", "checked")
+"""Fields that files hold in another form: target statistics, and what was compared, as entries of the header."""
 
 ALIGNMENT = 64
 PREFIX = struct.Struct("<8sIII")
@@ -115,7 +118,15 @@ def _write(file: BinaryIO, forest: TreeEnsemble, attachment: Attachment | None) 
         size += _padded(array.nbytes)
         checksum = zlib.crc32(bytes(_padding(array.nbytes)), zlib.crc32(_raw(array), checksum))
     header = json.dumps(
-        {"fields": scalars, "arrays": entries, "size": size, "crc32": checksum, "attachment": about, **statistics}
+        {
+            "fields": scalars,
+            "arrays": entries,
+            "size": size,
+            "crc32": checksum,
+            "attachment": about,
+            **statistics,
+            **_noted_check(forest),
+        }
     ).encode()
     file.write(PREFIX.pack(MAGIC, version, len(header), zlib.crc32(header)))
     _write_padded(file, header)
@@ -159,7 +170,7 @@ def load_attachment(path: str | os.PathLike[str] | bytes, mmap: bool = False) ->
         fields = {name: field_from_json(name, value) for name, value in header["fields"].items()}
         fields |= {name: _array(buffer, entry) for name, entry in entries.items()}
         model = _statistics(statistics, {name: _array(buffer, entry) for name, entry in made.items()})
-        forest = TreeEnsemble(**fields, transform=model)
+        forest = TreeEnsemble(**fields, transform=model, checked=_check_of(header.get("checked")))
         _check_statistics(forest)
         if note is None:
             return forest, None
@@ -286,7 +297,21 @@ def field_from_json(name: str, value: Any) -> Any:
 
 def _stored_fields(version: int) -> list[dataclasses.Field[Any]]:
     fields = dataclasses.fields(TreeEnsemble)
-    return [field for field in fields if field.name != "transform" and ADDED.get(field.name, 1) <= version]
+    return [field for field in fields if field.name not in KEPT_APART and ADDED.get(field.name, 1) <= version]
+
+
+def _noted_check(forest: TreeEnsemble) -> dict[str, Any]:
+    """Entry of the header that earlier readers pass over, if there is anything to say."""
+    return {} if forest.checked is None else {"checked": list(forest.checked)}
+
+
+def _check_of(entry: Any) -> Checked | None:
+    if entry is None:
+        return None
+    rows, difference, unchecked = entry
+    if not isinstance(rows, int) or not isinstance(difference, float) or not all(isinstance(x, str) for x in unchecked):
+        raise ValueError("what it says of its check is no count, difference and texts")
+    return Checked(rows, difference, tuple(unchecked))
 
 
 def _statistics(about: dict[str, Any] | None, arrays: dict[str, Array]) -> TargetStatistics | None:

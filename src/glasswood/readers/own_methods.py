@@ -7,7 +7,7 @@ from collections.abc import Collection
 from typing import Any
 
 PREDICTING = re.compile(
-    r"(?!fit_|staged_)(?!.*log_proba).*(predict|decision_function|score_samples|compute_score).*|apply"
+    r"_*(raw_)?predict(?!_log_proba).*|_*decision_function.*|_*(compute_)?score_samples.*|_validate_X_predict|apply"
 )
 """Names of methods on which a prediction rests, private ones included; those left out only repeat others."""
 

@@ -9,7 +9,7 @@ import numpy as np
 from glasswood.base.typing import Doubles
 from glasswood.model.ensemble import TreeEnsemble
 from glasswood.readers import refuse_own_methods_of
-from glasswood.readers.sklearn.trees import Member, class_fields, forest_of, shares
+from glasswood.readers.sklearn.trees import Member, check_of_classes, class_fields, forest_of, shares
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
@@ -98,7 +98,7 @@ def read_ada_boost(model: BaseEstimator) -> TreeEnsemble:
             )
         share = (1.0 if vote is _log_votes else weight) / total
         members.append(Member(estimator.tree_, _decision(vote(shares(estimator.tree_)[:, 0, :n_classes])), share))
-    fields = class_fields(model)
+    fields = class_fields(model) | check_of_classes([member.tree for member in members])
     if n_classes == 2:
         fields |= {"link": "logistic", "prediction": "positive"}
     else:

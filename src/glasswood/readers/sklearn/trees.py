@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import DTypeLike
 
-from glasswood.base.typing import Array, Doubles
+from glasswood.base.typing import Array, Checked, Doubles
 from glasswood.model.ensemble import TreeEnsemble
 from glasswood.readers import refuse_own_methods_of
 from glasswood.readers.assemble import NodeArrays, assemble, less_than
@@ -91,13 +91,14 @@ def class_fields(model: BaseEstimator) -> dict[str, Any]:
 
 def read_average(model: BaseEstimator) -> TreeEnsemble:
     """Read a tree, a forest or trees bagged: the mean of the values or class probabilities of all trees."""
-    members = members_of(model)
+    members, classes = members_of(model), class_fields(model)
     return forest_of(
         model,
         members,
         base_score=np.zeros(members[0].value.shape[1]),
         nan_allowed=accepts_nan(model),
-        **class_fields(model),
+        **classes,
+        **(check_of_classes([member.tree for member in members]) if classes else {}),
     )
 
 
@@ -189,6 +190,8 @@ def shares(tree: Any) -> Doubles:
 
 def holds_counts(tree: Any) -> bool:
     """Say whether a classifier's tree holds weights of classes, as those pickled by scikit-learn before 1.4 do."""
+    if all(abs(total - 1.0) < 1e-6 for total in tree.value[0].sum(axis=1).tolist()):
+        return False  # at the root, and so everywhere
     totals = np.asarray(tree.value, np.float64).sum(axis=2)
     weight = np.asarray(tree.weighted_n_node_samples, np.float64)[:, None]
     is_share = np.isclose(totals, 1.0, rtol=0, atol=1e-6).all()
@@ -200,6 +203,14 @@ def accepts_nan(model: BaseEstimator) -> bool:
     while not hasattr(model, "tree_"):
         model = model.estimators_[0]
     return bool(model._support_missing_values(np.zeros((1, 1))))
+
+
+def check_of_classes(trees: Sequence[Any]) -> dict[str, Any]:
+    """Return why predictions of a classifier of old are not compared, as a field of TreeEnsemble."""
+    if not any(map(holds_counts, trees)):
+        return {}
+    why = "probabilities: scikit-learn adds up the weights that pickles of before 1.4 hold in place of shares"
+    return {"checked": Checked(0, 0.0, (why,))}
 
 
 def _node_arrays(members: Sequence[Member], n_features: int, row_type: DTypeLike) -> NodeArrays:
