@@ -26,8 +26,8 @@ MOST_LINES, MOST_FEATURES, COLUMNS = 50, 20, 4
 MOST_LETTERS, FEW_POINTS = 16, 25
 """Characters of a category's name at an axis, and values below which a number's effect is points instead of a line."""
 
-SIZE, WIDEST, NAME, UPRIGHT = (6.4, 4.8), 13.0, 0.13, 12
-"""Inches of a picture, at most, and of a name at an axis; and names beyond which they stand upright."""
+SIZE, WIDEST, NAME, TICK, UPRIGHT = (6.4, 4.8), 13.0, 0.13, 0.65, 12
+"""Inches of a picture, at most, of a name and of a number at an axis; and names beyond which they stand upright."""
 
 
 class Dependence(Bunch):
@@ -156,13 +156,20 @@ def _one(result: Dependence, ax: Axes, output: int) -> None:
     if has_names:
         _write_names(ax, "x", np.asarray(grid), order, ax.get_xlabel())
     else:
-        write_ticks(ax.xaxis)
+        _write_numbers(ax)
     ax.set_ylabel(result.label(output))
     write_ticks(ax.yaxis, _is_share(result, output))
 
 
 def _is_share(result: Dependence, output: int) -> bool:
     return result.label(output).startswith(("mean probability", "accumulated local effect on the probability"))
+
+
+def _write_numbers(ax: Axes) -> None:
+    """Write as many ticks below a picture as have room."""
+    write_ticks(ax.xaxis)
+    inches = ax.get_window_extent().width / ax.figure.dpi
+    ax.locator_params(axis="x", nbins=max(2, min(9, int(inches / TICK))))
 
 
 def _ordered(ax: Axes, which: str, means: Array) -> Array:
@@ -208,8 +215,10 @@ def _two(result: Dependence, ax: Axes, output: int) -> None:
     for which, grid, order, name in zip("xy", grids, orders, names, strict=True):
         if is_text(grid):
             _write_names(ax, which, grid, order, name)
+        elif which == "x":
+            _write_numbers(ax)
         else:
-            write_ticks(ax.xaxis if which == "x" else ax.yaxis)
+            write_ticks(ax.yaxis)
 
 
 def plot_effects(curves: Sequence[Dependence], surfaces: Sequence[Dependence], output: int) -> Figure:

@@ -194,7 +194,7 @@ function dependencePlot(entry, column) {
   const local = entry.local && { x: entry.local.grid.map(num), y: (entry.local.average[column] ?? entry.local.average[0]).map(num) };
   const text = `Mean prediction by ${nameOf(entry.feature)}: from ${fmt(Math.min(...means))} to ${fmt(Math.max(...means))}`;
   const figure = chart(text, (root, width) => {
-    const room = Math.max(4, Math.floor((width - 50) / 20)), end = Math.floor(room / 2), fits = !entry.isText || sorted.length <= room;
+    const room = Math.max(4, Math.floor((width - 70) / 21)), end = Math.floor(room / 2), fits = !entry.isText || sorted.length <= room;
     const order = fits ? sorted : [...sorted.slice(0, room - end), ...sorted.slice(-end)], names = entry.isText ? order.map((i) => entry.grid[i]) : null;
     const average = order.map((i) => means[i]), grid = entry.isText ? order.map((_, i) => i) : entry.grid.map(num);
     const bottom = entry.isText ? nameHeight(names) : AXIS, height = 178 + bottom, write = data.isClassifier && data.classes.length ? shareTexts : undefined, band = (entry.band ?? [])[column]?.map((line) => order.map((i) => num(line[i])));

@@ -27,7 +27,7 @@ function threshold() {
   // Begin where it costs least, or else at the share of the event among the rows.
   const nearest = cuts.reduce((best, cut, i) => (Math.abs(cut - one.share) < Math.abs(cuts[best] - one.share) ? i : best), 0);
   const start = costs ? cuts.reduce((best, _, i) => (costOf(i) < costOf(best) ? i : best), 0) : nearest;
-  const box = el("div"), slider = el("input", { type: "range", id: "threshold", min: 0, max: cuts.length - 1, value: start, "aria-label": `Threshold of the probability of ${positive}`, oninput: draw });
+  const box = el("div"), slider = el("input", { type: "range", id: "threshold", class: "noprint", min: 0, max: cuts.length - 1, value: start, "aria-label": `Threshold of the probability of ${positive}`, oninput: draw });
   const said = el("output", { id: "threshold-value" });
   function draw() {
     const at = Number(slider.value), { hits, alarms, missed, rest } = outcome(at);
@@ -42,7 +42,7 @@ function threshold() {
   }
   draw();
   const why = costs ? "It begins where these rows cost least." : `It begins at the share of ${positive} among these rows.`;
-  return [el("h3", {}, `Confusion matrix, ${setName(name)}`), el("label", { class: "noprint" }, `Predict ${positive} where its probability is at least `, said, slider), note(why), box];
+  return [el("h3", {}, `Confusion matrix, ${setName(name)}`), el("label", {}, `Predict ${positive} where its probability is at least `, said, slider), note(why), box];
 }
 
 function confusion() {

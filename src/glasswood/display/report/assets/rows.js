@@ -37,6 +37,17 @@ function predictionCell(i) {
   const [name, share] = predictionParts(i);
   return share ? [el("span", { class: "cut", title: name }, name), share] : name;
 }
+// Names of categories are cut where they still differ; the whole name is the title.
+const CELL = 112, LETTERS = 15, shortNames = new Map();
+function valueCell(feature, value) {
+  const texts = data.features[feature].categories, text = valueText(feature, value);
+  if (!texts || Number.isNaN(value) || widthOf(text, LETTERS) <= CELL) return text;
+  if (!shortNames.has(feature)) {
+    const names = Object.values(texts);
+    shortNames.set(feature, new Map(told(names, CELL, LETTERS).map((one, i) => [names[i], one])));
+  }
+  return el("span", { title: text }, shortNames.get(feature).get(text) ?? fitted(text, CELL, LETTERS));
+}
 // Intervals that hold the targets of nine in ten rows: of new rows, or of rows in the same leaves.
 const spans = data.intervals && unpack(data.intervals.ends);
 const spanText = (i) => `${fmt(spans.at(i, 0), 4)} to ${fmt(spans.at(i, 1), 4)}`;
@@ -59,9 +70,9 @@ const near = data.similar && { places: unpack(data.similar.places), shares: unpa
 function similarRows(i) {
   const found = [];
   for (let k = 0; k < data.similar.places.shape[1]; k++) if (near.places.at(i, k) >= 0) found.push([near.places.at(i, k), near.shares.at(i, k)]);
-  const top = rows.features.slice(0, 3), said = [predictionCell(i), ...(held.y ? [targetText(i)] : []), ...top.map((f) => valueText(f, rows.value(i, f)))];
+  const top = rows.features.slice(0, 3), said = [predictionCell(i), ...(held.y ? [targetText(i)] : []), ...top.map((f) => valueCell(f, rows.value(i, f)))];
   const cells = ([row, share]) => [el("button", { "aria-label": `Explain row ${held.index[row]}`, onclick: () => change("row", row) }, String(held.index[row])),
-    `${Math.round(100 * share)} %`, predictionCell(row), ...(held.y ? [targetText(row)] : []), ...top.map((f) => valueText(f, rows.value(row, f)))];
+    `${Math.round(100 * share)} %`, predictionCell(row), ...(held.y ? [targetText(row)] : []), ...top.map((f) => valueCell(f, rows.value(row, f)))];
   const body = table(["row", "same leaves", predictionHead(), ...(held.y ? ["target"] : []), ...top.map(nameOf)], [[String(held.index[i]), "itself", ...said], ...found.map(cells)]);
   body.querySelector("tbody tr").classList.add("chosen");
   return el("div", { id: "similar" }, el("h3", {}, "Rows like this one"), note("The rows of this report that reach the same leaves as the chosen row in most trees. A tree counts by how much it contributes."), body);
@@ -94,7 +105,7 @@ function rowTable() {
     shown.page = Math.min(shown.page, pages - 1);
     const part = list.slice(shown.page * PAGE, (shown.page + 1) * PAGE);
     const body = table(["row", predictionHead(), ...(held.y ? ["target"] : []), ...[...top, ...more].map(nameOf)],
-      part.map((i) => [el("button", { "aria-label": `Explain row ${held.index[i]}`, "data-row": i, onclick: () => change("row", i) }, String(held.index[i])), ...cells(i, predictionCell(i), more)]));
+      part.map((i) => [el("button", { "aria-label": `Explain row ${held.index[i]}`, "data-row": i, onclick: () => change("row", i) }, String(held.index[i])), predictionCell(i), ...(held.y ? [targetText(i)] : []), ...[...top, ...more].map((f) => valueCell(f, rows.value(i, f)))]));
     said.textContent = shown.text.trim() ? `Searched: row numbers, predictions and ${searched === data.features.length ? `all ${counted(searched, "feature")}` : `the ${searched} most important of ${data.features.length} features`}.` : "";
     body.querySelectorAll("tbody tr").forEach((line, at) => {
       line.classList.toggle("chosen", part[at] === state.row);
