@@ -17,6 +17,8 @@ NATIVE := $(shell find src/glasswood/native -type f)
 CXX_SOURCES := $(filter %.h %.cuh %.cpp %.cu,$(NATIVE) $(shell find tests -type f))
 
 ROWS := 1000000
+FRAMES := 2000
+BATCHES := 1000
 SEED ?= $(shell date +%s)
 
 .PHONY: demo test test-slow test-others run-test-others lint format types docs bench run-bench wheel clean fuzz differential stress sanitize
@@ -65,9 +67,10 @@ fuzz: $(VENV)/test.stamp
 	$(BIN)/python -m tests.fuzz --seconds $(SECONDS) --seed $(SEED) --workers $(WORKERS) $(FUZZ)
 	$(BIN)/python -m tests.fuzz.names --seed $(SEED) $(NAMES)
 
-# Random models of every library against adversarial rows.
+# Random models of every library against adversarial rows; FRAMES of mixed columns, and BATCHES as DMatrix.
 differential: $(VENV)/test.stamp
 	$(BIN)/python -m tests.differential --rows $(ROWS) --seed $(SEED)
+	$(BIN)/python -m tests.differential.frames --frames $(FRAMES) --batches $(BATCHES) --seed $(SEED)
 
 # Threads that predict, explain, grow, fail, fork and are interrupted at a time.
 stress: SECONDS ?= 60

@@ -17,7 +17,7 @@ from glasswood.evaluate.tuning import tune
 from glasswood.inputs import arranged, as_rows, refuse_transform, with_tables, without_extra
 from glasswood.inputs.encoder import RowEncoder
 from glasswood.inputs.frames import frame_maker
-from glasswood.inputs.tables import refuse_open_tables, with_named_tables
+from glasswood.inputs.tables import refuse_open_tables, with_named_tables, with_sets
 from glasswood.mapping.columns import plain, prediction_columns
 from glasswood.mapping.predictions import PredictionMapper
 from glasswood.model.ensemble import TreeEnsemble
@@ -491,7 +491,7 @@ class Forest:
             import pandas
         except ImportError as error:
             raise ImportError("trees_to_dataframe returns a pandas.DataFrame: pip install pandas") from error
-        return pandas.DataFrame(node_table(self.ensemble))
+        return pandas.DataFrame(node_table(with_sets(self.ensemble)))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the forest to a `.glasswood` file or, for onnxruntime, to an ONNX file.

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import glasswood
-from tests.differential import run
+from tests.differential import frames, run
 from tests.differential.libraries import LIBRARIES, ignore_their_warnings
 
 
@@ -44,3 +44,17 @@ def test_a_threshold_that_is_off_by_one_number_is_found(monkeypatch, capsys):
     found = capsys.readouterr().out
     assert "MODEL 3 of sklearn" in found
     assert "leaf ids differ" in found
+
+
+@pytest.mark.parametrize("name", frames.SWEEPS)
+def test_random_frames_are_equal_or_refused(name):
+    outcomes = frames.sweep(name, 0, 12)
+    assert not outcomes["WRONG"]
+    assert outcomes["equal"] > 3
+
+
+def test_another_number_is_found(monkeypatch, capsys):
+    predict = glasswood.Forest.predict
+    monkeypatch.setattr(glasswood.Forest, "predict", lambda self, X: predict(self, X) + 1e-3)
+    assert frames.main(["--frames", "4", "--batches", "0"]) == 1
+    assert "WRONG: trial" in capsys.readouterr().out

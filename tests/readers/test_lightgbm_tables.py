@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import pickle
+import sqlite3
 
 import lightgbm as lgb
 import numpy as np
@@ -12,6 +14,7 @@ import pyarrow as pa
 import pytest
 
 import glasswood
+from glasswood.inputs.tables import with_sets
 
 N = 300
 COMMON = {"verbose": -1, "num_threads": 1, "min_data_per_group": 1, "cat_smooth": 1, "min_data_in_leaf": 3}
@@ -247,3 +250,83 @@ def test_d6b_category_in_place_of_a_number_is_refused():
         with pytest.raises(TypeError, match="is of dtype category, and the model has no table"):
             forest.predict(frame)
         np.testing.assert_allclose(forest.predict(rows), model.predict(rows), rtol=1e-6)
+
+
+@pytest.fixture(scope="module")
+def frame():
+    rng = np.random.default_rng(0)
+    sizes = pd.Categorical(rng.choice(["M", "S", "L", None], N), categories=["S", "M", "L"], ordered=True)
+    many = pd.Categorical(rng.choice(np.arange(100, 180), N), categories=np.arange(100, 180), ordered=True)
+    return pd.DataFrame({"size": sizes, "many": many, "x": rng.normal(size=N).round(2) + 50})
+
+
+@pytest.fixture(scope="module", params=[False, True])
+def booster(request, frame):
+    target = frame["size"].cat.codes * 2.0 + frame["many"].cat.codes / 7 + frame["x"]
+    settings = COMMON | {"zero_as_missing": request.param}
+    return lgb.train(settings, lgb.Dataset(frame, target, categorical_feature=[]), 12)
+
+
+@pytest.fixture(scope="module")
+def forest(frame, booster):
+    return glasswood.load(booster).with_categories(frame)
+
+
+class TestSplitsOfCodes:
+    """LightGBM splits ordered categories by thresholds on their codes; what has values in place of codes needs sets."""
+
+    def test_sets_reach_the_same_leaves(self, frame, booster, forest):
+        sets = glasswood.Forest(with_sets(forest.ensemble))
+        assert (sets.ensemble.category_set[sets.ensemble.feature == 0] >= 0).all()
+        rows = pd.concat([frame, frame.assign(size="new").iloc[:3], frame.assign(many=7).iloc[:3]])
+        rows = rows.astype({"size": "category", "many": "category"})
+        np.testing.assert_array_equal(sets.predict(rows, "leaf"), booster.predict(rows, pred_leaf=True))
+        np.testing.assert_array_equal(sets.predict(rows), forest.predict(rows))
+
+    @pytest.mark.parametrize("dialect", ["duckdb", "sqlite"])
+    def test_sql(self, dialect, frame, booster, forest):
+        if len(forest.ensemble.zero_missing):
+            pytest.skip("code has no zeros that are missing")
+        expression = glasswood.export_sql(forest, dialect)
+        plain = pd.DataFrame(
+            {"size": frame["size"].astype(object), "many": frame["many"].astype(int), "x": frame["x"]}
+        ).where(frame["size"].notna(), None)
+        plain["many"], plain["x"] = frame["many"].astype(int), frame["x"]
+        if dialect == "duckdb":
+            found = pytest.importorskip("duckdb").sql(f"SELECT {expression} AS p FROM plain").df()["p"]
+        else:
+            with contextlib.closing(sqlite3.connect(":memory:")) as connection:
+                plain.to_sql("rows", connection, index=False)
+                found = [p for (p,) in connection.execute(f"SELECT {expression} FROM rows")]
+        np.testing.assert_allclose(found, booster.predict(frame), rtol=1e-9)
+
+    def test_python(self, frame, booster, forest):
+        if len(forest.ensemble.zero_missing):
+            pytest.skip("code has no zeros that are missing")
+        names = {}
+        exec(glasswood.export_python(forest), names)
+        rows = frame.astype({"size": object, "many": int}).to_dict("records")
+        rows = [row | {"size": row["size"] if isinstance(row["size"], str) else None} for row in rows]
+        np.testing.assert_allclose([names["predict"](row) for row in rows], booster.predict(frame), rtol=1e-9)
+
+    def test_words(self, frame, forest, tmp_path):
+        text = glasswood.export_text(forest)
+        assert "size = S" in text or "size in {" in text
+        assert "size <" not in text
+        nodes = forest.trees_to_dataframe()
+        assert nodes.loc[nodes["Feature"] == "size", "Category"].map(set).isin([{"S"}, {"S", "M"}]).any()
+        glasswood.plot_tree(forest, tree=0, X=frame, y=frame["x"])
+        glasswood.report(forest, frame, frame["x"], tmp_path / "r.html")
+
+
+def test_equations_of_codes_are_refused():
+    rng = np.random.default_rng(0)
+    sizes = pd.Categorical(rng.choice(list("SML"), N), categories=list("SML"), ordered=True)
+    frame = pd.DataFrame({"size": sizes, "x": rng.normal(size=N)})
+    settings = COMMON | {"linear_tree": True}
+    booster = lgb.train(settings, lgb.Dataset(frame, 2.0 * frame["size"].cat.codes + frame["x"]), 3)
+    forest = glasswood.load(booster)
+    np.testing.assert_allclose(forest.predict(frame), booster.predict(frame), rtol=1e-6)
+    if (forest.ensemble.linear_feature == 0).any():
+        with pytest.raises(NotImplementedError, match="multiply the codes of the categories of 'size'"):
+            glasswood.export_sql(forest)

@@ -28,7 +28,7 @@ from glasswood.display.languages import (
 from glasswood.display.sql_query import words_of, written_query
 from glasswood.display.workbook import MOST_LETTERS, input_cell, workbook
 from glasswood.explain import Explainer
-from glasswood.inputs.tables import refuse_open_tables
+from glasswood.inputs.tables import refuse_open_tables, with_sets
 from glasswood.loading import load
 from glasswood.model.ensemble import LOGARITHM, MISSING, NUMBER, OF_NUMBERS, TreeEnsemble
 from glasswood.model.facts import feature_names
@@ -116,6 +116,7 @@ def export_sql(
         raise ValueError(f"dialect is {dialect!r}, expected one of {', '.join(DIALECTS)}")
     forest = load(model, names=columns).ensemble
     refuse_open_tables(forest, "generated code")
+    forest = with_sets(forest)
     kind, names = DIALECTS[dialect], feature_names(forest)
     _refuse_twins(names, kind.identity, dialect)
     named = frozenset(i for i, table in enumerate(forest.categories or ()) if table is not None)
@@ -158,6 +159,7 @@ def export_python(model: object, name: str = "predict", output: int = 0) -> str:
     """
     forest = load(model).ensemble
     refuse_open_tables(forest, "generated code")
+    forest = with_sets(forest)
     _check_name(name, name in PYTHON_WORDS)
     names = feature_names(forest)
     _refuse_twins(names, str, "a mapping")
@@ -253,6 +255,7 @@ def export_excel(
     """
     forest = load(model).ensemble
     refuse_open_tables(forest, "generated code")
+    forest = with_sets(forest)
     if path is not None:
         if cells is not None:
             raise ValueError("cells places a formula; a workbook has its own cells, leave it out")

@@ -9,7 +9,7 @@ import numpy as np
 
 from glasswood.base.escapes import shown
 from glasswood.base.wording import Wording, bar_text, checked_wording, count_text, counted, number_text, percent_text
-from glasswood.inputs.tables import refuse_open_tables
+from glasswood.inputs.tables import refuse_open_tables, with_sets
 from glasswood.loading import load
 from glasswood.model.ensemble import TreeEnsemble
 from glasswood.model.events import of_event
@@ -93,6 +93,7 @@ def export_text(
     """
     forest = load(model).ensemble
     refuse_open_tables(forest, "export_text")
+    forest = with_sets(forest)
     check_tree(forest, tree)
     wording = Wording(digits, max_terms, units or {}, log_odds)
     wording = checked_wording(wording, feature_names(forest))

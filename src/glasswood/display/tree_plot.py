@@ -44,7 +44,7 @@ from glasswood.display.tree_layout import (
 from glasswood.evaluate.cpu import CpuEvaluator
 from glasswood.forest import Forest
 from glasswood.inputs import with_tables
-from glasswood.inputs.tables import refuse_open_tables
+from glasswood.inputs.tables import refuse_open_tables, with_sets
 from glasswood.inputs.targets import own_labels
 from glasswood.loading import load
 from glasswood.model.ensemble import TreeEnsemble
@@ -138,6 +138,7 @@ def plot_tree(
     forest = load(model).ensemble
     forest = forest if X is None else with_tables(X, forest)
     refuse_open_tables(forest, "a picture of a tree")
+    forest = with_sets(forest)
     check_tree(forest, tree)
     if (n_leaves := int(np.diff(forest.leaf_offsets)[tree])) > MOST_LEAVES:
         raise ValueError(f"tree {tree} has {n_leaves:,} leaves, pictures show at most {MOST_LEAVES}; use export_text")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from typing import cast
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from glasswood.base.escapes import shown
 from glasswood.base.typing import Array
 from glasswood.base.wording import spelled
 from glasswood.inputs.matching import listed
-from glasswood.model.ensemble import TreeEnsemble
+from glasswood.model.ensemble import OF_NUMBERS, TreeEnsemble
 from glasswood.model.facts import feature_names
 
 ADVICE = "pass a frame whose columns have the dtypes of training, or use forest.with_categories(X) with such a frame"
@@ -85,3 +86,55 @@ def open_tables_text(forest: TreeEnsemble) -> str:
 
 def _listed_values(table: Array) -> str:
     return shown(listed(table.tolist()))
+
+
+def with_sets(forest: TreeEnsemble) -> TreeEnsemble:
+    """Let splits that compare the codes of a feature's categories with a threshold name the categories instead.
+
+    LightGBM splits ordered categories so, and those that `categorical_feature` leaves out. Every row of categories
+    reaches the same leaf; what shows the forest, or computes with values in place of codes, then shows categories.
+
+    Raises
+    ------
+    NotImplementedError
+        If an equation multiplies codes of categories.
+    """
+    if forest.categories is None or forest.category_hash:
+        return forest
+    has_table = np.array([table is not None for table in forest.categories])
+    in_equation = has_table[forest.linear_feature] & np.isin(forest.linear_category, OF_NUMBERS)
+    if in_equation.any():
+        name = feature_names(forest)[int(forest.linear_feature[np.argmax(in_equation)])]
+        raise NotImplementedError(
+            f"equations of this model multiply the codes of the categories of {shown(repr(name))}, which have no "
+            "meaning as numbers; predict with glasswood"
+        )
+    own = forest.category_set if forest.is_categorical else np.full(forest.n_nodes, -1, np.int32)
+    nodes = np.flatnonzero((forest.feature >= 0) & (own < 0) & has_table[forest.feature])
+    if not len(nodes):
+        return forest
+    sets, zero_missing = own.copy(), forest.zero_missing.copy()
+    words = [forest.set_words]
+    sizes = [np.diff(forest.set_offsets)]
+    sets[nodes] = len(forest.set_others_left) + np.arange(len(nodes))
+    for node in nodes:
+        feature = int(forest.feature[node])
+        codes = np.arange(len(cast("Array", forest.categories[feature])), dtype=forest.threshold.dtype)
+        is_left = (codes < forest.threshold[node]) | np.isinf(forest.threshold[node])
+        if len(forest.zero_missing) and forest.zero_missing[feature]:
+            is_left[:1], zero_missing[feature] = forest.default_left[node], False
+        bits = np.zeros(-(-len(codes) // 32) * 32, np.uint8)
+        bits[: len(codes)] = is_left
+        words.append(np.packbits(bits, bitorder="little").view("<u4").astype(np.uint32))
+        sizes.append(np.array([len(words[-1])]))
+    threshold = forest.threshold.copy()
+    threshold[nodes] = 0
+    return dataclasses.replace(
+        forest,
+        threshold=threshold,
+        category_set=sets.astype(np.int32),
+        set_words=np.concatenate(words),
+        set_offsets=np.concatenate([[0], np.cumsum(np.concatenate(sizes))]).astype(np.int64),
+        set_others_left=np.concatenate([forest.set_others_left, np.zeros(len(nodes), np.bool_)]),
+        zero_missing=zero_missing,
+    )

@@ -24,7 +24,7 @@ from glasswood.display.report.similar import intervals, similar_rows
 from glasswood.display.report.trees import are_shown, drawn, embedded, is_small, not_held
 from glasswood.forest import Forest
 from glasswood.inputs import with_tables, without_extra
-from glasswood.inputs.tables import refuse_open_tables
+from glasswood.inputs.tables import refuse_open_tables, with_sets
 from glasswood.inputs.targets import own_labels
 from glasswood.loading import load
 from glasswood.model.ensemble import TreeEnsemble
@@ -137,6 +137,7 @@ def report(
         test = test and (without_extra(test[0], forest), *test[1:])
     forest = with_tables(X, forest, by_position)
     refuse_open_tables(forest, "a report")
+    forest = with_sets(forest)
     if not forest.means_known:
         forest = Forest(forest).with_means(X, by_position).ensemble
     target_name = _name_of(y)
