@@ -26,6 +26,7 @@ from glasswood.words.rules import (
     share_of_second,
     speaks_of_odds,
     sum_note,
+    turned_facts,
     value_text,
 )
 
@@ -134,11 +135,6 @@ def facts_of(model: object) -> Any:
         "error": summary[name],
         "error_name": f"weighted {name}" if is_weighted else name.replace("_", "-"),
     }
-
-
-def turned_facts(summary: Any) -> Any:
-    """Table of the leaves of a forest whose classes have changed places."""
-    return summary and (summary | {"share": 1 - np.asarray(summary["share"])} if "share" in summary else summary)
 
 
 def leaf_facts(forest: TreeEnsemble, leaf: int, summary: Any, digits: int) -> list[str]:

@@ -19,7 +19,7 @@ from glasswood.display.curves import mean_curve
 from glasswood.display.measured import Ruler
 from glasswood.display.report.rows import read_rows
 from glasswood.display.report.trees import leaves_under, range_ends, shown_class, standard_errors, target_of
-from glasswood.display.text import check_tree, facts_of, turned_facts
+from glasswood.display.text import check_tree, facts_of
 from glasswood.display.tree_layout import (
     CURVE,
     FACTS,
@@ -60,6 +60,7 @@ from glasswood.words.rules import (
     share_of_second,
     speaks_of_odds,
     sum_note,
+    turned_facts,
 )
 
 if TYPE_CHECKING:

@@ -7,7 +7,18 @@ from typing import Any
 from glasswood.base.escapes import markup
 from glasswood.base.wording import Wording, leaves_text, percent_text
 from glasswood.model.ensemble import TreeEnsemble
-from glasswood.words.rules import class_of, class_shares, cover_texts, leaf_of_node, node_tests, value_text
+from glasswood.model.events import of_event
+from glasswood.words.rules import (
+    class_of,
+    class_shares,
+    cover_texts,
+    leaf_of_node,
+    node_tests,
+    share_of_second,
+    sum_note,
+    turned_facts,
+    value_text,
+)
 
 MOST_LEAVES = 40
 """Trees with more leaves are not shown; the notebook then has only the facts."""
@@ -27,6 +38,8 @@ def tree_html(forest: TreeEnsemble, tree: int, summary: Any) -> str:
     if int((forest.feature[first:last] < 0).sum()) > MOST_LEAVES:
         return ""
     wording = Wording(max_terms=3)
+    forest, is_turned = of_event(forest, None, share_of_second(forest, summary))
+    summary = turned_facts(summary) if is_turned else summary
     tests, sizes = node_tests(forest, tree, wording), cover_texts(forest, tree)
     shares = class_shares(forest, tree, summary)
 
@@ -53,7 +66,9 @@ def tree_html(forest: TreeEnsemble, tree: int, summary: Any) -> str:
 
     name = class_of(forest, tree)
     title = f"<div>Probability of <b>{markup(name)}</b> &ensp;{facts(0)}</div>" if name else ""
-    return f"<div style='font-size:90%;line-height:1.6'>{title}{below(0, 0)}</div>"
+    added = sum_note(forest, tree, wording.digits)
+    note = f"<div><small>{markup(added)}</small></div>" if added else ""
+    return f"<div style='font-size:90%;line-height:1.6'>{title}{below(0, 0)}{note}</div>"
 
 
 def estimator_html(estimator: Any) -> str:

@@ -260,6 +260,11 @@ def share_of_second(forest: TreeEnsemble, summary: dict[str, Any] | None) -> flo
     return None if found is None or len(found.names) != 2 else float(found.shares[0, 1])
 
 
+def turned_facts(summary: Any) -> Any:
+    """Table of the leaves of a forest whose classes have changed places."""
+    return summary and (summary | {"share": 1 - np.asarray(summary["share"])} if "share" in summary else summary)
+
+
 def _over_nodes(forest: TreeEnsemble, tree: int, of_leaves: Doubles) -> Doubles:
     """Means over the rows of every node from those of the leaves."""
     first, last = forest.tree_offsets[tree : tree + 2].tolist()
