@@ -131,7 +131,7 @@ def test_an_interrupt_ends_all_trees(data, monkeypatch):
     forever = glasswood.ModelTreeRegressor(n_iter_no_change=100, generations=10**6)
     model = glasswood.ModelTreeEnsembleRegressor(forever, n_estimators=4, n_jobs=1).fit(*data)
     assert model.interrupted_
-    assert [tree.n_iter_ > 50 for tree in model.estimators_] == [True, False, False, False]
+    assert [tree.n_iter_ > 50 for tree in model.estimators_] == [True, False]  # it came before the second one
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import glasswood
-from glasswood.grow import estimator
+from glasswood.grow import estimator, likelihood
 from glasswood.grow.search import engine, growing
 
 
@@ -86,3 +86,91 @@ def test_handlers_of_others_stay(data):
         assert signal.getsignal(signal.SIGINT) is handler
     finally:
         signal.signal(signal.SIGINT, previous)
+
+
+def counting_searches(monkeypatch, at):
+    """Count the searches that begin; an interrupt comes in the one of that number."""
+    begun, progress = [], engine.Progress
+
+    def searching(*arguments, **options):
+        begun.append(len(begun))
+        return original(*arguments, **options)
+
+    def interrupting(*values):
+        if len(begun) == at + 1 and not sent:
+            sent.append(True)
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.05)
+        return progress(*values)
+
+    original, sent = growing.search, []
+    monkeypatch.setattr(growing, "search", searching)
+    monkeypatch.setattr(engine, "Progress", interrupting)
+    return begun
+
+
+def test_one_interrupt_ends_all_sizes_of_a_distillation(data, monkeypatch):
+    """It once ended the search of one size, and the others took their time."""
+    begun = counting_searches(monkeypatch, 1)
+    student = glasswood.ModelTreeRegressor(generations=5, clip="leaf", noise="uniform")
+    found = glasswood.distill(lambda X: X[:, 0], data[0], sizes=[2, 4, 8, 16, 32], estimator=student, time_limit=None)
+    assert found.interrupted
+    assert found.curve["size"].tolist() == [2, 4]
+    assert [model.interrupted_ for model in found.models] == [False, True]
+    assert "interrupted: the last student is the best so far" in str(found)
+    assert len(begun) < 5
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGINT)
+
+
+def test_a_distillation_without_interrupts_says_nothing(data):
+    student = glasswood.ModelTreeRegressor(generations=2)
+    found = glasswood.distill(lambda X: X[:, 0], data[0], sizes=[2], estimator=student, time_limit=None)
+    assert not found.interrupted
+    assert "interrupted" not in str(found)
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+@pytest.mark.parametrize("method", ["mean", "boosting"])
+def test_one_interrupt_ends_all_trees_of_an_ensemble(data, monkeypatch, method, n_jobs):
+    begun = counting_searches(monkeypatch, 1)
+    base = glasswood.ModelTreeRegressor(generations=5, noise="uniform")
+    grown = glasswood.ModelTreeEnsembleRegressor(base, 40, method=method, max_trees=3, time_limit=None, n_jobs=n_jobs)
+    grown.fit(*data)
+    assert grown.interrupted_
+    assert len(begun) < 10
+    assert len(grown.samples_) == len(np.unique(grown.sequence_)) < 10
+    assert np.isfinite(grown.predict(data[0])).all()
+
+
+def test_one_interrupt_ends_all_trees_of_a_sum(data, monkeypatch):
+    begun = counting_searches(monkeypatch, 1)
+    base = glasswood.ModelTreeRegressor(generations=5, noise="uniform")
+    grown = glasswood.ModelTreeEnsembleRegressor(base, 8, method="sum", time_limit=None, n_jobs=1).fit(*data)
+    assert grown.interrupted_
+    assert len(begun) < 8
+    assert np.isfinite(grown.predict(data[0])).all()
+
+
+def test_an_interrupt_ends_the_splits_of_a_classifier(data, monkeypatch):
+    monkeypatch.setattr(likelihood, "_candidate", interrupted_by(likelihood._candidate))
+    monkeypatch.setattr(likelihood, "proposed_splits", None)
+    tree = glasswood.ModelTreeClassifier(generations=2, n_jobs=1).fit(data[0], data[1] > 1.5)
+    assert tree.interrupted_
+
+
+def test_stability_after_an_interrupt_is_that_of_finished_samples(data, monkeypatch):
+    whole = counting_searches(monkeypatch, 10**9)
+    glasswood.ModelTreeRegressor(generations=3, noise="uniform", n_jobs=1).fit(*data)
+    n_of_tree = len(whole)
+    begun = counting_searches(monkeypatch, n_of_tree + 2)
+    tree = glasswood.ModelTreeRegressor(generations=3, noise="uniform", n_jobs=1, stability=40).fit(*data)
+    assert tree.interrupted_
+    assert len(begun) < n_of_tree + 5
+    assert set(np.unique(tree.stability_["frequency"][tree.stability_["kind"] == "split"])) <= {0.0, 0.5, 1.0}
+
+
+def test_stability_of_no_sample_is_not_known(data, monkeypatch):
+    monkeypatch.setattr(growing, "grown_tree", interrupted_by(growing.grown_tree))
+    tree = glasswood.ModelTreeRegressor(generations=2, n_jobs=1, stability=4).fit(*data)
+    assert np.isnan(tree.stability_["frequency"]).all()

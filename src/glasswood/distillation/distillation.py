@@ -18,6 +18,7 @@ from glasswood.forest import Forest
 from glasswood.grow.classifier import ModelTreeClassifier
 from glasswood.grow.ensemble_base import TreeEnsembleEstimator
 from glasswood.grow.estimator import ModelTreeRegressor, TreeEstimator
+from glasswood.grow.search.process import Interrupts, keeping_interrupts
 from glasswood.inspection.plots import axes_of, plain
 from glasswood.words.outline import estimator_html
 
@@ -74,6 +75,8 @@ class Distillation:
         Numbers of rows on which glasswood measured `fidelity` and `drawn_fidelity`.
     seconds : float
         Time that the model took to answer for all rows.
+    interrupted : bool
+        True if Ctrl-C ended the searches: larger sizes are missing, and the last student is the best so far.
     """
 
     models: list[Any]
@@ -83,6 +86,7 @@ class Distillation:
     n_held_out: int
     n_drawn: int
     seconds: float
+    interrupted: bool = False
 
     @property
     def model(self) -> Any:
@@ -112,6 +116,8 @@ class Distillation:
         ]
         columns = zip(*(self.curve[name] for name in ("size", "n_leaves", "fidelity", "drawn_fidelity")), strict=True)
         lines += [f"{size:>6}{leaves:>8}{write(held):>10}{write(drawn):>8}" for size, leaves, held, drawn in columns]
+        if self.interrupted:
+            lines.append("interrupted: the last student is the best so far, larger ones were not grown")
         return "\n".join(lines)
 
     def __repr__(self) -> str:
@@ -206,6 +212,8 @@ def distill(
     To find the worst region, glasswood grows a tree of up to four leaves on the squared errors of the training rows.
     The error of the region is measured on rows that neither tree has seen.
 
+    Ctrl-C ends all searches: the result has the sizes until then, and says so (`Distillation.interrupted`).
+
     Examples
     --------
     >>> found = glasswood.distill(network, X)  # doctest: +SKIP
@@ -221,22 +229,34 @@ def distill(
     answers = _answers(predict, rows, len(first))
     seconds = time.perf_counter() - started
     student = _student(estimator, answers).set_params(n_jobs=n_jobs, random_state=random_state)
-    models, curve = _grown(student, sizes, rows, answers, parts, time_limit)
-    squares = _squares(answers, models[-1].predict(rows))
+    with keeping_interrupts() as interrupts:
+        models, curve = _grown(student, sizes, rows, answers, parts, time_limit, interrupts)
+        squares = _squares(answers, models[-1].predict(rows))
+        rule, inside = _worst(rows, squares, parts, student.categorical_features)
+        interrupted = interrupts.have_come
     unseen = np.flatnonzero(parts)
-    rule, inside = _worst(rows, squares, parts, student.categorical_features)
     worst = Region(rule, len(inside) / len(unseen), _error(answers, squares[inside]))
     n_held_out, n_drawn = np.bincount(parts)[1:].tolist()
-    return Distillation(models, curve, _error(answers, squares[unseen]), worst, n_held_out, n_drawn, seconds)
+    return Distillation(
+        models, curve, _error(answers, squares[unseen]), worst, n_held_out, n_drawn, seconds, interrupted
+    )
 
 
 def _grown(
-    student: Any, sizes: list[int], rows: Any, answers: Array, parts: Array, time_limit: float | None
+    student: Any,
+    sizes: list[int],
+    rows: Any,
+    answers: Array,
+    parts: Array,
+    time_limit: float | None,
+    interrupts: Interrupts,
 ) -> tuple[list[Any], Table]:
-    """Students of all sizes, and their curve; each has an equal part of the time that is left."""
+    """Students of all sizes until an interrupt comes, and their curve; each has an equal part of the time left."""
     seen, *unseen = (np.flatnonzero(parts == part) for part in range(3))
     models, lines, started = [], [], time.perf_counter()
     for place, size in enumerate(sizes):
+        if models and interrupts.have_come:
+            break
         began = time.perf_counter()
         left = None if time_limit is None else max(time_limit - (began - started), 1e-3) / (len(sizes) - place)
         model = clone(student).set_params(**{_size_name(student): size, "time_limit": left})

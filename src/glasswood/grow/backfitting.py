@@ -54,7 +54,7 @@ def fitted_together(plan: SequencePlan, data: TrainingData, given: Circumstances
         number, is_first = turn % n_trees, turn < n_trees
         seconds = plan.left(began)
         is_late = seconds is not None and seconds <= 0
-        if not is_first and (given.interrupts.have_come or is_late):
+        if (trees and given.interrupts.have_come) or (is_late and not is_first):
             break
         rest, spread = loss.step(target, margins, weight, 0)
         wanted = rest + own[number]

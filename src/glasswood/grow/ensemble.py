@@ -96,7 +96,8 @@ class ModelTreeEnsembleRegressor(RegressorMixin, TreeEnsembleEstimator):  # type
     feature_importances_ : float64, (n_features,)
         Mean of the trees' importances; in sequences and sums, weighted by the squares that each explains.
     interrupted_ : bool
-        Whether Ctrl-C ended the search. Trees that were not finished are the best found by then.
+        Whether Ctrl-C ended the search. Trees that were not finished are the best found by then, those that had
+        not begun are missing.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 

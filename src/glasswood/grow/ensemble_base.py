@@ -161,13 +161,13 @@ class TreeEnsembleEstimator(TreeEstimator):
         sorter = find_sorter(member.device, home, *data.columns.X.shape)
         data = data._replace(columns=data.columns.ranked(n_threads(self.n_jobs), sorter))
         draws = self._samples(rows, group[order].astype(np.int64))
-        self.samples_ = [order[draw.seen] for draw in draws]
         with undisturbed() as interrupts:
-            sequences = self._grown(member, data, draws, home, interrupts)
+            sequences, draws = self._grown(member, data, draws, home, interrupts)
+            self.samples_ = [order[draw.seen] for draw in draws]
             self._join(sequences, **meaning, objective=f"{objective}{self._constraints}")
             if self.method == "sum":
                 draws = self._folds(rows)
-                sequences = self._grown(member.set_params(**BRIEF), data, draws, home, interrupts)
+                sequences, draws = self._grown(member.set_params(**BRIEF), data, draws, home, interrupts)
             self.interrupted_ = interrupts.have_come
         return sequences, draws, data
 
@@ -203,8 +203,11 @@ class TreeEnsembleEstimator(TreeEstimator):
 
     def _grown(
         self, member: Any, data: TrainingData, draws: list[Draw], home: int | None, interrupts: Interrupts
-    ) -> list[TreeSequence | Mixture]:
-        """Grow the sequences, as many beside each other as there are threads."""
+    ) -> tuple[list[TreeSequence | Mixture], list[Draw]]:
+        """Grow the sequences, as many beside each other as there are threads; after an interrupt those begun, and one.
+
+        Also returns the draws of these.
+        """
         began, n_together = time.perf_counter(), min(n_threads(self.n_jobs), len(draws))
         if parse_device(member.device)[0] in {"cuda", "all"} or home is not None:
             n_together = 1
@@ -213,6 +216,8 @@ class TreeEnsembleEstimator(TreeEstimator):
 
         def fitted(number: int) -> list[TreeSequence]:
             draw = draws[number]
+            if number and interrupts.have_come:
+                return []
             seconds = self._share(time.perf_counter() - began, len(draws) - number, n_together)
             given = Circumstances(draw.seed, home=home, interrupts=Interrupts(interrupts))
             if self.method == "mean":
@@ -225,9 +230,12 @@ class TreeEnsembleEstimator(TreeEstimator):
             return boosted(plan, data, given) if self.method == "boosting" else [fitted_together(plan, data, given)]
 
         if n_together <= 1:
-            return mixed([fitted(number) for number in range(len(draws))], draws, data, loss)
-        with ThreadPoolExecutor(n_together) as pool:
-            return mixed(list(pool.map(fitted, range(len(draws)))), draws, data, loss)
+            found = [fitted(number) for number in range(len(draws))]
+        else:
+            with ThreadPoolExecutor(n_together) as pool:
+                found = list(pool.map(fitted, range(len(draws))))
+        draws = [draw for draw, sequences in zip(draws, found, strict=True) if sequences]
+        return mixed([sequences for sequences in found if sequences], draws, data, loss), draws
 
     def _share(self, elapsed: float, n_left: int, n_together: int) -> float | None:
         """Seconds for one of the trees that are left."""

@@ -221,7 +221,8 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
         With `stability`: one entry per split and per feature of a leaf's equation, with the keys kind ("split" or
         "term"), at (the split's node or the leaf), feature and frequency: the share of the samples' trees that have it.
         A split has come back if a split by the same feature sends all but a few rows to the same sides. A term has come
-        back for the share of the leaf's rows whose equations contain this feature.
+        back for the share of the leaf's rows whose equations contain this feature. After an interrupt, of the samples
+        that were finished; NaN if there are none.
     interrupted_ : bool
         Whether Ctrl-C or a callback ended the search.
     procedure_seconds_ : dict

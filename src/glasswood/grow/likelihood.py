@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from glasswood.grow.data.columns import TrainingData
     from glasswood.grow.search.engine import Circumstances
     from glasswood.grow.search.growing import Growth
+    from glasswood.grow.search.process import Interrupts
     from glasswood.grow.tree.assembly import GrownTree
     from glasswood.grow.tree.refit import LeafModel
 
@@ -102,7 +103,7 @@ def best_tree(model: Any, data: TrainingData, given: Circumstances, rounds: int,
     _, y, weight = working = data
     for _ in range(rounds):
         seconds = shares.next()
-        if best is not None and seconds is not None and seconds <= 0:
+        if best is not None and (given.interrupts.have_come or (seconds is not None and seconds <= 0)):
             break
         model.time_limit = None if seconds is None else max(seconds, 1e-3)
         growth = grow(model, working, given)
@@ -112,7 +113,7 @@ def best_tree(model: Any, data: TrainingData, given: Circumstances, rounds: int,
             _candidate(_as_leaf(growth, model.max_terms_per_leaf), y, weight, model),
         ]
         best = min([*found, *([best] if best else [])], key=lambda candidate: candidate.cost)
-        best = _split_further(best, y, weight, model, shares, time.perf_counter() - searched)
+        best = _split_further(best, y, weight, model, shares, time.perf_counter() - searched, given.interrupts)
         shares.end(searched)
         p = np.clip(expit(best.margin), CERTAIN, 1 - CERTAIN)
         variance = p * (1 - p)
@@ -123,13 +124,21 @@ def best_tree(model: Any, data: TrainingData, given: Circumstances, rounds: int,
 
 
 def _split_further(
-    best: Candidate, y: Doubles, weight: Doubles, model: Any, shares: Shares, seconds: float
+    best: Candidate,
+    y: Doubles,
+    weight: Doubles,
+    model: Any,
+    shares: Shares,
+    seconds: float,
+    interrupts: Interrupts,
 ) -> Candidate:
-    """Split the leaves where the likelihood has the scores change most, as long as that pays and there is time.
+    """Split the leaves where the likelihood has the scores change most, as long as that pays and nothing ends it.
 
     `seconds` is what two candidates took.
     """
     while len(best.models) < model.max_leaves and ((left := shares.next()) is None or left > TRIED / 2 * seconds):
+        if interrupts.have_come:
+            break
         growth = best.growth
         found = [
             _candidate(_with_tree(growth, with_split(growth.result.best, split)), y, weight, model)

@@ -18,6 +18,8 @@ class Interrupts:
     noted : Interrupts, optional
         The handler, for searches beside each other: they ask whether an interrupt has come, and do not set `raises`
         of the thread that waits for them.
+    is_same_thread : bool
+        Whether the handler's own thread searches, within a call that searches several times: it sets `raises` too.
 
     Attributes
     ----------
@@ -25,8 +27,21 @@ class Interrupts:
         Whether the next one raises KeyboardInterrupt, once; else it is noted only.
     """
 
-    def __init__(self, noted: Interrupts | None = None) -> None:
-        self._noted, self._came, self.raises = noted, False, False
+    def __init__(self, noted: Interrupts | None = None, is_same_thread: bool = False) -> None:
+        self._noted, self._raising, self._came = noted, noted if is_same_thread else None, False
+        self._raises = False
+
+    @property
+    def raises(self) -> bool:
+        """Whether the next one raises KeyboardInterrupt."""
+        return self._raises if self._raising is None else self._raising.raises
+
+    @raises.setter
+    def raises(self, value: bool) -> None:
+        if self._raising is None:
+            self._raises = value
+        else:
+            self._raising.raises = value
 
     @property
     def have_come(self) -> bool:
@@ -48,16 +63,22 @@ def undisturbed() -> Iterator[Interrupts]:
     refits are narrow, and where processors are busy threads of BLAS spend five times the processor time waiting for
     each other.
     """
-    with _keeping_interrupts() as interrupts, threadpool_limits(1, "blas"):
+    with keeping_interrupts() as interrupts, threadpool_limits(1, "blas"):
         yield interrupts
 
 
 @contextlib.contextmanager
-def _keeping_interrupts() -> Iterator[Interrupts]:
-    """Note interrupts instead of raising them where Python's own handler would raise: in the main thread."""
-    interrupts = Interrupts()
+def keeping_interrupts() -> Iterator[Interrupts]:
+    """Note interrupts instead of raising them where Python's own handler would raise: in the main thread.
+
+    Within such a block, another one has the interrupts of the first: one Ctrl-C ends all searches of a call.
+    """
+    interrupts, handler = Interrupts(), signal.getsignal(signal.SIGINT)
     is_main = threading.current_thread() is threading.main_thread()
-    if not is_main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+    if is_main and isinstance(handler, Interrupts):
+        yield Interrupts(handler, is_same_thread=True)
+        return
+    if not is_main or handler is not signal.default_int_handler:
         yield interrupts
         return
     signal.signal(signal.SIGINT, interrupts)

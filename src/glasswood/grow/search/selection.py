@@ -78,7 +78,9 @@ def trees_on_parts(
     apart = {"algorithm": "gram", "device": "cpu", "n_jobs": 1, "time_limit": limit}
     brief = {**model.get_params(deep=False), **BRIEF, **changes, **apart}
 
-    def judged(number: int) -> tuple[Doubles, Doubles, Doubles]:
+    def judged(number: int) -> tuple[Doubles, Doubles, Doubles] | None:
+        if given.interrupts.have_come:
+            return None
         member, seen = type(model)(**brief), data.taken(np.flatnonzero(fold != number).astype(np.int32)).by_target()
         grown = fit_tree(member, seen, given.beside(given.seed + number)).tree(member)
         predictions = Forest(grown.forest).predict(given_rows, device="cpu", n_jobs=1)
@@ -87,8 +89,9 @@ def trees_on_parts(
         errors = usable_errors(np.array([leaf.rmse for leaf in grown.models]))[leaves]
         return grown.scores, np.abs(target - predictions[order])[held] / errors, predictions
 
-    parts = side_by_side(judged, FOLDS, n_threads(model.n_jobs))
-    if given.interrupts.have_come:
+    found = side_by_side(judged, FOLDS, n_threads(model.n_jobs))
+    parts = [part for part in found if part is not None]
+    if given.interrupts.have_come or len(parts) < FOLDS:
         return None
     within, outside, predictions = zip(*parts, strict=True)
     unseen = np.array(predictions)[fold, order]

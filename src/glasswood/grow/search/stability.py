@@ -58,12 +58,17 @@ def stability(model: Any, tree: TreeEnsemble, data: TrainingData, given: Circums
     apart = {"algorithm": "gram", "device": "cpu", "n_jobs": 1, "time_limit": limit, "stability": 0}
     member = type(model)(**{**model.get_params(deep=False), **BRIEF, **apart})
 
-    def grown(number: int) -> TreeEnsemble:
+    def grown(number: int) -> TreeEnsemble | None:
+        if given.interrupts.have_come:
+            return None
         seen = data.taken(samples[number].astype(np.int32)).by_target()
-        return fit_tree(member, seen, given.beside(given.seed + number)).tree(member).forest
+        growth = fit_tree(member, seen, given.beside(given.seed + number))
+        return None if growth.result.interrupted else growth.tree(member).forest
 
-    others = list(side_by_side(grown, len(samples), n_threads(model.n_jobs)))
-    return _table(tree, others, data.columns.as_rows())
+    others = side_by_side(grown, len(samples), n_threads(model.n_jobs))
+    # A search that an interrupt has cut short says nothing of chance; at most one of each thread is left out for it.
+    finished = [other for other in others if other is not None]
+    return _table(tree, finished, data.columns.as_rows())
 
 
 def _table(tree: TreeEnsemble, others: list[TreeEnsemble], rows: Doubles) -> dict[str, Array]:
@@ -71,7 +76,7 @@ def _table(tree: TreeEnsemble, others: list[TreeEnsemble], rows: Doubles) -> dic
     table: dict[str, list[Any]] = {"kind": [], "at": [], "feature": [], "frequency": []}
     leaves = _leaves(tree, rows)
     for node, at in _rows_by_split(tree, rows):
-        frequency = np.mean([_has_split(other, tree, node, rows[at]) for other in others])
+        frequency = np.mean([_has_split(other, tree, node, rows[at]) for other in others] or np.nan)
         _add(table, "split", node, feature_name(tree, int(tree.feature[node])), frequency)
     terms = [_terms(other)[_leaves(other, rows)] for other in others]
     for leaf, features in enumerate(_terms(tree)):
