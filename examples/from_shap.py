@@ -1,6 +1,6 @@
 """
 From shap to glasswood
-==================
+======================
 
 shap's first example, with one line changed, and each of its plots.
 """
