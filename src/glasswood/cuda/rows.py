@@ -109,7 +109,8 @@ def check_gpu_rows(X: object, forest: TreeEnsemble, gpu: int) -> Any:
             raise ValueError(f"X has shape {x.shape}, expected (rows, {forest.n_features}), the features of the forest")
         if x.dtype.kind not in "fiub":
             raise TypeError(f"X holds {x.dtype}, expected real numbers")
-        if not forest.nan_allowed and x.dtype.kind == "f" and bool(cupy.isnan(x).any()):
+        refusing = x if not len(forest.nan_allowed_in) else x[:, cupy.asarray(~forest.nan_allowed_in)]
+        if not forest.nan_allowed and x.dtype.kind == "f" and bool(cupy.isnan(refusing).any()):
             raise ValueError(f"X holds NaN, which {shown(forest.source or 'the source library')} refuses in this model")
     return x
 

@@ -124,8 +124,13 @@ def _check_rows(arrays: dict[str, Array], forest: TreeEnsemble) -> None:
     _check_array("rows", rows, 2, np.float32, np.float64)
     if rows.shape != shape:
         _refuse(f"rows has the shape {rows.shape}, expected {shape}")
-    if not forest.nan_allowed and np.isnan(rows).any():
+    if not forest.nan_allowed and np.isnan(rows[:, _refusing(forest)]).any():
         _refuse("rows holds NaN, which this forest refuses")
+
+
+def _refusing(forest: TreeEnsemble) -> Bools:
+    """Find the features that may not be NaN where `nan_allowed` is False: (n_features,)."""
+    return ~forest.nan_allowed_in if len(forest.nan_allowed_in) else np.ones(forest.n_features, np.bool_)
 
 
 def _check_classes(arrays: dict[str, Array], forest: TreeEnsemble) -> None:
@@ -156,7 +161,7 @@ def _check_values(values: Array, offsets: Int64s, forest: TreeEnsemble) -> None:
     if not rises.all():
         _refuse(f"the values of feature {feature[np.argmin(rises)]} do not rise")
     zero_missing = forest.zero_missing if len(forest.zero_missing) else np.zeros(forest.n_features, np.bool_)
-    if not forest.nan_allowed and (is_nan & ~zero_missing[feature]).any():
+    if not forest.nan_allowed and (is_nan & ~zero_missing[feature] & _refusing(forest)[feature]).any():
         _refuse("values holds NaN, which this forest refuses")
 
 

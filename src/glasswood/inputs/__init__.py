@@ -182,9 +182,19 @@ def _refuse_nan(rows: Array, forest: TreeEnsemble) -> None:
     smallest = rows.min(initial=np.inf)  # NaN if any value is
     if smallest == smallest:
         return
-    row, feature = np.argwhere(np.isnan(rows))[0]
+    refused = np.isnan(rows)
+    if len(forest.nan_allowed_in):
+        refused &= ~forest.nan_allowed_in
+        if not refused.any():
+            return
+    row, feature = np.argwhere(refused)[0]
     name = f" ({escapes.shown(forest.feature_names[feature])})" if forest.feature_names else ""
     library = escapes.shown(forest.source or "the source library")
+    if forest.categories is not None and forest.categories[feature] is not None:
+        raise ValueError(
+            f"X is missing in row {row}, column {feature}{name}, or has a category there that was not in training, and "
+            f"{library} refuses both in this model; give it one of the model's categories"
+        )
     raise ValueError(
         f"X is NaN in row {row}, column {feature}{name}, and {library} refuses missing values "
         "in this model; impute or drop them, or train the model with missing values"

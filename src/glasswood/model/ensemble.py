@@ -123,6 +123,8 @@ class TreeEnsemble:
         Value that marks a missing entry besides NaN (an estimator's ``missing=``); NaN if there is none.
     nan_allowed : bool
         False if the source library refuses rows with NaN.
+    nan_allowed_in : bool, (n_features,) or (0,)
+        Features that may be NaN where `nan_allowed` is False (a pipeline that fills some columns); empty: none.
     link, link_scale : str, float
         Function from margin to response, one of `glasswood.base.typing.LINKS`, and its scale where it has one.
     prediction : str
@@ -189,6 +191,7 @@ class TreeEnsemble:
     zero_threshold: float = 0.0
     missing: float = float("nan")
     nan_allowed: bool = True
+    nan_allowed_in: Bools = field(default_factory=lambda: np.zeros(0, np.bool_))
     link: str = "identity"
     link_scale: float = 1.0
     prediction: str = "response"

@@ -179,6 +179,8 @@ def load_attachment(path: str | os.PathLike[str] | bytes, mmap: bool = False) ->
 
 def read_attachment_note(path: str | os.PathLike[str]) -> dict[str, Any] | None:
     """Read what a file says of what it keeps beside a forest; None if that is nothing, or it is of another kind."""
+    if os.path.isdir(path):  # of a model of Spark
+        return None
     with open(path, "rb") as file:
         if file.read(len(MAGIC)) != MAGIC:
             return None

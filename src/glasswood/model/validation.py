@@ -42,6 +42,7 @@ VECTORS = {
     "zero_missing": np.bool_,
     "absent_missing": np.bool_,
     "missing_seen": np.bool_,
+    "nan_allowed_in": np.bool_,
 }
 """dtypes of the fields that are one-dimensional arrays; thresholds have the row type."""
 
@@ -155,6 +156,7 @@ def _check_lengths(forest: SimpleNamespace) -> None:
         "zero_missing": forest.n_features if len(forest.zero_missing) else 0,
         "absent_missing": len(forest.tree_offsets) - 1 if len(forest.absent_missing) else 0,
         "missing_seen": forest.n_features if len(forest.missing_seen) else 0,
+        "nan_allowed_in": forest.n_features if len(forest.nan_allowed_in) else 0,
     }
     for name, length in expected.items():
         if len(getattr(forest, name)) != length:

@@ -129,7 +129,8 @@ def _listed(names: list[str]) -> str:
 
 def _may_be_missing(forest: TreeEnsemble, feature: int) -> bool:
     """Whether the side of missing values says something; where training had none it is a guess."""
-    return forest.nan_allowed and (not len(forest.missing_seen) or bool(forest.missing_seen[feature]))
+    allowed = forest.nan_allowed or (len(forest.nan_allowed_in) > 0 and bool(forest.nan_allowed_in[feature]))
+    return allowed and (not len(forest.missing_seen) or bool(forest.missing_seen[feature]))
 
 
 def paths(forest: TreeEnsemble, tree: int, wording: Wording) -> dict[int, list[str]]:

@@ -6,17 +6,26 @@ import dataclasses
 import json
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from glasswood.model.ensemble import TreeEnsemble
 from glasswood.readers.documents import get
 from glasswood.readers.spark.nodes import read_nodes, read_weights
+from glasswood.readers.spark.stages import Columns, labels_of, parameter
 from glasswood.readers.spark.trees import forest_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from glasswood.readers.spark.stages import Entry
 
 NEWEST_MAJOR = 4
 PREFIX = "org.apache.spark.ml."
 KINDS = ("DecisionTree", "RandomForest", "GBT")
-ASSEMBLER = "feature.VectorAssembler"
+WITH_STAGES = ("PipelineModel", "tuning.CrossValidatorModel", "tuning.TrainValidationSplitModel")
+MOST_STAGES = 1000
 
 
 def read(model: Any) -> TreeEnsemble:
@@ -38,7 +47,9 @@ def is_folder(path: Path) -> bool:
 
 
 def read_folder(path: str | os.PathLike[str]) -> TreeEnsemble:
-    """Read a saved DecisionTree, RandomForest or GBT model, or a PipelineModel of a VectorAssembler and one of them.
+    """Read a saved DecisionTree, RandomForest or GBT model, or a PipelineModel or search that ends in one of them.
+
+    The rows of a pipeline's forest are those of the frame that its first stage takes.
 
     Raises
     ------
@@ -60,7 +71,7 @@ def read_folder(path: str | os.PathLike[str]) -> TreeEnsemble:
 
 def _metadata(folder: Path) -> dict[str, Any]:
     """Read what a folder says of itself."""
-    parts = sorted((folder / "metadata").glob("part-*"))
+    parts = sorted(path for path in (folder / "metadata").glob("part-*") if path.is_file())  # no pipes, nor devices
     if not parts:
         raise ValueError(f"{folder.name}/metadata has no part-* file")
     document = json.loads(parts[0].read_bytes())
@@ -75,10 +86,18 @@ def _metadata(folder: Path) -> dict[str, Any]:
     return document
 
 
-def _read(folder: Path, document: dict[str, Any]) -> TreeEnsemble:
+def _kind(document: dict[str, Any]) -> str:
+    """Class of a stage without its package; Python itself writes pipelines that contain searches."""
     name = get(document, "class", str).removeprefix(PREFIX)
-    if name == "PipelineModel":
-        return _read_pipeline(folder, document)
+    return name.removeprefix("pyspark.ml.").removeprefix("pipeline.")
+
+
+def _read(
+    folder: Path, document: dict[str, Any], entries_of: Callable[[int], list[Entry]] | None = None
+) -> TreeEnsemble:
+    name = _kind(document)
+    if name in WITH_STAGES:
+        return _read_stages(folder, document)
     package, _, model = name.partition(".")
     is_class = package == "classification"
     suffix = "ClassificationModel" if is_class else "RegressionModel"
@@ -90,26 +109,51 @@ def _read(folder: Path, document: dict[str, Any]) -> TreeEnsemble:
     kind = model.removesuffix(suffix)
     nodes = read_nodes(folder / "data", is_single=kind == "DecisionTree")
     weights = read_weights(folder / "treesMetadata") if kind == "GBT" else None
-    return forest_of(nodes, document, weights, is_class)
+    return forest_of(nodes, document, weights, is_class, entries_of)
 
 
-def _read_pipeline(folder: Path, document: dict[str, Any]) -> TreeEnsemble:
-    """Read the last stage; an assembler before it names the features."""
-    stages = [(stage, _metadata(stage)) for stage in _stages(folder, document)]
-    *before, (last, about) = stages
-    kinds = [get(one, "class", str).removeprefix(PREFIX) for _, one in before]
-    if kinds not in ([], [ASSEMBLER]):
-        raise NotImplementedError(
-            f"a pipeline with the stages {', '.join(kinds)[:200]} is not supported; load {last}, whose rows are what "
-            "these stages make"
-        )
-    if get(about, "class", str) == PREFIX + "PipelineModel":
-        raise NotImplementedError(f"a pipeline within a pipeline is not supported; load {last}")
-    trees = _read(last, about)
-    names = get(before[0][1], "paramMap", dict).get("inputCols") if before else None
-    if not isinstance(names, list) or len(names) != trees.n_features or not all(isinstance(one, str) for one in names):
-        return trees  # of columns that are vectors, whose entries have no names
-    return dataclasses.replace(trees, feature_names=tuple(names))
+def _read_stages(folder: Path, document: dict[str, Any]) -> TreeEnsemble:
+    """Read the trees behind stages that make vectors of columns, and names of classes behind the trees."""
+    stages = _flat(folder, document, [])
+    kinds = [_kind(one) for _, one in stages]
+    places = [i for i, kind in enumerate(kinds) if kind.startswith(("classification.", "regression."))]
+    if len(places) != 1:
+        raise NotImplementedError(f"it has {len(places)} models, expected one of trees as its last stage")
+    columns, (last, about) = Columns(), stages[places[0]]
+    for stage, one in stages[: places[0]]:
+        columns.add(stage, one)
+    vector = parameter(about, "featuresCol", "features")
+    trees = _read(last, about, (lambda n: columns.entries(vector, n)) if columns.made(vector) else None)
+    for _, one in stages[places[0] + 1 :]:
+        trees = _with_labels(trees, one, columns, about)
+    return trees
+
+
+def _flat(folder: Path, document: dict[str, Any], found: list[tuple[Path, dict[str, Any]]]) -> list[Any]:
+    """List the stages of a pipeline, and of pipelines and searches within it, in their order."""
+    name = _kind(document)
+    if name == "PipelineModel":
+        for stage in _stages(folder, document):
+            _flat(stage, _metadata(stage), found)
+    elif name in WITH_STAGES:
+        _flat(folder / "bestModel", _metadata(folder / "bestModel"), found)
+    else:
+        found.append((folder, document))
+    if len(found) > MOST_STAGES:
+        raise ValueError(f"it has more than {MOST_STAGES} stages")
+    return found
+
+
+def _with_labels(trees: TreeEnsemble, stage: dict[str, Any], columns: Columns, about: dict[str, Any]) -> TreeEnsemble:
+    """Give the classes the names that an IndexToString gives the prediction."""
+    kind = _kind(stage)
+    names_classes = kind == "feature.IndexToString" and trees.classes
+    if not names_classes or parameter(stage, "inputCol") != parameter(about, "predictionCol", "prediction"):
+        raise NotImplementedError(f"the stage {kind[:60]!r} behind the trees is not supported, IndexToString is")
+    labels = labels_of(stage, columns, parameter(about, "labelCol", "label"))
+    if len(labels) < len(trees.classes[0]) or len(set(labels)) < len(labels):
+        raise ValueError(f"an IndexToString has {len(labels)} labels for {len(trees.classes[0])} classes")
+    return dataclasses.replace(trees, classes=(np.array(labels[: len(trees.classes[0])], object),))
 
 
 def _stages(folder: Path, document: dict[str, Any]) -> list[Path]:

@@ -16,6 +16,9 @@ MOST_EXPANSION, LEAST_ROOM = 2**8, 2**22
 
 MOST_ROW_GROUPS = 2**16
 
+MOST_BYTES = 2**24
+"""Bytes of the labels or categories of a stage."""
+
 
 @dataclass(frozen=True, eq=False)
 class Nodes:
@@ -87,14 +90,29 @@ def read_weights(folder: Path) -> Doubles:
         As `read_nodes`.
     """
     table = _read_table(folder)
-    order = np.argsort(_numbers(table, "_1", "i"), kind="stable")
-    return _numbers(table, "_3", "f")[order]
+    tree, weight = ("treeID", "weights") if "treeID" in table.column_names else ("_1", "_3")  # up to 4.0, since 4.1
+    order = np.argsort(_numbers(table, tree, "i"), kind="stable")
+    return _numbers(table, weight, "f")[order]
+
+
+def read_columns(folder: Path) -> dict[str, list[Any]]:
+    """Read the columns of a stage's files, whose few rows may hold lists and maps.
+
+    Raises
+    ------
+    ValueError
+        If they are not Parquet files, have no rows, or more entries than a stage has.
+    """
+    table = _read_table(folder)
+    if not len(table) or table.nbytes > MOST_BYTES:
+        raise ValueError(f"{folder.parent.name} holds {len(table)} rows of {table.nbytes} bytes")
+    return {name: table.column(i).to_pylist() for i, name in enumerate(table.column_names)}
 
 
 def _read_table(folder: Path) -> Any:
     """Read the Parquet files of a folder as one table of pyarrow."""
     arrow = import_extra("pyarrow", "files", "models of Spark need pyarrow")
-    paths = sorted(folder.glob("part-*.parquet"))
+    paths = sorted(path for path in folder.glob("part-*.parquet") if path.is_file())  # no pipes, nor devices
     if not paths:
         raise ValueError(f"{folder.name} has no part-*.parquet file")
     try:

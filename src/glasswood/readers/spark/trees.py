@@ -11,9 +11,13 @@ from glasswood.model.ensemble import TreeEnsemble
 from glasswood.model.validation import MOST_FEATURES
 from glasswood.readers.assemble import WORD_BITS, NodeArrays, assemble, less_than
 from glasswood.readers.documents import get, get_int
+from glasswood.readers.spark.splits import Tests, of_columns, thresholds
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from glasswood.readers.spark.nodes import Nodes
+    from glasswood.readers.spark.stages import Entry
 
 MOST_CATEGORIES = 2**16
 """Most categories of a feature; Spark needs a bin for each, and `maxBins` is 32 by default."""
@@ -25,8 +29,16 @@ OF_REGRESSION = 3
 """Statistics of a regression's node: weight, sum and sum of squares of the targets."""
 
 
-def forest_of(nodes: Nodes, document: dict[str, Any], weights: Doubles | None, is_class: bool) -> TreeEnsemble:
+def forest_of(
+    nodes: Nodes,
+    document: dict[str, Any],
+    weights: Doubles | None,
+    is_class: bool,
+    entries_of: Callable[[int], list[Entry]] | None = None,
+) -> TreeEnsemble:
     """Build the forest of an ensemble that adds its trees up (with weights), or averages them.
+
+    With `entries_of`, which returns as many entries of columns as the trees have features, its features are columns.
 
     Raises
     ------
@@ -43,31 +55,42 @@ def forest_of(nodes: Nodes, document: dict[str, Any], weights: Doubles | None, i
     wrong = is_split & ((nodes.feature < 0) | (nodes.feature >= n_features))
     if wrong.any():
         raise ValueError(f"a split is on feature {nodes.feature[np.argmax(wrong)]}, it has {n_features} features")
-    sets, others_left, tables = _sets(nodes, is_split, n_features)
+    tests = _of_vectors(nodes, is_split, n_features)
+    if entries_of is not None:
+        tests = of_columns(nodes, is_split, entries_of(n_features), MOST_CATEGORIES)
     if weights is not None and len(weights) != len(counts):
         raise ValueError(f"it has {len(weights)} weights for {len(counts)} trees")
-    category_set = np.where(sets, np.cumsum(sets) - 1, -1)
     return assemble(
         NodeArrays(
             counts=counts,
             left=_child(nodes.left),
             right=np.where(is_split, _child(nodes.right), -1),
-            feature=nodes.feature,
-            threshold=np.where(sets, 0.0, less_than(_thresholds(nodes, is_split & ~sets), np.float64)),
-            default_left=others_left,
+            feature=tests.feature,
+            threshold=tests.threshold,
+            default_left=tests.default_left,
             cover=cover,
             value=value,
             leaf_id=nodes.id,
-            category_set=category_set if sets.any() else None,
+            category_set=tests.category_set,
         ),
-        n_features=n_features,
         tree_weight=np.full(len(counts), 1 / len(counts)) if weights is None else weights,
         base_score=np.zeros(value.shape[1]),
-        categories=tables,
         source=f"Spark {get(document, 'sparkVersion', str)[:20]}",
         objective=str(get(document, "class", str).rpartition(".")[2]),
-        **_packed(nodes, sets, others_left),
+        **tests.fields,
         **_meaning(value.shape[1], is_class, weights is not None),
+    )
+
+
+def _of_vectors(nodes: Nodes, is_split: Bools, n_features: int) -> Tests:
+    """Return the splits of trees whose rows are vectors, as they are."""
+    sets, others_left, tables = _sets(nodes, is_split, n_features)
+    return Tests(
+        feature=nodes.feature,
+        threshold=np.where(sets, 0.0, less_than(thresholds(nodes, is_split & ~sets), np.float64)),
+        default_left=others_left,
+        category_set=np.where(sets, np.cumsum(sets) - 1, -1) if sets.any() else None,
+        fields={"n_features": n_features, "categories": tables} | _packed(nodes, sets, others_left),
     )
 
 
@@ -109,15 +132,6 @@ def _values(nodes: Nodes, n_classes: int) -> tuple[Doubles, Doubles]:
     with np.errstate(over="ignore", invalid="ignore"):
         total = statistics.sum(axis=1)
         return statistics / np.where(total == 0, 1, total)[:, None], total
-
-
-def _thresholds(nodes: Nodes, is_test: Bools) -> Doubles:
-    """Threshold of each split of numbers."""
-    if (nodes.n_sides[is_test] != 1).any():
-        raise ValueError("a split of numbers has several thresholds, or none")
-    result = np.zeros(len(is_test))
-    result[is_test] = nodes.sides[(np.cumsum(nodes.n_sides) - nodes.n_sides)[is_test]]
-    return result
 
 
 def _sets(nodes: Nodes, is_split: Bools, n_features: int) -> tuple[Bools, Bools, tuple[Array | None, ...] | None]:
