@@ -63,8 +63,9 @@ def test_what_is_left_out_is_counted_with_its_spread(people):
     rest = np.sqrt(sum((6 - i) ** 2 * X[f"noise {i}"].var(ddof=0) for i in range(6)))
     assert found.n_smaller == 6
     assert found.smaller == pytest.approx(rest, rel=1e-6)
-    text = glasswood.export_text(model, max_terms=3)
+    text = glasswood.export_text(model, max_terms=3, style="equation")
     assert f" and 6 smaller (±{rest:.2g})" in text
+    assert f", 6 smaller (±{rest:.2g})" in glasswood.export_text(model, max_terms=3)
     assert "smaller" not in glasswood.export_text(model, max_terms=None)
     assert model.rules_["equation"][0].count("noise") == 2
 
@@ -117,7 +118,7 @@ def test_nothing_that_rounding_hides_is_shown(people):
 
 def test_constants_that_are_rounding_are_not_shown():
     x = np.linspace(-1, 1, 400)[:, None]
-    text = glasswood.export_text(glasswood.ModelTreeRegressor(**FAST).fit(x, 3 * x[:, 0]))
+    text = glasswood.export_text(glasswood.ModelTreeRegressor(**FAST).fit(x, 3 * x[:, 0]), style="equation")
     assert text.startswith("leaf 0: 3 x0   (")
 
 
@@ -136,7 +137,8 @@ def test_classifiers_speak_of_probabilities_and_odds():
     assert " per 10 years of age" in text
     married = re.search(r"× ([\d.]+) if married = yes", text)
     assert float(married[1]) == pytest.approx(3, rel=0.2)
-    married = re.search(r" \+ ([\d.]+) if married = yes", glasswood.export_text(model, log_odds=True))
+    text = glasswood.export_text(model, log_odds=True, style="equation")
+    married = re.search(r" \+ ([\d.]+) if married = yes", text)
     assert float(married[1]) == pytest.approx(np.log(3), rel=0.2)
     loaded = glasswood.export_text(model.forest_)
     assert "Probability of rich, odds factors in leaves." in loaded
@@ -239,3 +241,91 @@ def test_linear_trees_of_others_know_deviations_of_rows():
         for term in range(*offsets[leaf : leaf + 2]):
             values = X[leaves == forest.ensemble.leaf_id[leaf], forest.ensemble.linear_feature[term]]
             assert forest.ensemble.linear_deviation[term] == pytest.approx(values.std(), rel=1e-9)
+
+
+def test_leaves_around_their_own_mean(people):
+    """The value at the means, and what moves it: the same prediction as by the intercept."""
+    X, y, model = people
+    text = glasswood.export_text(model, digits=8)
+    value, age = re.match(r"leaf 0: ([\d.]+) at age = ([\d.]+), noise 0 = ", text).groups()
+    assert float(value) == pytest.approx(y.mean(), rel=1e-6)
+    assert float(age) == pytest.approx(X["age"].mean(), abs=0.5)
+    slope = float(re.search(r"\+ ([\d.]+) per age", text)[1])
+    assert slope == pytest.approx(10, rel=1e-6)
+    yes, no = map(float, re.search(r"([+-][\d.]+) if smoker = yes, else ([+-][\d.]+)", text).groups())
+    share = (X["smoker"] == "yes").mean()
+    assert yes - no == pytest.approx(500, rel=1e-6)
+    assert yes == pytest.approx(500 * (1 - share), rel=1e-6)
+    assert "kind (top +" in text
+    with pytest.raises(ValueError, match="style is 'centred', expected 'auto', 'centered' or 'equation'"):
+        glasswood.export_text(model, style="centred")
+    assert " at " not in glasswood.export_text(model, digits=17, max_terms=None).splitlines()[0]
+
+
+def with_logarithm(turns):
+    """Rows whose target has a linear and a logarithmic term of one feature."""
+    rng = np.random.default_rng(0)
+    income = np.exp(rng.normal(1.2, 0.45, 4000))
+    sign = -1 if turns else 1
+    y = 4 * np.log(income) + sign * 1.3 * income + 0.05 * rng.normal(size=4000)
+    model = glasswood.ModelTreeRegressor(**FAST, log_terms=True).fit(income[:, None], y)
+    return income, model
+
+
+@pytest.mark.parametrize("turns", [False, True])
+def test_linear_and_logarithmic_terms_are_one_effect(turns):
+    income, model = with_logarithm(turns)
+    assert {"x0", "log x0"} <= set(model.leaves_["feature"])
+    [term] = leaf_equation(model.forest_.ensemble, 0, Wording()).terms
+    low, high = np.quantile(income, [0.1, 0.9])
+    assert (term.curve.low, term.curve.high) == pytest.approx((low, high), rel=0.03)
+    ends = model.predict(np.array([[term.curve.low], [term.curve.high]]))
+    assert term.curve.change == pytest.approx(np.diff(ends)[0], abs=1e-6)
+    assert abs(term.effect) == pytest.approx(model.predict(income[:, None]).std(), rel=0.1)
+    text = glasswood.export_text(model)
+    assert text.count("x0") == 1
+    if not turns:
+        assert re.search(r"x0 \(rising, \+[\d.]+ from [\d.]+ to [\d.]+\)", text)
+        return
+    top = 4 / 1.3
+    assert term.curve.turn == pytest.approx(top, rel=0.05)
+    up, turn, down, _ = map(float, re.search(r"x0 \((\S+) from \S+ to (\S+), (\S+) to ([\d.]+)\)", text).groups())
+    assert up > 0 > down
+    assert turn == pytest.approx(top, rel=0.05)
+    exact = glasswood.export_text(model, digits=17, max_terms=None)
+    assert " log x0" in exact
+
+
+def test_ends_of_a_curve_keep_to_the_conditions_of_the_leaf():
+    rng = np.random.default_rng(0)
+    x = np.exp(rng.normal(0, 1, 3000))
+    y = np.where(x < 1, 50 - 3 * np.log(x) - 2 * x, 8 * np.log(x) + x) + 0.1 * rng.normal(size=3000)
+    model = glasswood.ModelTreeRegressor(n_iter_no_change=10, n_jobs=1, max_leaves=2, log_terms=True)
+    forest = model.fit(x[:, None], y).forest_.ensemble
+    assert forest.n_leaves == 2
+    for leaf in range(2):
+        for term in leaf_equation(forest, leaf, Wording(style="centered")).terms:
+            if term.curve is not None:
+                assert (term.curve.high <= forest.threshold[0]) or (term.curve.low >= forest.threshold[0])
+
+
+def test_terms_that_outweigh_those_shown_are_shown():
+    """Twelve equal terms: hiding seven of them would hide more than any shown one tells."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(3000, 12))
+    model = glasswood.ModelTreeRegressor(**FAST).fit(X, X.sum(axis=1))
+    found = leaf_equation(model.forest_.ensemble, 0, Wording(max_terms=5))
+    assert sum(abs(term.effect) < found.smaller for term in found.terms) < 3
+    assert len(found.terms) + found.n_smaller == 12
+    assert len(found.terms) > 5
+    assert len(leaf_equation(model.forest_.ensemble, 0, Wording(max_terms=2)).terms) == 2
+
+
+def test_names_that_are_numbers_have_quotes():
+    rng = np.random.default_rng(0)
+    X = pandas.DataFrame(rng.normal(size=(500, 2)), columns=["1990", "b"])
+    model = glasswood.ModelTreeRegressor(**FAST).fit(X, 3 * X["1990"] + X["b"] + 5)
+    assert '3 "1990"' in glasswood.export_text(model, style="equation")
+    assert 'per "1990"' in glasswood.export_text(model)
+    stump = glasswood.ModelTreeRegressor(**{**FAST, "max_leaves": 2}, leaf_model="constant").fit(X, X["1990"] > 0)
+    assert glasswood.export_text(stump).startswith('"1990" < ')

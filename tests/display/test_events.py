@@ -47,7 +47,10 @@ def test_the_turned_model_is_the_same(name, data):
 def test_equations_and_constraints_turn(data):
     X, y = data
     model = glasswood.ModelTreeClassifier(max_leaves=1, n_iter_no_change=5, n_jobs=1, monotonic_cst=[1, 0, 0]).fit(X, y)
-    texts = {name: glasswood.export_text(model, positive=name, log_odds=True, digits=6) for name in ("yes", "no")}
+    texts = {
+        name: glasswood.export_text(model, positive=name, log_odds=True, digits=6, style="equation")
+        for name in ("yes", "no")
+    }
     amounts = {name: re.search(r"([+-]) ([\d.]+) x0", text).groups() for name, text in texts.items()}
     assert amounts["yes"] == ("+", amounts["no"][1])
     assert amounts["no"][0] == "-"

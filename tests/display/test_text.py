@@ -101,7 +101,7 @@ def test_text_says_what_is_clipped(tree):
 def test_text_equations_are_the_leaves(tree):
     """Evaluates the printed equations."""
     X, _ = piecewise(600)
-    text = glasswood.export_text(tree, digits=12)
+    text = glasswood.export_text(tree, digits=12, style="equation")
     for leaf in range(tree.n_leaves_):
         intercept = tree.leaves_["coefficient"][tree.leaves_["leaf"] == leaf][0]
         assert f"{intercept:.12g}" in text

@@ -33,7 +33,8 @@ def test_one_equation_has_the_logarithm(fitted):
     coefficients = dict(zip(fitted.leaves_["feature"], fitted.leaves_["coefficient"], strict=True))
     assert set(coefficients) == {"(intercept)", "log area", "rooms"}
     assert coefficients["log area"] == pytest.approx(30, abs=0.3)
-    assert "30 log area" in glasswood.export_text(fitted, digits=2)
+    assert "30 log area" in glasswood.export_text(fitted, digits=2, style="equation")
+    assert "area (rising, +" in glasswood.export_text(fitted, digits=2)
     X, y = frame_of(2000)
     assert np.sqrt(np.mean((fitted.predict(X) - y) ** 2)) < 1.1
 

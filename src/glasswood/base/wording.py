@@ -32,12 +32,15 @@ class Wording:
         Units by the name of the feature.
     log_odds : bool
         Whether equations of classifiers are sums of log-odds instead of odds factors.
+    style : {"equation", "centered"}
+        Whether an equation begins with its intercept, or with the value at the means of the leaf's rows.
     """
 
     digits: int = 4
     max_terms: int | None = 5
     units: Mapping[str, str] = field(default_factory=dict)
     log_odds: bool = False
+    style: str = "equation"
 
     def with_unit(self, text: str, name: str) -> str:
         """Write a value of a feature with its unit, if it has one."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from glasswood.loading import load
 from glasswood.model.ensemble import TreeEnsemble
 from glasswood.model.events import of_event
 from glasswood.model.facts import constraints, counts_outliers_less, feature_names
-from glasswood.words.equations import leaf_equation, probability_text
+from glasswood.words.equations import EXACT, leaf_equation, probability_text
 from glasswood.words.rules import (
     class_of,
     class_shares,
@@ -48,6 +48,7 @@ def export_text(
     units: Mapping[str, str] | None = None,
     log_odds: bool = False,
     positive: object = None,
+    style: Literal["auto", "centered", "equation"] = "auto",
 ) -> str:
     """Write a tree as indented rules, with one line for each test or leaf, and the limits of its predictions.
 
@@ -58,7 +59,9 @@ def export_text(
     that these take.
 
     Equations begin with their strongest terms: those whose standard deviation over the leaf's rows is largest. The
-    categories of a feature are one term, each relative to the mean of the leaf's rows. The trees of a classifier show
+    categories of a feature are one term, each relative to the mean of the leaf's rows. So is a feature with a linear
+    and a logarithmic term: where it rises or falls, and how much from one end of the middle 80 % of the leaf's rows to
+    the other, as if its logarithm were normal there. The trees of a classifier show
     the share of their class among the training rows of every node, and factors of the odds of the class.
 
     Parameters
@@ -74,11 +77,16 @@ def export_text(
         all its digits; odds factors and shares are rounded.
     max_terms : int or None, default=5
         Number of terms of an equation to show; None shows all. The line says how many more there are, and the standard
-        deviation of their sum. Terms that rounding hides are never shown.
+        deviation of their sum. Terms that rounding hides are never shown. Terms
+        that together outweigh three of those shown are shown, too.
     units : mapping of str to str, optional
         Units by the name of the feature: ``{"age": "years"}``.
     log_odds : bool, default=False
         Write equations of classifiers as sums of log-odds.
+    style : {"auto", "centered", "equation"}, default="auto"
+        "centered" begins with the value at the means of the leaf's rows, and says what moves it. "equation" is a sum
+        that begins with the intercept, the value where all features are 0. "auto" is "centered", and "equation" with
+        17 digits. Factors of odds have no intercept in either.
     positive : object, optional
         Which of two classes is the event, of which the text speaks. Default: the rarer one, where the model knows which
         one that is, otherwise the second one.
@@ -96,7 +104,10 @@ def export_text(
     refuse_open_tables(forest, "export_text")
     forest = with_sets(forest)
     check_tree(forest, tree)
-    wording = Wording(digits, max_terms, units or {}, log_odds)
+    if style not in ("auto", "centered", "equation"):
+        raise ValueError(f"style is {style!r}, expected 'auto', 'centered' or 'equation'")
+    chosen = ("equation" if digits >= EXACT else "centered") if style == "auto" else style
+    wording = Wording(digits, max_terms, units or {}, log_odds, chosen)
     wording = checked_wording(wording, feature_names(forest))
     summary = facts_of(model)
     forest, is_turned = of_event(forest, positive, share_of_second(forest, summary))

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from glasswood.base.typing import Array
-from glasswood.base.wording import Wording, number_text, percent_text
+from glasswood.base.wording import Wording, number_text, percent_text, quoted_name, signed_text
 from glasswood.display.report.trees import shown_class
 from glasswood.display.text import leaf_facts, leaf_number
 from glasswood.model.ensemble import TreeEnsemble
-from glasswood.words.equations import described, leaf_equation
+from glasswood.words.equations import described, factor_text, leaf_equation
 from glasswood.words.rules import (
     class_of,
     leaf_of_node,
@@ -219,4 +219,9 @@ def _bars(picture: Picture, at: int) -> list[Bar]:
 
 
 def _bar(term: Term, is_odds: bool, wording: Wording) -> Bar:
-    return Bar(*described(term, is_odds, wording), is_of_levels=bool(term.levels))
+    """Write beside a bar what it shows: what one standard deviation adds, of categories what each one adds."""
+    name, text, effect, error = described(term, is_odds, wording)
+    if not term.levels:
+        text = factor_text(effect) if is_odds else signed_text(effect, 3)
+        name = f"{name} ({'rising' if effect > 0 else 'falling'})" if term.curve is not None else quoted_name(name)
+    return Bar(name, text, effect, error, is_of_levels=bool(term.levels))

@@ -32,6 +32,7 @@ from glasswood.display.tree_layout import (
     TICK,
     TICKS,
     YTICKS,
+    Bar,
     Columns,
     Node,
     Picture,
@@ -143,7 +144,7 @@ def plot_tree(
     check_tree(forest, tree)
     if (n_leaves := int(np.diff(forest.leaf_offsets)[tree])) > MOST_LEAVES:
         raise ValueError(f"tree {tree} has {n_leaves:,} leaves, pictures show at most {MOST_LEAVES}; use export_text")
-    wording = Wording(digits, max_terms, units or {})
+    wording = Wording(digits, max_terms, units or {}, style="centered")
     wording = checked_wording(wording, feature_names(forest))
     picture = _picture(model, forest, tree, wording, X, y, positive)
     heading = _heading(picture, title, getattr(y, "name", None))
@@ -252,7 +253,9 @@ def _heading(picture: Picture, title: str | None, target: object) -> list[str]:
     if forest.has_linear_leaves:
         error = "" if picture.errors is None else "; thin line: two standard errors"
         unit = " to the log-odds" if speaks_of_odds(forest) else ""
-        parts.append(f"Leaves: the strongest terms; bar: what one standard deviation adds{unit}{error}.")
+        parts.append(
+            f"Leaves: the strongest terms; bar and number, on one scale: what one standard deviation adds{unit}{error}."
+        )
     if added := sum_note(forest, picture.tree, picture.wording.digits):
         parts.append(added)
     if common := "" if name else common_range(forest, picture.tree, picture.wording.digits):
@@ -268,6 +271,7 @@ def _draw(
     ax.set_ylim(height, 0)
     ax.axis("off")
     pen = _Pen(ax, picture, columns, height, scale)
+    pen.longest = max((_reach(bar) for node in nodes for bar in node.bars), default=0.0) or 1.0
     pen.title(heading)
     for node in nodes:
         pen.line(node)
@@ -278,12 +282,18 @@ def _draw(
     pen.branches(nodes)
 
 
+def _reach(bar: Bar) -> float:
+    """Length of a bar with its error, in units of the target."""
+    return abs(bar.effect) + 2 * (bar.error if bar.error == bar.error else 0.0)
+
+
 class _Pen:
     """Draws the parts of a picture."""
 
     def __init__(self, ax: Axes, picture: Picture, columns: Columns, height: float, scale: float) -> None:
         self.ax, self.picture, self.columns, self.height, self.scale = ax, picture, columns, height, scale
         shares = None if picture.shares is None else picture.shares.shares[0]
+        self.longest = 1.0
         self.colours = class_colours([] if shares is None else shares.tolist())
         known = picture.means[np.isfinite(picture.means)]
         self.low, self.high = (float(known.min()), float(known.max())) if len(known) else (0.0, 1.0)
@@ -357,8 +367,7 @@ class _Pen:
     def bars(self, node: Node) -> None:
         """Draw a leaf's equation: bars from the middle of their column, those of categories to both sides."""
         columns, room = self.columns, (self.columns.bars - self.columns.names - 0.2) / 2
-        ends = [abs(bar.effect) + 2 * (bar.error if bar.error == bar.error else 0.0) for bar in node.bars]
-        center, unit = columns.names + 0.1 + room, room / max(*ends, 1e-300)
+        center, unit = columns.names + 0.1 + room, room / self.longest
         for i, bar in enumerate(node.bars):
             y = node.top + 0.05 + TERM * (i + 0.5)
             name = self.picture.ruler.shortened(bar.name, columns.names - columns.facts - 0.09, SMALL)

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from glasswood.base.typing import Array
-from glasswood.base.wording import Wording, number_text, percent_text, signed_text, step_near
+from glasswood.base.wording import Wording, fixed_text, number_text, percent_text, quoted_name, signed_text, step_near
 from glasswood.evaluate.linear import term_name
-from glasswood.model.ensemble import MISSING, OF_NUMBERS, TreeEnsemble
+from glasswood.model.ensemble import LOGARITHM, MISSING, OF_NUMBERS, TreeEnsemble
 from glasswood.model.facts import feature_name
 
 EXACT = 17
@@ -20,6 +20,42 @@ EXACT = 17
 
 SHOWN_LEVELS = 3
 """Categories of a term in a text: the highest ones, and the lowest; one less where several terms have many."""
+
+
+MIDDLE, NODES = 1.2815515655446004, 16
+"""Deviations of a normal distribution within which 80 % lie, and nodes of sums over one."""
+
+LEAST = 1e-300
+"""Smallest number whose logarithm counts."""
+
+SLIGHT = 0.05
+"""Part of a curve's way up or down below which the other way is not spoken of."""
+
+HIDING = 3
+"""Terms that those left out may not outweigh together."""
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """What a feature with a logarithm adds over most of a leaf's rows.
+
+    Attributes
+    ----------
+    low, high : float
+        Ends of the middle 80 % of the leaf's rows, as if the logarithm were normal there, within the leaf's conditions.
+    change : float
+        What the term adds at the high end, less what it adds at the low one.
+    turn : float
+        Where the curve turns between the ends; NaN if it rises or falls throughout.
+    to_turn : float
+        What it adds there, less what it adds at the low end.
+    """
+
+    low: float
+    high: float
+    change: float
+    turn: float = math.nan
+    to_turn: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +79,8 @@ class Term:
         Standard error of the coefficient, NaN where it is not known.
     levels : sequence of (str, float)
         Categories that the leaf's rows have, and what each adds against their mean, the highest first.
+    curve : Curve or None
+        Of a feature with a linear and a logarithmic term, which are one.
     """
 
     feature: int
@@ -54,6 +92,13 @@ class Term:
     deviation: float = float("nan")
     error: float = float("nan")
     levels: Sequence[tuple[str, float]] = ()
+    curve: Curve | None = None
+    is_logarithm: bool = False
+
+    @property
+    def is_centred(self) -> bool:
+        """Whether the term is 0 on average over the leaf's rows."""
+        return bool(self.levels) or self.curve is not None
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,15 +128,86 @@ class Equation:
 
 def leaf_equation(forest: TreeEnsemble, leaf: int, wording: Wording, errors: Array | None = None) -> Equation:
     """Choose the terms of a leaf that are shown: none that rounding hides, and the strongest ones of these."""
-    value, terms, least = float(forest.leaf_value[leaf, 0]), leaf_terms(forest, leaf, errors), 0.0
+    value, least = float(forest.leaf_value[leaf, 0]), 0.0
+    terms = leaf_terms(forest, leaf, errors)
+    if wording.digits < EXACT:
+        terms = with_curves(forest, leaf, terms, wording.style == "centered")
     if len(forest.linear_deviation):
         size = max(abs(value), math.hypot(*(term.effect for term in terms)), 1e-300)
         least = 0.5 * 10.0 ** (math.floor(math.log10(size)) - wording.digits + 1)
     terms = [term for term in terms if abs(term.effect) >= least]
     shown = terms if wording.max_terms is None else terms[: wording.max_terms]
-    constant = value - sum(term.coefficient * term.mean for term in shown if not term.levels)
-    rest = math.hypot(*(term.effect for term in terms[len(shown) :]))
+    while sum(abs(term.effect) < _spread(terms[len(shown) :]) for term in shown) >= HIDING:
+        shown = terms[: len(shown) + 1]
+    constant = value - sum(term.coefficient * term.mean for term in shown if not term.is_centred)
+    rest = _spread(terms[len(shown) :])
     return Equation(value, constant if abs(constant) >= least else 0.0, shown, len(terms) - len(shown), rest)
+
+
+def _spread(terms: Sequence[Term]) -> float:
+    """Estimate the standard deviation of what terms add, as if they were independent."""
+    return math.hypot(*(term.effect for term in terms))
+
+
+def with_curves(forest: TreeEnsemble, leaf: int, terms: list[Term], joins_all: bool) -> list[Term]:
+    """Join the linear and the logarithmic term of a feature, with `joins_all` also logarithms alone.
+
+    Both are large where they cancel. Over the rows of the leaf, the logarithm counts as normal with its mean and
+    deviation.
+    """
+    numbers: dict[int, dict[bool, Term]] = {}
+    for term in terms:
+        if term.is_number and term.deviation > 0:
+            numbers.setdefault(term.feature, {})[term.is_logarithm] = term
+    joined = {
+        feature: _curved(forest, leaf, own[True], own.get(False))
+        for feature, own in numbers.items()
+        if True in own and (joins_all or False in own)
+    }
+    found = [term for term in terms if not (term.is_number and term.deviation > 0 and term.feature in joined)]
+    return sorted([*found, *joined.values()], key=lambda term: -abs(term.effect))
+
+
+def _curved(forest: TreeEnsemble, leaf: int, logarithm: Term, linear: Term | None) -> Term:
+    """Make one term of a feature's logarithm and its linear term."""
+    slope = 0.0 if linear is None else linear.coefficient
+
+    def added(x: float) -> float:
+        return slope * x + logarithm.coefficient * math.log(x)
+
+    ends = [math.exp(logarithm.mean + side * MIDDLE * logarithm.deviation) for side in (-1, 1)]
+    limits = _limits_of(forest, leaf, logarithm.feature)
+    low, high = (min(max(end, limits[0], LEAST), limits[1]) for end in ends)
+    place, weight = np.polynomial.hermite_e.hermegauss(NODES)
+    values = np.array([added(math.exp(logarithm.mean + logarithm.deviation * z)) for z in place.tolist()])
+    weight = weight / weight.sum()
+    deviation = math.sqrt(float(weight @ (values - weight @ values) ** 2))
+    turn = -logarithm.coefficient / slope if slope else math.nan
+    curve = Curve(low, high, added(high) - added(low))
+    ways = [abs(added(turn) - added(end)) for end in (low, high)] if low < turn < high else [0.0]
+    if min(ways) > SLIGHT * max(ways):
+        curve = Curve(low, high, curve.change, turn, added(turn) - added(low))
+    effect = math.copysign(deviation, curve.change)
+    name = feature_name(forest, logarithm.feature)
+    return Term(logarithm.feature, name, False, math.nan, effect, curve=curve)
+
+
+def _limits_of(forest: TreeEnsemble, leaf: int, feature: int) -> tuple[float, float]:
+    """Find the ends of a feature's numbers that the tests on the way to a leaf let through."""
+    low, high = -math.inf, math.inf
+    node = int(np.flatnonzero(forest.feature < 0)[leaf])
+    root = int(forest.tree_offsets[np.searchsorted(forest.tree_offsets, node, side="right") - 1])
+    while node > root:
+        first = forest.left[root:node]
+        is_parent = (forest.feature[root:node] >= 0) & ((first == node - root) | (first + 1 == node - root))
+        parent = root + int(np.flatnonzero(is_parent)[0])
+        is_set = forest.is_categorical and forest.category_set[parent] >= 0
+        limit = float(forest.threshold[parent])
+        if forest.feature[parent] == feature and not is_set and math.isfinite(limit):
+            is_left = node - root == forest.left[parent]
+            low, high = (low, min(high, limit)) if is_left else (max(low, limit), high)
+        node = parent
+    return low, high
 
 
 def leaf_terms(forest: TreeEnsemble, leaf: int, errors: Array | None = None) -> list[Term]:
@@ -129,6 +245,7 @@ def _single(forest: TreeEnsemble, at: int, errors: Array | None) -> Term:
         mean,
         deviation,
         float("nan") if errors is None else float(errors[at]),
+        is_logarithm=category == LOGARITHM,
     )
 
 
@@ -163,25 +280,79 @@ def equation_text(equation: Equation, wording: Wording) -> str:
     def amount(value: float) -> str:
         return signed_text(value, wording.digits - (wording.digits < EXACT))
 
+    if wording.style == "centered":
+        return _centred_text(equation, wording, amount, most)
     parts = [number_text(equation.constant, wording.digits)] if equation.constant or not equation.terms else []
     for term in equation.terms:
-        if term.levels:
-            parts.append(f"+ {term.name} ({levels_text(term, most, amount)})")
+        if term.is_centred:
+            parts.append(f"+ {_joint_text(term, most, amount, wording)}")
             continue
         size = number_text(abs(term.coefficient), wording.digits)
         sign = "-" if term.coefficient < 0 else "+"
-        parts.append(f"{sign} {size} {term.name if term.is_number else f'if {term.name}'}")
+        parts.append(f"{sign} {size} {_said(term) if term.is_number else f'if {term.name}'}")
     if equation.n_smaller:
         parts.append(f"and {equation.n_smaller} smaller (±{number_text(equation.smaller, 2)})")
     return " ".join(parts).removeprefix("+ ")
+
+
+def _centred_text(equation: Equation, wording: Wording, amount: Callable[[float], str], most: int) -> str:
+    """Write the value at the means of the leaf's rows, and what moves it: 3.28 at income = 7.1: + 0.23 per income."""
+    numbers = [term for term in equation.terms if term.is_number]
+    means = [f"{_said(term)} = {wording.with_unit(_near(term.mean, term.deviation), term.name)}" for term in numbers]
+    parts = []
+    for term in equation.terms:
+        if term.is_centred:
+            parts.append(_joint_text(term, most, amount, wording))
+        elif term.is_number:
+            sign = "-" if term.coefficient < 0 else "+"
+            parts.append(f"{sign} {number_text(abs(term.coefficient), wording.digits)} per {_said(term)}")
+        else:
+            yes, no = term.coefficient * (1 - term.mean), -term.coefficient * term.mean
+            parts.append(f"{amount(yes)} if {term.name}, else {amount(no)}")
+    if equation.n_smaller:
+        parts.append(f"{equation.n_smaller} smaller (±{number_text(equation.smaller, 2)})")
+    value = number_text(equation.value, wording.digits)
+    if not parts:
+        return value
+    at = f" at {', '.join(means)}" if means else ""
+    return f"{value}{at}: {', '.join(parts)}"
+
+
+def _joint_text(term: Term, most: int, write: Callable[[float], str], wording: Wording) -> str:
+    """Write categories, or a curve, each against the mean of the leaf's rows."""
+    if term.curve is not None:
+        return f"{_said(term)} ({curve_text(term.curve, write, wording, term.name)})"
+    return f"{_said(term)} ({levels_text(term, most, write)})"
+
+
+def curve_text(curve: Curve, write: Callable[[float], str], wording: Wording, name: str) -> str:
+    """Write where a curve goes, and what it changes over the middle 80 % of the rows."""
+    size = curve.high - curve.low
+    low, turn = _near(curve.low, size), _near(curve.turn, size)
+    high = wording.with_unit(_near(curve.high, size), name)
+    if curve.turn == curve.turn:
+        return f"{write(curve.to_turn)} from {low} to {turn}, {write(curve.change - curve.to_turn)} to {high}"
+    return f"{'rising' if curve.change > 0 else 'falling'}, {write(curve.change)} from {low} to {high}"
+
+
+def _near(value: float, size: float) -> str:
+    """Write a number as exactly as it counts among numbers that are so far apart."""
+    if not (0 < size < math.inf and math.isfinite(value)) or not 1e-6 < size < 1e15:
+        return number_text(value, 3)
+    return fixed_text(value, 1 - math.floor(math.log10(size)))
+
+
+def _said(term: Term) -> str:
+    """Write a term's name, in quotes if it reads like a number."""
+    return quoted_name(term.name)
 
 
 def odds_text(equation: Equation, wording: Wording) -> str:
     """Write what multiplies the odds: a step of a number, a category, categories against the leaf's mean."""
     parts, most = [], _shown_levels(equation, wording)
     for term in equation.terms:
-        if term.levels:
-            parts.append(f"{term.name} ({levels_text(term, most, factor_text)})")
+        if term.is_centred:
+            parts.append(_joint_text(term, most, factor_text, wording))
         elif term.is_number:
             step = step_of(term)
             name = wording.with_unit(number_text(step, 3), term.name)
@@ -197,8 +368,11 @@ def odds_text(equation: Equation, wording: Wording) -> str:
 
 def described(term: Term, is_odds: bool, wording: Wording) -> tuple[str, str, float, float]:
     """Name a term, write its coefficient or factor, and give the effect of one standard deviation and its error."""
+    write = factor_text if is_odds else lambda amount: signed_text(amount, 3)
+    if term.curve is not None:
+        return term.name, curve_text(term.curve, write, wording, term.name), term.effect, math.nan
     if term.levels:
-        text = levels_text(term, 2, factor_text if is_odds else lambda amount: signed_text(amount, 3))
+        text = levels_text(term, 2, write)
         return term.name, text.replace(", ...,", " …"), term.effect, math.nan
     error = term.error * (term.deviation if term.deviation == term.deviation else 1.0)
     if not is_odds:

@@ -10,7 +10,15 @@ import numpy as np
 
 from glasswood.base.escapes import shown
 from glasswood.base.typing import Array, Bools, Doubles
-from glasswood.base.wording import SEPARATED, Wording, count_text, number_text, percent_text, threshold_texts
+from glasswood.base.wording import (
+    SEPARATED,
+    Wording,
+    count_text,
+    number_text,
+    percent_text,
+    quoted_name,
+    threshold_texts,
+)
 from glasswood.model.ensemble import TreeEnsemble
 from glasswood.model.facts import feature_name
 from glasswood.words.equations import EXACT, equation_text, leaf_equation, odds_text
@@ -88,18 +96,19 @@ def _side_text(
     """Write the test of one side: a comparison, one category or several, a value that is there or not."""
     feature, threshold = int(forest.feature[node]), forest.threshold[node]
     name = feature_name(forest, feature)
+    said = quoted_name(name)
     if forest.is_categorical and forest.category_set[node] >= 0:
         listed, is_this = _categories(forest, node, side)
         single = len(listed) == 1
-        text = f"{name} {('=' if single else 'in') if is_this else ('!=' if single else 'not in')} {_listed(listed)}"
+        text = f"{said} {('=' if single else 'in') if is_this else ('!=' if single else 'not in')} {_listed(listed)}"
     elif np.isinf(threshold):
-        return f"{name} {'missing' if side else 'present'}"
+        return f"{said} {'missing' if side else 'present'}"
     else:
         included = _included(forest, float(threshold))
         signs, limit = (("<", ">="), limits[feature][float(threshold)])
         if included is not None:
             signs, limit = (("<=", ">"), f"{included:.{EXACT}g}" if included else "0")
-        text = f"{name} {signs[side]} {wording.with_unit(limit, name)}"
+        text = f"{said} {signs[side]} {wording.with_unit(limit, name)}"
     says_missing = _takes_missing(forest, node, side) and _may_be_missing(forest, feature) and not is_present
     return f"{text} or missing" if says_missing else text
 
