@@ -33,10 +33,10 @@ def test_functions_for_dask_need_no_import_of_their_own():
 
 
 def test_what_a_forest_offers():
-    """At most 22 names that users call; all others are those of its ensemble."""
+    """At most 24 names that users call; all others are those of its ensemble."""
     offered = {name for name in dir(full_forest(0, 1, 1, 1)) if not name.startswith("_")}
     sizes = {"n_trees", "n_nodes", "n_leaves", "n_features", "n_outputs", "depth"}
-    about = {"source", "objective", "feature_names", "output_names", "classes", "choices", "ensemble"}
+    about = {"source", "objective", "feature_names", "output_names", "classes", "choices", "checked", "ensemble"}
     methods = {
         "predict",
         "predictor",
@@ -44,6 +44,7 @@ def test_what_a_forest_offers():
         "mapper",
         "tune",
         "with_means",
+        "with_categories",
         "with_covers",
         "trees_to_dataframe",
         "save",

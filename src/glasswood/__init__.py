@@ -31,6 +31,7 @@ _PUBLIC = {
     "plot_over_time": "glasswood.display.plot",
     "plot_tree": "glasswood.display.tree_plot",
     "report": "glasswood.display.report",
+    "score_values": "glasswood.explain",
 }
 """Names by the module that defines them, imported on first use; __init__.pyi tells type checkers."""
 

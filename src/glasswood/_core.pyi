@@ -248,7 +248,19 @@ class CoalitionForest:
     @property
     def row_bytes(self) -> int: ...
     def gpu_plan(self, column: NDArray[np.int32], rank: NDArray[np.int32], is_short: bool) -> dict[str, Any]: ...
+    def bit_players(self) -> NDArray[np.int32]: ...
     def rows(self, rows: NDArray[Any], n_threads: int) -> CoalitionRows: ...
+    def averages(
+        self,
+        rows: CoalitionRows,
+        background: CoalitionRows,
+        share: NDArray[np.float64],
+        response: int,
+        scale: float,
+        out: NDArray[np.float64],
+        n_threads: int,
+    ) -> None: ...
+    def path_averages(self, rows: CoalitionRows, out: NDArray[np.float64], n_threads: int) -> None: ...
     def sums(
         self,
         rows: CoalitionRows,

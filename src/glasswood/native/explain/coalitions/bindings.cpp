@@ -203,6 +203,49 @@ static void write_chains(const CoalitionForest& forest, const MaskedRows& rows, 
   run_pairs(task, pairs, first, n_threads, kernels().chains);
 }
 
+// Cubes of coalitions, [row][response][coalition]: of all players that the forest asks for.
+static void check_cubes(const CoalitionForest& forest, const MaskedRows& rows, int64_t n_responses, const Matrix& out) {
+  if (forest.n_used() > kMostPlayers || int64_t(out.size()) != rows.masks.n_rows * n_responses << forest.n_used())
+    throw nb::value_error("arrays of the wrong size");
+}
+
+static void write_averages(const CoalitionForest& forest, const MaskedRows& rows, const MaskedRows& background,
+                           const Vector<double>& share, int32_t response, double scale, const Matrix& out,
+                           int n_threads) {
+  CoalitionTask task = task_of(forest, rows, background, forest.n_used(), forest.n_outputs());
+  check_cubes(forest, rows, task.n_responses, out);
+  if (int64_t(share.size()) != background.masks.n_rows) throw nb::value_error("arrays of the wrong size");
+  task.share = share.data(), task.response = CoalitionResponse(response), task.scale = scale;
+  if (task.response == CoalitionResponse::kLogLoss || task.response == CoalitionResponse::kSoftmaxLoss)
+    throw nb::value_error("losses follow from the means of outputs");
+  task.margins = out.data();
+  run(task, rows.masks.n_rows, n_threads, kernels().averages);
+}
+
+static void write_path_averages(const CoalitionForest& forest, const MaskedRows& rows, const Matrix& out,
+                                int n_threads) {
+  check_cubes(forest, rows, forest.n_outputs(), out);
+  if (forest.forest().is_linear()) throw nb::value_error("equations of leaves have no path-dependent cubes");
+  const PathAverages averages = forest.path_averages();
+  const int64_t size = int64_t(1) << forest.n_used(), n_leaves = forest.n_leaves();
+  run_interruptibly([&] {
+    const BorrowedTeam threads(useful_threads(double(rows.masks.n_rows), n_threads));
+    std::vector<std::vector<double>> number(n_threads, std::vector<double>(size));
+    std::vector<std::vector<int64_t>> set(n_threads, std::vector<int64_t>(size));
+    share_out(threads.team(), rows.masks.n_rows, [&](int64_t row, int32_t thread) {
+      const auto write = [&](auto mask) {
+        using Mask = decltype(mask);
+        averages.write(reinterpret_cast<const Mask*>(rows.masks.masks.data()) + row * n_leaves, forest.n_used(),
+                       out.data() + row * forest.n_outputs() * size, number[thread].data(), set[thread].data());
+      };
+      if (forest.mask_bytes() == 1) write(uint8_t{});
+      if (forest.mask_bytes() == 2) write(uint16_t{});
+      if (forest.mask_bytes() == 4) write(uint32_t{});
+      if (forest.mask_bytes() == 8) write(uint64_t{});
+    });
+  });
+}
+
 void bind_coalitions(nb::module_& module) {
   nb::class_<MaskedRows>(module, "CoalitionRows", "Rows with the conditions that they do not meet at each leaf.")
       .def_prop_ro("n_bytes", [](const MaskedRows& rows) { return rows.masks.masks.size(); });
@@ -237,6 +280,15 @@ void bind_coalitions(nb::module_& module) {
            nb::arg("n_responses"), nb::arg("out"), nb::arg("n_differ"), nb::arg("n_threads"),
            "Indices of responses (n, entries, n_responses), summed over the background; pairs that differ on more than "
            "`most` players are left out, n_differ (n, m) tells.")
+      .def(
+          "bit_players",
+          [](const CoalitionForest& forest) { return to_numpy(std::vector<int32_t>(forest.bit_player())); },
+          "The player of each bit of a coalition\'s number.")
+      .def("averages", &write_averages, nb::arg("rows"), nb::arg("background"), nb::arg("share"), nb::arg("response"),
+           nb::arg("scale"), nb::arg("out"), nb::arg("n_threads"),
+           "Means of responses over the background (n, responses, coalitions of all used players).")
+      .def("path_averages", &write_path_averages, nb::arg("rows"), nb::arg("out"), nb::arg("n_threads"),
+           "Path-dependent margins (n, outputs, coalitions of all used players).")
       .def("differing", &differing, nb::arg("rows"), nb::arg("background"), nb::arg("n_threads"),
            "Players on which each pair of rows differs, n * m of them.")
       .def("players", &players_of_pairs, nb::arg("rows"), nb::arg("background"), nb::arg("pairs"), nb::arg("first"),

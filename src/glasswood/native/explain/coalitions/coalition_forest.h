@@ -6,6 +6,7 @@
 #include "common/unset_vector.h"
 #include "explain/coalitions/conditions.h"
 #include "explain/coalitions/kernels.h"
+#include "explain/coalitions/path_averages.h"
 #include "explain/leaves.h"
 
 namespace glasswood {
@@ -102,6 +103,8 @@ class CoalitionForest {
   const std::vector<int64_t>& first() const { return first_; }
   const std::vector<double>& base() const { return base_; }
   const std::vector<int32_t>& player_bit() const { return player_bit_; }
+  const std::vector<int32_t>& bit_player() const { return bit_player_; }
+  PathAverages path_averages() const { return {forest_, trees_, tree_first_}; }
   double unit() const { return unit_; }
 
   CoalitionMasks masks_of(const RowSource& rows, const Team& team) const {

@@ -1,6 +1,7 @@
 // The kernels of coalitions for one instruction set, under the rule of common/instruction_set.h. GLASSWOOD_KERNELS
 // names the table.
 #include "explain/coalitions/chains.h"
+#include "explain/coalitions/subsets.h"
 
 namespace glasswood {
 extern const CoalitionKernels GLASSWOOD_KERNELS;
@@ -111,6 +112,34 @@ void chains(const CoalitionTask& task) {
   });
 }
 
+// Means of a row's responses over the background rows, for all coalitions of the forest's players: those of each pair
+// become monomials, which are added up where the pair's players stand among all, and are summed over subsets once.
+void averages(const CoalitionTask& task) {
+  const int64_t size = int64_t(1) << task.most;
+  by_mask(task, [&](auto mask) {
+    share_out_pairs<decltype(mask)>(task, task.rows.n, [&](int64_t row, auto& pair) {
+      double* const of_row = task.margins + row * task.n_responses * size;
+      for (int64_t i = 0; i < task.n_responses * size; ++i) of_row[i] = 0;
+      for (int64_t other = 0; other < task.background.n && !pair.ended(); ++other) {
+        pair.open(row, other);
+        Doubles* const margins = pair.margins();
+        respond(task, row, margins, pair.stride(), pair.stride());
+        int64_t members = 0;
+        for (int i = 0; i < pair.d(); ++i) members |= int64_t(1) << task.leaves.player_bit[pair.player(i)];
+        for (int r = 0; r < task.n_responses; ++r) {
+          double* const v = reinterpret_cast<double*>(margins + r * pair.stride());
+          to_monomials(v, pair.d());
+          double* const to = of_row + r * size;
+          for (int64_t s = 0, at = 0; s < int64_t(1) << pair.d(); ++s, at = (at - members) & members)
+            to[at] += task.share[other] * v[s];
+        }
+        pair.close();
+      }
+      for (int r = 0; r < task.n_responses; ++r) sum_over_subsets(of_row + r * size, task.most);
+    });
+  });
+}
+
 }  // namespace
-const CoalitionKernels GLASSWOOD_KERNELS = {workspace_of, explain, differing, each_pair, players, chains};
+const CoalitionKernels GLASSWOOD_KERNELS = {workspace_of, explain, differing, each_pair, players, chains, averages};
 }  // namespace glasswood

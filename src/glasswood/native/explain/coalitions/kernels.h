@@ -92,6 +92,7 @@ struct CoalitionKernels {
   void (*pairs)(const CoalitionTask&);      // margins, or the sums of responses, a sum a pair
   void (*players)(const CoalitionTask&);    // on which each pair differs, to n_differ from first[pair] on
   void (*chains)(const CoalitionTask&);     // margins while players join, from first[pair] on
+  void (*averages)(const CoalitionTask&);   // responses over the background, margins [row][response][coalition]
 };
 
 }  // namespace glasswood

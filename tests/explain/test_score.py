@@ -1,0 +1,218 @@
+"""Shapley values of scores beside sums over all coalitions by the libraries' own predictions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.ensemble import GradientBoostingRegressor, RandomForestClassifier, RandomForestRegressor
+from sklearn.metrics import log_loss, mean_poisson_deviance, r2_score
+
+import glasswood
+from tests.oracles import score as oracle
+from tests.strategies import Options, random_forest
+
+xgboost = pytest.importorskip("xgboost")
+lightgbm = pytest.importorskip("lightgbm")
+F = 5
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, F))
+    return X, X[:, 0] + X[:, 1] * X[:, 2] + np.maximum(X[:, 3], 0) + 0.3 * rng.normal(size=300)
+
+
+def squared(y, f):
+    return (y - f) ** 2
+
+
+def poisson(y, f):
+    return 2 * (np.where(y > 0, y * np.log(np.where(y > 0, y, 1) / f), 0) - (y - f))
+
+
+def classes_loss(place, p):
+    return -np.log(p[:, place])
+
+
+def check(found, predict, loss, X, y, background, n_rows, weights=None, atol=1e-9):
+    """Values of some rows, and their sum."""
+    players = [[i] for i in range(F)]
+    for row in range(n_rows):
+        outputs = oracle.marginal_outputs(predict, X[row], background, players, weights)
+        expected = oracle.shapley(-np.array(loss(y[row], outputs)), F)
+        np.testing.assert_allclose(found.rows[row], expected, rtol=0, atol=atol * max(1.0, np.abs(expected).max()))
+
+
+@pytest.mark.parametrize("library", ["xgboost", "lightgbm", "forest"])
+def test_squared_errors_against_a_background(library, data):
+    X, y = data
+    model = {
+        "xgboost": xgboost.XGBRegressor(n_estimators=8, max_depth=4, n_jobs=1),
+        "lightgbm": lightgbm.LGBMRegressor(n_estimators=8, num_leaves=12, n_jobs=1, verbosity=-1),
+        "forest": RandomForestRegressor(5, max_depth=5, random_state=0),
+    }[library].fit(X, y)
+    found = glasswood.score_values(model, X[:40], y[:40], background=X[100:130], per_row=True)
+    # XGBoost adds up in float32, which its errors near 10 see at 1e-6.
+    check(found, model.predict, squared, X, y, X[100:130], 3, atol=1e-5 if library == "xgboost" else 1e-9)
+    assert found.loss == "squared"
+    np.testing.assert_allclose(found.values, found.rows.mean(axis=0), atol=1e-12)
+    np.testing.assert_allclose(found.standard_error, found.rows.std(axis=0, ddof=1) / np.sqrt(40), rtol=1e-6)
+    assert found.baseline - found.total == pytest.approx(np.mean((model.predict(X[:40]) - y[:40]) ** 2), rel=1e-5)
+
+
+@pytest.mark.parametrize("library", ["xgboost", "lightgbm", "forest"])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_log_losses_are_of_mean_probabilities(library, n_classes, data):
+    X, target = data
+    labels = np.digitize(target, [0] if n_classes == 2 else [-0.5, 0.7])
+    model = {
+        "xgboost": xgboost.XGBClassifier(n_estimators=6, max_depth=3, n_jobs=1),
+        "lightgbm": lightgbm.LGBMClassifier(n_estimators=6, num_leaves=6, n_jobs=1, verbosity=-1),
+        "forest": RandomForestClassifier(6, min_samples_leaf=9, random_state=0),
+    }[library].fit(X, labels)
+    weights = np.arange(1, 21)
+    found = glasswood.score_values(
+        model, X[:30], labels[:30], background=np.repeat(X[100:120], weights, axis=0), per_row=True
+    )
+    check(
+        found,
+        model.predict_proba,
+        classes_loss,
+        X,
+        labels,
+        X[100:120],
+        3,
+        weights,
+        1e-5 if library == "xgboost" else 1e-9,
+    )
+    ours = log_loss(labels[:30], model.predict_proba(X[:30]), labels=range(n_classes))
+    assert found.baseline - found.total == pytest.approx(ours, rel=1e-5)
+    assert found.loss == "log_loss"
+
+
+def test_poisson_and_callables(data):
+    X, y = data
+    counts = np.random.default_rng(1).poisson(np.exp(0.4 * y))
+    model = lightgbm.LGBMRegressor(objective="poisson", n_estimators=9, num_leaves=7, n_jobs=1, verbosity=-1)
+    model.fit(X, counts)
+    found = glasswood.score_values(model, X[:30], counts[:30], background=X[50:70], per_row=True)
+    check(found, model.predict, poisson, X, counts, X[50:70], 3)
+    assert found.baseline - found.total == pytest.approx(mean_poisson_deviance(counts[:30], model.predict(X[:30])))
+    own = glasswood.score_values(model, X[:30], counts[:30], loss=squared, background=X[50:70], per_row=True)
+    check(own, model.predict, squared, X, counts, X[50:70], 2)
+    assert own.loss == "squared"
+    absolute = glasswood.score_values(model, X[:30], counts[:30], loss="absolute", background=X[50:70], per_row=True)
+    check(absolute, model.predict, lambda t, f: np.abs(t - f), X, counts, X[50:70], 2)
+
+
+@pytest.mark.parametrize("kind", ["one tree", "forest", "boosting"])
+def test_path_dependent_values(kind, data):
+    X, y = data
+    if kind == "boosting":
+        model = GradientBoostingRegressor(n_estimators=6, max_depth=4, random_state=0).fit(X, y)
+        trees, scale, base = model.estimators_[:, 0], model.learning_rate, model.init_.constant_.item()
+    else:
+        model = RandomForestRegressor(1 if kind == "one tree" else 4, max_depth=6, random_state=0).fit(X, y)
+        trees, scale, base = model.estimators_, 1 / len(model.estimators_), 0.0
+    found = glasswood.score_values(model, X[:30], y[:30], per_row=True)
+    for row in range(2):
+        outputs = [
+            base + scale * sum(oracle.path_margin(t, X[row], {i for i in range(F) if s >> i & 1}) for t in trees)
+            for s in range(1 << F)
+        ]
+        expected = oracle.shapley(-squared(y[row], np.array(outputs)), F)
+        np.testing.assert_allclose(found.rows[row], expected, rtol=0, atol=1e-9)
+    assert found.baseline - found.total == pytest.approx(np.mean((model.predict(X[:30]) - y[:30]) ** 2))
+
+
+def test_shares_of_the_training_rows_add_up_to_r_squared(data):
+    """The mean of a single tree over its own rows is that of the targets."""
+    X, y = data
+    model = RandomForestRegressor(1, bootstrap=False, max_depth=4, random_state=0).fit(X, y)
+    for background in (None, X):
+        found = glasswood.score_values(model, X, y, background=background)
+        assert found.shares.sum() == pytest.approx(r2_score(y, model.predict(X)))
+
+
+def test_groups_and_unused_features(data):
+    X, y = data
+    wide = np.column_stack([np.zeros(len(X)), X])
+    model = RandomForestRegressor(4, max_depth=4, random_state=0).fit(wide, y)
+    found = glasswood.score_values(
+        model, wide[:20], y[:20], background=wide[50:60], groups={"pair": [2, 3]}, per_row=True
+    )
+    assert found.names == ("pair", "x0", "x1", "x4", "x5")
+    assert found.values[1] == 0
+    players = [[2, 3], [1], [4], [5]]
+    for row in range(2):
+        outputs = oracle.marginal_outputs(model.predict, wide[row], wide[50:60], players)
+        expected = oracle.shapley(-squared(y[row], outputs), 4)
+        np.testing.assert_allclose(found.rows[row][[0, 2, 3, 4]], expected, atol=1e-9)
+
+
+def test_equations_in_leaves(data):
+    X, y = data
+    model = glasswood.ModelTreeRegressor(max_leaves=3, time_limit=None, n_iter_no_change=5, random_state=0).fit(X, y)
+    found = glasswood.score_values(model, X[:20], y[:20], background=X[50:60], per_row=True)
+    check(found, model.predict, squared, X, y, X[50:60], 2)
+    with pytest.raises(NotImplementedError, match="pass a background"):
+        glasswood.score_values(model, X[:20], y[:20])
+
+
+def test_batches_add_up(data):
+    X, y = data
+    model = RandomForestRegressor(4, max_depth=4, random_state=0).fit(X, y)
+    weight = np.random.default_rng(2).uniform(size=60)
+    whole = glasswood.score_values(model, X[:60], y[:60], sample_weight=weight, per_row=True)
+    first, second = (
+        glasswood.score_values(model, X[part], y[part], sample_weight=weight[part], per_row=True)
+        for part in (slice(0, 25), slice(25, 60))
+    )
+    both = first + second
+    for name in ("values", "standard_error", "baseline", "rows", "n_rows"):
+        np.testing.assert_allclose(getattr(both, name), getattr(whole, name), rtol=1e-9)
+    assert whole.values == pytest.approx(np.average(whole.rows, axis=0, weights=weight))
+    with pytest.raises(ValueError, match="other features or losses"):
+        first + glasswood.score_values(model, X[:9], y[:9], loss="absolute")
+
+
+def test_frames_and_pictures(data):
+    pytest.importorskip("matplotlib").use("Agg")
+    X, y = data
+    model = RandomForestRegressor(4, max_depth=4, random_state=0).fit(X, y)
+    found = glasswood.score_values(model, X[:60], y[:60])
+    frame = found.as_frame()
+    assert list(frame.columns) == ["feature", "value", "standard_error", "share"]
+    assert (np.diff(frame["value"]) <= 0).all()
+    assert frame["value"].sum() == pytest.approx(found.total)
+    ax = found.plot(max_display=3)
+    assert [label.get_text() for label in ax.get_yticklabels()][-1] == found.names[int(np.argmax(np.abs(found.values)))]
+    assert "60 rows, squared" in repr(found)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"loss": "hinge"}, ValueError, "loss is 'hinge', expected one of auto, squared"),
+        ({"y": np.zeros(3)}, ValueError, r"y has shape \(3,\), expected \(10,\)"),
+        ({"y": np.full(10, np.nan)}, ValueError, "NaN or infinite"),
+        ({"y": np.array(["a"] * 10)}, ValueError, "y holds text"),
+        ({"sample_weight": -np.ones(10)}, ValueError, "at least 0, not all 0"),
+        ({"loss": "log_loss"}, NotImplementedError, "needs a classifier"),
+        ({"loss": "poisson", "y": -np.ones(10)}, ValueError, "y holds negative numbers"),
+        ({"loss": lambda *_: 0.0}, ValueError, "one loss for each row and coalition"),
+    ],
+)
+def test_what_does_not_fit_is_refused(options, error, message, data):
+    X, y = data
+    model = RandomForestRegressor(2, max_depth=3, random_state=0).fit(X, y)
+    arguments = {"y": y[:10]} | options
+    with pytest.raises(error, match=message):
+        glasswood.score_values(model, X[:10], **arguments)
+
+
+def test_more_than_twenty_features_are_refused():
+    forest = random_forest(0, Options(n_trees=30, n_features=40))
+    with pytest.raises(NotImplementedError, match="up to 20; pass groups"):
+        glasswood.score_values(forest, np.zeros((3, 40)), np.zeros(3))
