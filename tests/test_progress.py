@@ -1,6 +1,7 @@
 """What users are told while they wait."""
 
 import logging
+import sys
 import threading
 
 import numpy as np
@@ -32,3 +33,24 @@ def test_tables_are_announced_once(monkeypatch, caplog):
     (one,) = said
     assert one.startswith("building tables of values, ")
     assert not caplog.records
+
+
+class Closed:
+    """A stream that a service has closed."""
+
+    closed = True
+
+    def isatty(self):
+        raise ValueError("I/O operation on closed file")
+
+
+@pytest.mark.parametrize("stream", [None, Closed(), object()])
+@pytest.mark.parametrize("verbose", [False, True])
+def test_fit_needs_no_standard_error(monkeypatch, stream, verbose):
+    """It raised AttributeError under pythonw and in services."""
+    if verbose and type(stream) is object:
+        stream = None
+    monkeypatch.setattr(sys, "stderr", stream)
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    for estimator, y in ((glasswood.ModelTreeRegressor, X[:, 0]), (glasswood.ModelTreeClassifier, X[:, 0] > 0)):
+        estimator(generations=2, verbose=verbose).fit(X, y)

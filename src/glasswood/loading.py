@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from glasswood.base.escapes import shown
 from glasswood.base.typing import ModelFormat, Rows
 from glasswood.base.wording import spelled
 from glasswood.checking.comparison import TOLERANCE, check_live
@@ -150,7 +151,7 @@ def _with_names(trees: TreeEnsemble, class_names: Sequence[str]) -> TreeEnsemble
     if not n_classes:
         raise ValueError(
             f"class_names are for classifiers of one target, this forest was trained for "
-            f"{trees.objective or 'regression'}; leave class_names=None"
+            f"{shown(trees.objective or 'regression')}; leave class_names=None"
         )
     if len(names) != n_classes:
         raise ValueError(f"class_names has {len(names)} names, the model {n_classes} classes; pass one for each")

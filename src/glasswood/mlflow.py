@@ -98,7 +98,10 @@ def load_model(model_uri: str, dst_path: str | None = None) -> Forest | Explaine
 
 def _read(path: Path) -> Forest | Explainer:
     """Read the file of a model, or that in its folder."""
-    file = path if path.is_file() else next(path / name for name in FILES.values() if (path / name).exists())
+    files = [path] if path.is_file() else [path / name for name in FILES.values() if (path / name).is_file()]
+    if not files:
+        raise ValueError(f"{path} holds neither {' nor '.join(FILES.values())}; glasswood.mlflow.save_model writes one")
+    file = files[0]
     return Explainer.load(file) if file.name == FILES["explainer"] else load(file)
 
 

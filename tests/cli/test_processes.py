@@ -6,6 +6,7 @@ import contextlib
 import os
 import pty
 import resource
+import shlex
 import signal
 import subprocess
 import sys
@@ -18,7 +19,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
-from tests.cli.files import command, train
+from tests.cli.files import N_ROWS, SCRIPT, command, train
 
 
 def start_writing(folder, arguments):
@@ -161,3 +162,17 @@ def test_memory_does_not_grow_with_rows(tmp_path):
         peaks.append(int(result.stdout.split()[-1]) / 2**10)
     assert peaks[1] < 1024
     assert peaks[1] < peaks[0] + 100
+
+
+@pytest.mark.skipif(os.name == "nt", reason="descriptors of POSIX")
+@pytest.mark.parametrize("closed", ["0<&-", "1>&-", "2>&-", "0<&- 1>&- 2>&-"])
+def test_commands_run_where_streams_are_closed(files, tmp_path, closed):
+    """As cron and services start them: no stream, and no file in its place."""
+    out = tmp_path / "out.csv"
+    words = [sys.executable, "-c", SCRIPT, "predict", str(files / "regressor.json"), str(files / "data.csv"), "-o"]
+    command = f"{shlex.join([*words, str(out)])} {closed}"
+    found = subprocess.run(["sh", "-c", command], check=False)
+    assert found.returncode == 0
+    assert len(out.read_text().splitlines()) == N_ROWS + 1
+    if "1>&-" in closed:
+        assert subprocess.run(["sh", "-c", f"{shlex.join([*words, '-'])} {closed}"], check=False).returncode == 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import shutil
 import sys
 import threading
 import warnings
@@ -17,9 +18,17 @@ SILENCE = 1.0
 """Seconds after which users are told what is being done."""
 
 
+def is_terminal(stream: Any) -> bool:
+    """Whether people read a stream of the process: services and programs without a console have none."""
+    try:
+        return stream is not None and bool(stream.isatty())
+    except (AttributeError, ValueError):  # another object, or a closed file
+        return False
+
+
 def shows_bars() -> bool:
     """Whether standard error is a terminal, or the process a notebook's."""
-    return sys.stderr.isatty() or "ipykernel" in sys.modules
+    return is_terminal(sys.stderr) or (sys.stderr is not None and "ipykernel" in sys.modules)
 
 
 def new_bar(**settings: Any) -> Any:
@@ -39,8 +48,10 @@ def new_bar(**settings: Any) -> Any:
 def counting_rows(n_rows: int | None, what: str) -> Iterator[Callable[[int], object]]:
     """Yield a function that counts finished rows on a bar, if there is one."""
     settings: dict[str, Any] = {"total": n_rows, "desc": what, "unit": " rows", "unit_scale": True, "leave": False}
-    if sys.stderr.isatty():
-        width = os.get_terminal_size(sys.stderr.fileno()).columns or 80  # some terminals say 0
+    if is_terminal(sys.stderr):
+        width = shutil.get_terminal_size().columns or 80  # some terminals say 0
+        with contextlib.suppress(OSError, ValueError):
+            width = os.get_terminal_size(sys.stderr.fileno()).columns or width
         settings |= {"file": sys.stderr, "ncols": width, "nrows": 2}
     bar = new_bar(**settings)
     if bar is None:

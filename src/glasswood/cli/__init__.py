@@ -5,6 +5,7 @@ This module imports nothing that Python has not imported already, so that an int
 
 from __future__ import annotations
 
+import os
 import sys
 
 TYPE_CHECKING = False
@@ -28,6 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     int
         Exit code: 0, 1 after an error that was printed as one line, 130 after an interrupt. Wrong usage exits with 2.
     """
+    _open_streams()
     try:
         from glasswood.cli.command import run
 
@@ -35,3 +37,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:  # while modules are imported, too
         print("glasswood: interrupted; no unfinished file is left", file=sys.stderr)
         return INTERRUPTED
+
+
+def _open_streams() -> None:
+    """Open what a service has closed of the standard streams, for nobody: the next file would take its number."""
+    if None not in {sys.stdin, sys.stdout, sys.stderr}:
+        return
+    while (number := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(number)
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115

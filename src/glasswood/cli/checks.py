@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from typing import TYPE_CHECKING
 
 from glasswood.base.files import check_output
@@ -39,6 +41,9 @@ def check_files(options: argparse.Namespace) -> None:
             raise ValueError(f"{model} is a pipe or a device, expected a file; save the model in a file first")
     read = [file for model in models for file in _files_of(model)]
     read += [file for path in rows for file in inputs(path)]
+    is_closed = getattr(sys.stdout, "name", None) == os.devnull
+    if is_closed and any(str(path) == STREAM for path in _named(options, OUTPUTS)):
+        raise ValueError("-o - names standard output, which is closed; give -o the name of a file")
     written: list[Path] = []
     for path in _named(options, OUTPUTS):
         if read and path is not None and str(path) != STREAM and not _is_folder(options, path):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from glasswood.base.progress import is_terminal
 from glasswood.base.wording import leaves_text
 from glasswood.cli.values import REPLACED, add_command, add_device, add_dialect, dialect_of, forest_file, names
 from glasswood.grow.data.rows import STORAGES
@@ -80,7 +81,7 @@ def run(options: argparse.Namespace) -> None:
         "random_state": options.seed,
         "n_jobs": options.n_jobs,
         "device": options.device,
-        "verbose": sys.stderr.isatty(),
+        "verbose": is_terminal(sys.stderr),
     }
     if y.dtype.kind == "f":
         tree = glasswood.ModelTreeRegressor(**settings, storage=options.storage).fit(X, y)

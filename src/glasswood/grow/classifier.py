@@ -344,7 +344,7 @@ def _refuse_missing(labels: Array) -> None:
     lacks = np.array([_is_missing(label) for label in labels]) if is_text else np.isnan(labels)
     if lacks.any():
         at = int(np.argmax(lacks))
-        raise ValueError(f"y is {labels[at]} in row {at}, expected a class; drop the rows without one")
+        raise ValueError(f"y is {labels[at]!r} in row {at}, expected a class; drop the rows without one")
 
 
 def _is_missing(label: object) -> bool:

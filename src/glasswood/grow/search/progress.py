@@ -68,6 +68,8 @@ class _Bar:
             self._bar.set_postfix_str(describe(progress), refresh=False)
             self._bar.update(round(100 * share) - self._bar.n)
         elif progress.seconds - self._said >= LINE_SECONDS or not self._patience:
+            if sys.stderr is None or sys.stderr.closed:
+                return
             print(f"grow {progress.seconds:.0f} s: {describe(progress)}", file=sys.stderr)
         else:
             return

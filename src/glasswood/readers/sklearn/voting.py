@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from glasswood.base.escapes import shown
 from glasswood.base.typing import Array
 from glasswood.model.ensemble import TreeEnsemble
 from glasswood.readers.sklearn.trees import class_fields, common_fields
@@ -125,8 +126,9 @@ def _refuse_different(model: Any, one: TreeEnsemble, other: TreeEnsemble) -> Non
     same_missing = one.missing == other.missing or (np.isnan(one.missing) and np.isnan(other.missing))
     if not same or not same_missing or one.threshold.dtype != other.threshold.dtype:
         raise NotImplementedError(
-            f"{type(model).__name__} of estimators that compare differently ({one.source} in {one.threshold.dtype}, "
-            f"{other.source} in {other.threshold.dtype}) is not supported; pass its estimators one by one"
+            f"{type(model).__name__} of estimators that compare differently ({shown(one.source)} in "
+            f"{one.threshold.dtype}, {shown(other.source)} in {other.threshold.dtype}) is not supported; pass its "
+            "estimators one by one"
         )
 
 
