@@ -15,6 +15,7 @@ import pytest
 
 import glasswood
 from glasswood.inputs.tables import with_sets
+from glasswood.model.facts import forest_facts
 
 N = 300
 COMMON = {"verbose": -1, "num_threads": 1, "min_data_per_group": 1, "cat_smooth": 1, "min_data_in_leaf": 3}
@@ -156,6 +157,12 @@ def open_model():
     frame, how = CASES["texts"]
     booster = trained(frame, **how)
     return frame, booster, glasswood.load(booster)
+
+
+def test_facts_name_the_columns_in_question():
+    facts = forest_facts(open_model()[2].ensemble)
+    assert facts["tables"] == "1 of categories, of columns among zone, store"
+    assert "tables" not in forest_facts(open_model()[2].with_categories(["zone"]).ensemble)
 
 
 def test_files_keep_open_tables(tmp_path):

@@ -23,6 +23,7 @@ def forest_facts(forest: TreeEnsemble) -> dict[str, str]:
         "leaves": f"{forest.n_leaves:,}",
         "depth": str(forest.depth),
         "features": f"{forest.n_features:,}{names}",
+        **_open_tables(forest),
         "outputs": _outputs(forest),
         "row type": forest.threshold.dtype.name,
         "memory": _bytes_text(_n_bytes(forest)),
@@ -39,6 +40,15 @@ def _checked(forest: TreeEnsemble) -> dict[str, str]:
     same = f"{checked.rows} rows as the library, differing by at most {checked.difference:.1e}"
     left_out = f"not: {'; '.join(shown(what) for what in checked.unchecked)}" if checked.unchecked else ""
     return {"checked": "; ".join(filter(None, [same if checked.rows else "", left_out])) or "no"}
+
+
+def _open_tables(forest: TreeEnsemble) -> dict[str, str]:
+    """Name the columns that LightGBM's tables of categories may belong to, where the model leaves it open."""
+    if not forest.open_tables:
+        return {}
+    names = feature_names(forest)
+    could = _listed(names[i] for i in np.flatnonzero(forest.table_places.any(axis=0)))
+    return {"tables": f"{len(forest.open_tables)} of categories, of columns among {could}"}
 
 
 def _bytes_text(n_bytes: int) -> str:
