@@ -36,7 +36,7 @@ def test_the_largest_models_that_are_drawn_stay_small(browser, model, tmp_path):
     fitted, X, y = model
     assert 0.8 * MOST_NODES < glasswood.load(fitted).n_nodes <= MOST_NODES
     path = glasswood.report(fitted, X, y, tmp_path / "report.html")
-    assert path.stat().st_size < 2e6
+    assert path.stat().st_size < 1e6
     nodes = content(path)["trees"][0]["nodes"]
     assert nodes[0]["rows"] == 8000
     assert nodes[1]["rows"] + nodes[2]["rows"] == 8000

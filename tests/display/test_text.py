@@ -172,7 +172,7 @@ def test_sizes_of_nodes_are_rows_only_where_the_model_counts_them(tmp_path):
     assert not any("(" in line for line in glasswood.export_text(none).splitlines())
     path = glasswood.report(forest, X, y, tmp_path / "report.html")
     page = json.loads(re.search(r'id="data">(.*?)</script>', path.read_text(encoding="utf-8"), re.S)[1])
-    assert page["trees"][1]["nodes"][0]["training"] == 500
+    assert page["trees"][1]["nodes"][0]["rows"] == 500
 
 
 def test_leaves_of_classes_name_them():

@@ -98,7 +98,7 @@ def _entry(rows: ReportRows, changing: ChangingRows, feature: int, redact: bool)
         if is_text or redact or rows.source
         else _local(changing, feature, (shown, means.T), _output(rows)),
         "band": _band(each) if len(changing) >= 10 * REDACTED_ROWS and each.shape[2] <= BANDS else [],
-        "lines": _short(each[:, lines].transpose(2, 1, 0)) if n_lines else [],
+        "lines": _short(each[:, lines].transpose(2, 1, 0), 4) if n_lines else [],
         "deciles": []
         if is_text or (redact and len(present) < 10 * REDACTED_ROWS)
         else np.quantile(present, np.linspace(0.1, 0.9, 9)),
@@ -152,6 +152,8 @@ def _output(rows: ReportRows) -> str:
     return "margin" if rows.forest.classes else "prediction"
 
 
-def _short(values: Any) -> Any:
-    """Six digits are what a line shows."""
-    return [_short(value) for value in values] if np.ndim(values) > 1 else [float(f"{v:.6g}") for v in values]
+def _short(values: Any, digits: int = 6) -> Any:
+    """Six digits are what a line shows, and four what a thin one among others does."""
+    if np.ndim(values) > 1:
+        return [_short(value, digits) for value in values]
+    return [float(f"{v:.{digits}g}") for v in values]

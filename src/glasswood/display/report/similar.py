@@ -27,7 +27,7 @@ def similar_rows(rows: ReportRows, at: Int64s) -> dict[str, Any] | None:
         return None
     index = _index(rows, at)
     near, shares = index.nearest(index.positions, min(SIMILAR, len(at) - 1), 0, rows.n_jobs)
-    return {"places": packed(near.astype(np.float64), "<f4"), "similarity": packed(shares / index.total, "<f4")}
+    return {"places": packed(near.astype(np.int16), "<i2"), "similarity": packed(shares / index.total, "<f4")}
 
 
 def intervals(rows: ReportRows, test: ReportRows | None, at: Int64s) -> dict[str, Any] | None:

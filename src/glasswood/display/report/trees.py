@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 MOST_NODES, MOST_SHOWN_LEAVES, MOST_SHOWN_TREES = 4000, 250, 60
 """Nodes of a model that a page computes with, leaves of a tree that it draws, trees that it draws."""
 
-SHOWN_CURVES = 200
+SHOWN_CURVES = 100
 """Splits of the first trees that have a curve."""
 
 SHOWN_DIGITS = 3
@@ -85,11 +85,12 @@ def embedded(forest: TreeEnsemble) -> dict[str, Any]:
     return {
         "offsets": forest.tree_offsets,
         "feature": forest.feature,
-        "threshold": forest.threshold.astype(np.float64),
+        "threshold": _shortest(forest.threshold),
         "left": forest.left,
         "defaultLeft": forest.default_left.astype(int),
         "leafOf": np.where(forest.feature < 0, np.cumsum(forest.feature < 0) - 1, -1),
-        "leafValue": forest.leaf_value,
+        "leafValue": _shortest(forest.leaf_value),
+        "isFloat32Leaf": _is_float32(forest.leaf_value),
         "treeOutput": forest.tree_output,
         "treeWeight": forest.tree_weight,
         "base": forest.base_score,
@@ -103,6 +104,20 @@ def embedded(forest: TreeEnsemble) -> dict[str, Any]:
         "link": forest.link if forest.link in LINKS else None,
         "linkScale": forest.link_scale,
     }
+
+
+def _is_float32(values: Array) -> bool:
+    with np.errstate(over="ignore"):
+        return bool(np.array_equal(values.astype(np.float32).astype(np.float64), values, equal_nan=True))
+
+
+def _shortest(values: Array) -> list[Any]:
+    """Write numbers that are all float32 with the digits of these; the page rounds them to float32 again."""
+    if not _is_float32(values):
+        written: list[Any] = values.tolist()
+        return written
+    flat = [float(str(value)) for value in values.astype(np.float32).ravel()]
+    return np.reshape(np.array(flat), values.shape).tolist()  # type: ignore[no-any-return]
 
 
 def _sets(forest: TreeEnsemble) -> list[dict[str, Any]]:
@@ -213,9 +228,10 @@ def _nodes(drawing: _Drawing, tree: int, reached: Int32s) -> list[dict[str, Any]
     for node, inside in zip(range(first, last), rows_under(forest, tree, reached), strict=True):
         entry: dict[str, Any] = {
             "rows": len(inside),
-            "training": float(forest.cover[node]) if is_counted else len(inside),
-            "mean": float(target[inside].mean()) if len(inside) else float("nan"),
+            "mean": float(f"{target[inside].mean():.6g}") if len(inside) else float("nan"),
         }
+        if is_counted and forest.cover[node] != len(inside):
+            entry["training"] = float(forest.cover[node])
         if forest.feature[node] >= 0:
             values = drawing.rows.settled[inside, forest.feature[node]]
             entry |= {"tests": tests[node - first]}

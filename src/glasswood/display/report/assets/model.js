@@ -1,7 +1,8 @@
 // The embedded model: the same tests, sums and links as glasswood's predict.
 const model = data.model && {
   ...data.model,
-  threshold: data.model.threshold.map(num),
+  threshold: data.model.threshold.map((x) => (data.model.isFloat32 ? Math.fround(num(x)) : num(x))),
+  leafValue: data.model.isFloat32Leaf ? data.model.leafValue.map((leaf) => leaf.map((x) => Math.fround(num(x)))) : data.model.leafValue,
   base: data.model.base.map(num),
   marker: num(data.model.marker),
 };

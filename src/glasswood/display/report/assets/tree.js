@@ -1,17 +1,18 @@
 // Trees of up to eight leaves show their formulas.
 const FEW_NODES = 15;
+const rowsOf = (node) => num(node.training ?? node.rows); // training rows, where the model counts them and they are others
 // A tree as an outline that opens and closes, above it all its nodes as wide as their rows.
 function drawTree(tree) {
   const first = model.offsets[tree], nodes = data.trees[tree].nodes, items = new Map();
-  const total = Math.max(...nodes.map((node) => num(node.training)), 1e-300), means = nodes.map((node) => num(node.mean));
+  const total = Math.max(...nodes.map((node) => rowsOf(node)), 1e-300), means = nodes.map((node) => num(node.mean));
   const [low, high] = extent(means.filter((m) => !Number.isNaN(m))), tint = (mean) => mix((mean - low) / (high - low || 1));
   const meanText = (node) => (Number.isNaN(num(node.mean)) ? "no rows here" : data.trees[tree].isShare ? percent(num(node.mean)) : `mean ${fmt(num(node.mean))}`);
   const children = (at) => (model.feature[first + at] < 0 ? [] : [model.left[first + at], model.left[first + at] + 1]);
   const list = el("ul", { class: "tree", role: "tree", "aria-label": "Tree" }, item(0, "All rows", 1, null));
 
   function item(at, test, level, feature) {
-    const node = nodes[at], below = children(at), share = num(node.training) / total;
-    const facts = `${fmt(num(node.training), 6)} rows, ${meanText(node)}${node.error === undefined ? "" : `, ${node.errorName} ${fmt(num(node.error), 3)}`}${below.length && node.found !== undefined ? `, split in ${percent(num(node.found))} of samples` : ""}`;
+    const node = nodes[at], below = children(at), share = rowsOf(node) / total;
+    const facts = `${fmt(rowsOf(node), 6)} rows, ${meanText(node)}${node.error === undefined ? "" : `, ${node.errorName} ${fmt(num(node.error), 3)}`}${below.length && node.found !== undefined ? `, split in ${percent(num(node.found))} of samples` : ""}`;
     const head = el("div", { class: "node", style: `--share:${(100 * share).toFixed(1)}%` },
       el("span", { class: "sign", "aria-hidden": "true" }, below.length ? "▾" : ""),
       el("span", { class: "test" }, el("span", { class: "swatch", style: `background:${tint(means[at])}` }), isolated(test, feature), node.leaf === undefined ? "" : ` → leaf ${node.leaf}`),
@@ -77,10 +78,10 @@ function icicle(tree, nodes, first, children, tint, meanText, choose) {
   return chart(text, (root, width) => {
     const depths = [0], spans = [[0, width]];
     nodes.forEach((node, at) => {
-      const below = children(at), sum = below.reduce((s, c) => s + num(nodes[c].training), 0) || 1;
+      const below = children(at), sum = below.reduce((s, c) => s + rowsOf(nodes[c]), 0) || 1;
       let left = spans[at][0];
       for (const child of below) {
-        const own = ((spans[at][1] - spans[at][0]) * num(nodes[child].training)) / sum;
+        const own = ((spans[at][1] - spans[at][0]) * rowsOf(nodes[child])) / sum;
         depths[child] = depths[at] + 1;
         spans[child] = [left, left += own];
       }
@@ -90,7 +91,7 @@ function icicle(tree, nodes, first, children, tint, meanText, choose) {
       const [from, to] = spans[at], y = depths[at] * height, isLeaf = !children(at).length;
       const text = isLeaf ? `leaf ${node.leaf}` : nameOf(model.feature[first + at]);
       const box = svg("g", { style: "cursor:pointer", onclick: () => choose(first + at) },
-        svg("title", {}, `${node.tests ? node.tests[0] : node.equation}: ${fmt(num(node.training), 6)} rows, ${meanText(node)}`),
+        svg("title", {}, `${node.tests ? node.tests[0] : node.equation}: ${fmt(rowsOf(node), 6)} rows, ${meanText(node)}`),
         svg("rect", { x: from + 0.5, y: y + 0.5, width: Math.max(0.5, to - from - 1), height: height - 1, rx: 2, style: `fill:${tint(num(node.mean))};opacity:${isLeaf ? 0.95 : 0.4}` }));
       if (to - from > 44) {
         box.append(svg("text", { x: (from + to) / 2, y: y + height / 2 + 4, "text-anchor": "middle", style: isLeaf ? "fill:#fff" : null }, fitted(text, to - from - 8, TEXT)));
