@@ -20,6 +20,7 @@ from onnx import TensorProto, helper
 from quantile_forest import RandomForestQuantileRegressor
 from sklearn import ensemble, tree
 from sklearn.compose import make_column_transformer
+from sklearn.exceptions import NotFittedError
 from sklearn.experimental import enable_iterative_imputer  # noqa: F401
 from sklearn.feature_extraction import DictVectorizer
 from sklearn.impute import IterativeImputer, KNNImputer, SimpleImputer
@@ -351,3 +352,34 @@ def test_d9_classes_that_not_all_leaves_name(ids, n_classes, weights, transform)
 def test_d9_probit_of_one_score_is_refused():
     with pytest.raises(NotImplementedError, match="PROBIT of two classes with one score"):
         glasswood.load(classifier([1, 2], [0, 0], [0.3, 0.6], "PROBIT"))
+
+
+def test_frozen_estimators_are_read_as_what_they_hold():
+    frozen = pytest.importorskip("sklearn.frozen")
+    model = ensemble.RandomForestClassifier(5, max_depth=3, random_state=0).fit(X, LABELS)
+    forest = glasswood.load(frozen.FrozenEstimator(model))
+    np.testing.assert_array_equal(forest.predict(X), model.predict(X))
+    assert forest.checked.rows > 0
+
+
+@pytest.mark.parametrize(
+    ("name", "options"), [("FixedThresholdClassifier", {"threshold": 0.3}), ("TunedThresholdClassifierCV", {})]
+)
+def test_thresholds_of_labels_are_refused_with_the_way_to_probabilities(name, options):
+    kind = getattr(pytest.importorskip("sklearn.model_selection"), name, None) or pytest.skip("scikit-learn before 1.5")
+    member = ensemble.RandomForestClassifier(5, max_depth=3, random_state=0)
+    model = kind(member, **options)
+    with pytest.raises(NotFittedError):
+        glasswood.load(model)
+    model.fit(X, LABELS > 0)
+    with pytest.raises(NotImplementedError, match=r"pass model\.estimator_, whose probabilities are the same"):
+        glasswood.load(model)
+    assert glasswood.load(model.estimator_).checked.rows > 0
+
+
+def test_frames_with_two_levels_of_columns():
+    frame = pd.DataFrame(X, columns=pd.MultiIndex.from_tuples([("may", "pay"), ("may", "tax"), ("june", 1)]))
+    model = xgboost.XGBRegressor(n_estimators=3, n_jobs=1).fit(frame, Y)
+    forest = glasswood.load(model)
+    np.testing.assert_allclose(forest.predict(frame), model.predict(frame), rtol=1e-6)
+    np.testing.assert_allclose(forest.predict(frame.iloc[:, ::-1]), model.predict(frame), rtol=1e-6)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import contextlib
 import dataclasses
 import difflib
 import math
@@ -48,7 +50,7 @@ class Wording:
 
 
 def spelled(names: Iterable[str], known: Collection[str]) -> list[str]:
-    """Names as a model has them: exactly, or with `_` in place of a space, which LightGBM writes.
+    """Names as a model has them: exactly, with `_` in place of a space (LightGBM), or levels joined by it (XGBoost).
 
     This is the one rule that says whether a name that people give is a feature of a model. A name that stands for
     several, or for one that is given exactly, stays as it is.
@@ -61,7 +63,24 @@ def spelled(names: Iterable[str], known: Collection[str]) -> list[str]:
         if name not in given:
             key = name.replace(" ", "_")
             joined[key] = None if key in joined else name
-    return [name if name in known else joined.get(name.replace(" ", "_")) or name for name in given]
+    return [_spelled(name, known, joined) for name in given]
+
+
+def _spelled(name: str, known: Collection[str], joined: dict[str, str | None]) -> str:
+    if name in known:
+        return name
+    levels = _levels(name)
+    return joined.get(name.replace(" ", "_")) or (levels if levels in known else name)
+
+
+def _levels(name: str) -> str:
+    """Levels of a column of pandas' MultiIndex, whose name is a tuple, as XGBoost joins them: by spaces."""
+    if name.startswith("(") and name.endswith(")"):
+        with contextlib.suppress(ValueError, SyntaxError, MemoryError, RecursionError):
+            levels = ast.literal_eval(name)
+            if isinstance(levels, tuple):
+                return " ".join(map(str, levels))
+    return name
 
 
 def checked_wording(wording: Wording, names: Collection[str]) -> Wording:

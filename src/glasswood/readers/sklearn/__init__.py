@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from glasswood.model.ensemble import TreeEnsemble
 from glasswood.readers import read_model
@@ -54,7 +54,8 @@ def read(model: BaseEstimator, curve: Curve | None = None) -> TreeEnsemble:
     ----------
     model : estimator
         One of `READERS`, or of a class derived from them; a Pipeline that ends in trees of any library; a search over
-        parameters, as its ``best_estimator_``; a VotingRegressor, a VotingClassifier of probabilities, or bagging.
+        parameters, as its ``best_estimator_``; a FrozenEstimator; a VotingRegressor, a VotingClassifier of
+        probabilities, or bagging.
     curve : Curve, optional
         For pipelines and searches whose model is a survival forest.
 
@@ -71,13 +72,17 @@ def read(model: BaseEstimator, curve: Curve | None = None) -> TreeEnsemble:
 
     if hasattr(model, "steps"):
         return read_pipeline(model, partial(read_model, curve=curve))
+    names = _names_of(model)
+    if "FrozenEstimator" in names:
+        return read_model(model.estimator, curve)
+    if "BaseThresholdClassifier" in names:
+        _refuse_threshold(model)
     if hasattr(model, "refit") and hasattr(model, "cv"):
         return _read_search(model, curve)
     if curve is not None:
         raise TypeError(
             f"{curve.kind}_at is for survival forests, {type(model).__name__} does not predict curves over time"
         )
-    names = _names_of(model)
     if names & {"VotingRegressor", "VotingClassifier"}:
         check_is_fitted(model)
         return read_voting(model, read_model)
@@ -94,6 +99,18 @@ def _read_search(model: Any, curve: Curve | None) -> TreeEnsemble:
         why = "with refit=False it keeps no model" if not model.refit else "it is not fitted"
         raise ValueError(f"this {type(model).__name__} has no best_estimator_: {why}; fit it with refit=True")
     return read_model(model.best_estimator_, curve)
+
+
+def _refuse_threshold(model: Any) -> NoReturn:
+    """Refuse a classifier with a threshold of its own, and say what it is and where its model is."""
+    from sklearn.utils.validation import check_is_fitted
+
+    check_is_fitted(model, "estimator_")
+    threshold = getattr(model, "best_threshold_", getattr(model, "threshold", "its threshold"))
+    raise NotImplementedError(
+        f"{type(model).__name__} moves the threshold of another classifier's labels to {threshold}, which glasswood "
+        "does not read; pass model.estimator_, whose probabilities are the same, and compare them with the threshold"
+    )
 
 
 def _names_of(model: Any) -> set[str]:
