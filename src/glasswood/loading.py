@@ -21,7 +21,8 @@ from glasswood.inputs.matching import listed
 from glasswood.model.ensemble import TreeEnsemble
 from glasswood.model.facts import feature_names
 from glasswood.model.storage import load_forest
-from glasswood.readers import EXPECTED, FORMATS, READERS, library_of, read_file, read_model, suffix_of
+from glasswood.readers import FORMATS, READERS, library_of, read_file, read_model, suffix_of
+from glasswood.readers.contents import folder_of
 from glasswood.readers.curve import make_curve
 from glasswood.readers.spark import is_folder, read_folder
 
@@ -171,7 +172,7 @@ def _read(model: object, mmap: bool, library: str | None, curve: Curve | None) -
     if path is not None and path.is_dir():
         if library is None and not mmap and is_folder(path):
             return read_folder(path)
-        raise IsADirectoryError(f"{path} is a folder, expected a model file; {EXPECTED}")
+        raise IsADirectoryError(f"{path} is {folder_of(path)}")
     if path is not None and suffix_of(path, library) == ".glasswood":
         _check_format(path, library, "glasswood")
         return load_forest(path, mmap)

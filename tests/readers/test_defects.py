@@ -365,16 +365,16 @@ def test_frozen_estimators_are_read_as_what_they_hold():
 @pytest.mark.parametrize(
     ("name", "options"), [("FixedThresholdClassifier", {"threshold": 0.3}), ("TunedThresholdClassifierCV", {})]
 )
-def test_thresholds_of_labels_are_refused_with_the_way_to_probabilities(name, options):
+def test_thresholds_of_labels_are_read(name, options):
     kind = getattr(pytest.importorskip("sklearn.model_selection"), name, None) or pytest.skip("scikit-learn before 1.5")
     member = ensemble.RandomForestClassifier(5, max_depth=3, random_state=0)
     model = kind(member, **options)
     with pytest.raises(NotFittedError):
         glasswood.load(model)
     model.fit(X, LABELS > 0)
-    with pytest.raises(NotImplementedError, match=r"pass model\.estimator_, whose probabilities are the same"):
-        glasswood.load(model)
-    assert glasswood.load(model.estimator_).checked.rows > 0
+    forest = glasswood.load(model)
+    np.testing.assert_array_equal(forest.predict(X), model.predict(X))
+    assert forest.checked.rows > 0
 
 
 def test_frames_with_two_levels_of_columns():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,9 @@ from tests.readers.agreement import assert_agrees
 
 import glasswood
 
-FILES = sorted(path for path in (Path(__file__).parent / "data" / "versions").iterdir() if path.suffix != ".npz")
+VERSIONS = Path(__file__).parent / "data" / "versions"
+FILES = sorted(path for path in VERSIONS.iterdir() if Path(f"{path}.npz").exists())
+MOJOS = sorted(VERSIONS.glob("h2o-*.zip"))
 LEAST = {
     "xgboost .model": {"0.80", "0.90", "1.0.2", "1.2.1", "1.3.3", "1.6.2", "2.1.4", "3.0.5"},
     "xgboost .json": {"1.0.2", "1.2.1", "1.3.3", "1.6.2"},
@@ -35,6 +38,21 @@ def test_files_mean_what_their_writer_said(path):
             np.moveaxis(contributions.reshape(shape)[..., :-1], 1, -1) if values.ndim == 3 else contributions[:, :-1]
         )
         np.testing.assert_allclose(values, expected, atol=1e-5 * max(1, np.abs(expected).max()))
+
+
+@pytest.mark.parametrize("path", MOJOS, ids=lambda path: path.name)
+def test_mojos_mean_what_their_writer_said(path):
+    """Their offset_column is "null", and a category has a backslash."""
+    pandas = pytest.importorskip("pandas")
+    told = json.loads(Path(f"{path}.told.json").read_text())
+    forest, frame = glasswood.load(path), pandas.DataFrame(told["rows"], columns=told["columns"])
+    _, *rows = told["told"]
+    if forest.classes:
+        assert forest.predict(frame).tolist() == [row[0] for row in rows]
+        expected = [[float(number) for number in row[1:]] for row in rows]
+        np.testing.assert_allclose(forest.predict(frame, "probability"), expected, atol=1e-7)
+    else:
+        np.testing.assert_allclose(forest.predict(frame), [float(row[0]) for row in rows], rtol=1e-7)
 
 
 def test_the_versions_are_there():

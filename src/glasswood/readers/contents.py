@@ -45,6 +45,15 @@ OTHERS = (
 """First bytes of files that hold no model that is read, and what they are."""
 
 
+FOLDERS = {
+    "saved_model.pb": "a folder of TensorFlow; load a model of TF-DF by ydf.from_tensorflow_decision_forests(path), "
+    "and pass the model",
+    "data_spec.pb": "a folder of YDF; load it by ydf.load_model(path), and pass the model",
+    "MLmodel": "a folder of MLflow; load it by glasswood.mlflow or by the flavour that wrote it, and pass the model",
+}
+"""Files by which folders of others are told, and what these are."""
+
+
 def kind_of(path: Path, suffix: str) -> str:
     """Tell what a file holds by its first bytes and, where they say nothing, its suffix.
 
@@ -84,6 +93,14 @@ def kind_of(path: Path, suffix: str) -> str:
 def is_pickle(start: bytes) -> bool:
     """Whether a file is a pickle of protocol 2 or later, by its first bytes."""
     return len(start) > 1 and start[0] == 0x80 and 2 <= start[1] <= 5
+
+
+def folder_of(path: Path) -> str:
+    """Say what a folder is that is none of Spark's, and what to pass."""
+    for name, what in FOLDERS.items():
+        if (path / name).exists():
+            return what
+    return "a folder, expected a model file; pass the path of a file in it, or the folder that pyspark.ml has saved"
 
 
 def _named(mode: int) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from glasswood.model.ensemble import TreeEnsemble
 from glasswood.readers import read_model
@@ -12,6 +12,7 @@ from glasswood.readers.sklearn.boosting import read_ada_boost, read_gradient_boo
 from glasswood.readers.sklearn.hist import read_hist_gradient_boosting
 from glasswood.readers.sklearn.isolation import read_isolation_forest
 from glasswood.readers.sklearn.pipelines import read_pipeline
+from glasswood.readers.sklearn.thresholds import WITH_THRESHOLD, read_threshold
 from glasswood.readers.sklearn.trees import is_bag_of_trees, read_average
 from glasswood.readers.sklearn.voting import read_bagging, read_voting
 
@@ -75,8 +76,9 @@ def read(model: BaseEstimator, curve: Curve | None = None) -> TreeEnsemble:
     names = _names_of(model)
     if "FrozenEstimator" in names:
         return read_model(model.estimator, curve)
-    if "BaseThresholdClassifier" in names:
-        _refuse_threshold(model)
+    if names & set(WITH_THRESHOLD):
+        check_is_fitted(model)
+        return read_threshold(model, read_model)
     if hasattr(model, "refit") and hasattr(model, "cv"):
         return _read_search(model, curve)
     if curve is not None:
@@ -99,18 +101,6 @@ def _read_search(model: Any, curve: Curve | None) -> TreeEnsemble:
         why = "with refit=False it keeps no model" if not model.refit else "it is not fitted"
         raise ValueError(f"this {type(model).__name__} has no best_estimator_: {why}; fit it with refit=True")
     return read_model(model.best_estimator_, curve)
-
-
-def _refuse_threshold(model: Any) -> NoReturn:
-    """Refuse a classifier with a threshold of its own, and say what it is and where its model is."""
-    from sklearn.utils.validation import check_is_fitted
-
-    check_is_fitted(model, "estimator_")
-    threshold = getattr(model, "best_threshold_", getattr(model, "threshold", "its threshold"))
-    raise NotImplementedError(
-        f"{type(model).__name__} moves the threshold of another classifier's labels to {threshold}, which glasswood "
-        "does not read; pass model.estimator_, whose probabilities are the same, and compare them with the threshold"
-    )
 
 
 def _names_of(model: Any) -> set[str]:
