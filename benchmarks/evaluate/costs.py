@@ -170,6 +170,8 @@ def main() -> None:
     fitted = [measure(seed) for seed in range(arguments.fitted)]
     unseen = [measure(UNSEEN + seed) for seed in range(arguments.unseen)]
     judge("constants of the package, unseen forests", unseen)
+    if not fitted:
+        return
     constants = fit(fitted)
     with mock.patch.dict(costs.CONSTANTS, constants):
         judge("fitted constants, forests fitted to", fitted)

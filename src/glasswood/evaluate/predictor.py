@@ -13,7 +13,7 @@ from glasswood.base.typing import Array, Choice, Floats
 from glasswood.evaluate.links import is_margin, respond
 from glasswood.inputs.arrays import checked_row
 from glasswood.inputs.categories import arrays_hold_values
-from glasswood.inputs.encoder import RowEncoder
+from glasswood.inputs.encoder import NamedRow, ValueRow
 from glasswood.model.ensemble import TreeEnsemble
 
 if TYPE_CHECKING:
@@ -28,11 +28,12 @@ def make_predictor(
     """`Forest.predictor`."""
     evaluator.check(output, algorithm, device)
     arguments = (evaluator, output, algorithm, device)
+    row = _of_codes(arguments)
     if names:
-        return NamedRow(arguments, _of_codes(arguments))
+        return NamedRow(evaluator.forest, row, (make_predictor, (*arguments, True)))
     if arrays_hold_values(evaluator.forest):
-        return _ValueRow(arguments, _of_codes(arguments))
-    return _of_codes(arguments)
+        return ValueRow(evaluator.forest, row, (make_predictor, arguments))
+    return row
 
 
 def _of_codes(arguments: Arguments) -> Callable[[Floats], Any]:
@@ -81,36 +82,6 @@ def _first(result: Array | list[Array]) -> Any:
     if isinstance(result, list):
         return [one[0] for one in result]
     return result[0] if result.ndim > 1 else result.tolist()[0]
-
-
-class _ValueRow:
-    """A row whose categories are values, which become codes first."""
-
-    def __init__(self, arguments: Arguments, row: Callable[[Floats], Any]) -> None:
-        self._arguments, self._row = arguments, row
-        forest = arguments[0].forest
-        self._n_features, self._encoder = forest.n_features, RowEncoder(forest)
-        tables = [table for table in forest.categories or () if table is not None]
-        self._takes_objects = bool(forest.category_hash) or any(table.dtype.kind not in "biuf" for table in tables)
-
-    def __call__(self, row: Array) -> Any:
-        """Predict a row."""
-        checked = checked_row(row, self._n_features, self._takes_objects)
-        return self._row(self._encoder(checked.ravel().tolist()))
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return make_predictor, self._arguments
-
-
-class NamedRow(_ValueRow):
-    """A row of texts and numbers by the names of the features, or one that `Forest.encoder` has encoded."""
-
-    def __call__(self, row: Any) -> Any:
-        """Predict a row."""
-        return self._row(row if isinstance(row, np.ndarray) else self._encoder(row))
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return make_predictor, (*self._arguments, True)
 
 
 class _GpuRow:

@@ -12,7 +12,7 @@ from glasswood.base.typing import Array
 from glasswood.inputs import as_rows
 from glasswood.inputs.arrays import checked_row
 from glasswood.inputs.categories import arrays_hold_values
-from glasswood.inputs.encoder import RowEncoder
+from glasswood.inputs.encoder import NamedRow, ValueRow
 from glasswood.inputs.placed import PlacedRows
 from glasswood.model.facts import feature_names
 
@@ -44,10 +44,13 @@ def make_row(explainer: Engine, top: int | None, names: bool = False) -> Callabl
     if top is not None and top < 1:
         raise ValueError(f"top is {top}, expected at least 1 feature, or None for all of them")
     explainer.prepare()
-    if names:
-        return NamedRow(explainer, top)
+    forest = explainer.game.forest
+    if names and top is not None:
+        return ReasonedRow(explainer, top)
     row = _row_of_codes(explainer, top)
-    return ValueRow(explainer, top, row) if arrays_hold_values(explainer.game.forest) else row
+    if names:
+        return NamedRow(forest, row, (make_row, (explainer, top, True)))
+    return ValueRow(forest, row, (make_row, (explainer, top))) if arrays_hold_values(forest) else row
 
 
 def _row_of_codes(explainer: Engine, top: int | None) -> Callable[[Array], Any]:
@@ -78,38 +81,19 @@ class WalkedRow:
         return strongest(phi, self._top) if self._top else phi
 
 
-class ValueRow:
-    """Rows whose categories are values, which become codes first."""
+class ReasonedRow(NamedRow):
+    """The strongest features of a row by their names, each with its value and its effect."""
 
-    def __init__(self, explainer: Engine, top: int | None, row: Callable[[Array], Any]) -> None:
-        self._arguments, self._row = (explainer, top), row
-        self._n_features, self._encoder = explainer.game.forest.n_features, RowEncoder(explainer.game.forest)
-
-    def __call__(self, row: Array) -> Any:
-        """Explain a row."""
-        return self._row(self._encoder(checked_row(row, self._n_features, takes_objects=True).ravel().tolist()))
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return make_row, self._arguments
-
-
-class NamedRow:
-    """Rows of texts and numbers by the names of the features, or what `Forest.encoder` made of them."""
-
-    def __init__(self, explainer: Engine, top: int | None) -> None:
-        self._arguments = (explainer, top, True)
+    def __init__(self, explainer: Engine, top: int) -> None:
         forest, players = explainer.game.forest, explainer.game.players
-        self._row, self._encoder = _row_of_codes(explainer, top), RowEncoder(forest)
-        self._top, self._names = top, players.names or feature_names(forest)
+        super().__init__(forest, _row_of_codes(explainer, top), (make_row, (explainer, top, True)))
+        self._names = players.names or feature_names(forest)
         self._members = [np.flatnonzero(players.of_feature == player).tolist() for player in range(players.n)]
 
     def __call__(self, row: Any) -> Any:
         """Explain a row."""
-        is_encoded = isinstance(row, np.ndarray)
-        found = self._row(row if is_encoded else self._encoder(row))
-        if self._top is None:
-            return found
-        values = row.ravel().tolist() if is_encoded else self._encoder.values(row)
+        found = super().__call__(row)
+        values = row.ravel().tolist() if isinstance(row, np.ndarray) else self._encoder.values(row)
         players, effects = (each.T.tolist() for each in found)
         if found[0].ndim == 1:
             return self._reasons(values, players, effects)
@@ -124,9 +108,6 @@ class NamedRow:
     def _value(self, values: Sequence[Any], player: int) -> Any:
         members = self._members[player]
         return values[members[0]] if len(members) == 1 else tuple(values[member] for member in members)
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return make_row, self._arguments
 
 
 def strongest(phi: Array, top: int) -> tuple[Array, Array]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from glasswood.base.typing import Array, Doubles
+from glasswood.inputs.arrays import checked_row
 from glasswood.inputs.categories import column_floats, object_column
 from glasswood.inputs.matching import column_order
 from glasswood.inputs.tables import refuse_open_tables
@@ -121,6 +122,40 @@ class RowEncoder:
                 known.clear()
             known[value] = code
         return code
+
+
+class ValueRow:
+    """A function of rows of codes, for rows whose categories are values.
+
+    Parameters
+    ----------
+    forest : TreeEnsemble
+    of_codes : callable
+    reduced : tuple
+        What it is pickled as.
+    """
+
+    def __init__(self, forest: TreeEnsemble, of_codes: Callable[[Doubles], Any], reduced: tuple[object, ...]) -> None:
+        self._of_codes, self._reduced = of_codes, reduced
+        self._n_features, self._encoder = forest.n_features, RowEncoder(forest)
+        tables = [table for table in forest.categories or () if table is not None]
+        self._takes_objects = bool(forest.category_hash) or any(table.dtype.kind not in "biuf" for table in tables)
+
+    def __call__(self, row: Any) -> Any:
+        """Answer for a row, an array."""
+        checked = checked_row(row, self._n_features, self._takes_objects)
+        return self._of_codes(self._encoder(checked.ravel().tolist()))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return self._reduced
+
+
+class NamedRow(ValueRow):
+    """The same for a row by the names of the features, or one that `Forest.encoder` has encoded."""
+
+    def __call__(self, row: Any) -> Any:
+        """Answer for a row, a mapping or a sequence."""
+        return self._of_codes(row if isinstance(row, np.ndarray) else self._encoder(row))
 
 
 def _feature_of(table: Array | None, is_hashed: bool) -> _Feature:

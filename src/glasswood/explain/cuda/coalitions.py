@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike
 
+from glasswood import _core
 from glasswood.base.device import import_cupy, on_host
 from glasswood.base.parallel import cached_property
 from glasswood.base.typing import Array, Doubles, Explained, GpuArray, Int32s
@@ -17,7 +18,6 @@ from glasswood.cuda.encoder import CodeTables
 from glasswood.cuda.launches import NOWHERE, PreparedLaunch
 from glasswood.cuda.per_gpu import PerGpu, gpu_limits
 from glasswood.explain.cuda.job import Job, diagonal_launch, padded_rows
-from glasswood.explain.responses.response import LOG_LOSS, SOFTMAX_LOSS
 
 if TYPE_CHECKING:
     from glasswood.cuda.compiler import Variant
@@ -35,6 +35,9 @@ TEAMS = ((9, 32), (12, 128), (20, 512))
 
 MOST_PLAYERS, MOST_ORDER, WEIGHTS = 32, 4, 34
 """Bits of a mask; players of a set; numbers of a row of the tables of weights, as in explain_pairs.cu."""
+
+RESPONSES = ("RESPONSE_LOGISTIC", "RESPONSE_SOFTMAX", "RESPONSE_EXP", "RESPONSE_LOG_LOSS")
+"""Numbers of the core that explain_pairs.cu distinguishes; any other is the loss of the softmax."""
 
 TOGETHER = 64
 """Background rows of one sum."""
@@ -203,7 +206,7 @@ class CoalitionJob(Job):
             return
         shared, mine = plan.on_gpu(), self._uploads.get(self._upload)
         rows, labels = x[:, :n_features], NOWHERE
-        if plan.response.code in {LOG_LOSS, SOFTMAX_LOSS}:
+        if plan.response.code in {_core.RESPONSE_LOG_LOSS, _core.RESPONSE_SOFTMAX_LOSS}:
             labels = cupy.empty(len(x), np.int32)
             labels[...] = x[:, n_features]
         masks = plan.masks_of(rows, shared)
@@ -370,6 +373,7 @@ def pairs_variant(
         MASK=np.dtype(mask),
         TEAM=team,
         RESPONSE=response,
+        **{name: getattr(_core, name) for name in RESPONSES},
         SETS=int(has_sets),
         IN_GLOBAL=int(is_global),
     )

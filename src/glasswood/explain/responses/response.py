@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from glasswood import _core
 from glasswood.base.escapes import shown
 from glasswood.base.typing import Array, Doubles, Int32s
 from glasswood.evaluate.links import LINKS, PROBABILITY_LINKS, labels, responses
@@ -16,9 +17,6 @@ from glasswood.model.ensemble import TreeEnsemble
 
 ROUNDING = 1e-14
 """Probabilities that are 0 up to the rounding of sums over trees."""
-
-MARGIN, LOGISTIC, SOFTMAX, EXP, LOG_LOSS, SOFTMAX_LOSS = range(6)
-"""Responses that the compiled core computes (native/explain/coalitions/kernels.h)."""
 
 SLOPES = {"logistic": None, "one_vs_all": None, "exponential": 2.0}
 """Links that are logistic functions of each margin times a slope; None: the forest's scale."""
@@ -131,10 +129,10 @@ def _probability(forest: TreeEnsemble) -> Response:
 def _response(forest: TreeEnsemble) -> Response:
     n = forest.n_outputs
     if forest.link in SLOPES:
-        return Response("response", n, _linked(forest), LOGISTIC, slope_of_link(forest))
+        return Response("response", n, _linked(forest), _core.RESPONSE_LOGISTIC, slope_of_link(forest))
     if forest.link == "softmax":
-        return Response("response", n, _linked(forest), SOFTMAX, forest.link_scale)
-    return Response("response", n, _linked(forest), EXP if forest.link == "exp" else None)
+        return Response("response", n, _linked(forest), _core.RESPONSE_SOFTMAX, forest.link_scale)
+    return Response("response", n, _linked(forest), _core.RESPONSE_EXP if forest.link == "exp" else None)
 
 
 def _log_loss(forest: TreeEnsemble) -> Response:
@@ -150,9 +148,11 @@ def _log_loss(forest: TreeEnsemble) -> Response:
             f"{len(forest.classes[0])} classes; explain output='margin'"
         )
     if forest.n_outputs == 1 and forest.link in SLOPES:
-        return Response("log_loss", 1, _of_probability(forest), LOG_LOSS, slope_of_link(forest), 2)
+        return Response("log_loss", 1, _of_probability(forest), _core.RESPONSE_LOG_LOSS, slope_of_link(forest), 2)
     if forest.link == "softmax" and forest.n_outputs > 1:
-        return Response("log_loss", 1, _of_probability(forest), SOFTMAX_LOSS, forest.link_scale, n_classes)
+        return Response(
+            "log_loss", 1, _of_probability(forest), _core.RESPONSE_SOFTMAX_LOSS, forest.link_scale, n_classes
+        )
     return Response("log_loss", 1, _of_probability(forest), n_classes=n_classes)
 
 

@@ -247,6 +247,14 @@ static void write_path_averages(const CoalitionForest& forest, const MaskedRows&
 }
 
 void bind_coalitions(nb::module_& module) {
+  using R = CoalitionResponse;
+  for (const auto& [name, response] : {std::pair{"RESPONSE_MARGIN", R::kMargin},
+                                       {"RESPONSE_LOGISTIC", R::kLogistic},
+                                       {"RESPONSE_SOFTMAX", R::kSoftmax},
+                                       {"RESPONSE_EXP", R::kExp},
+                                       {"RESPONSE_LOG_LOSS", R::kLogLoss},
+                                       {"RESPONSE_SOFTMAX_LOSS", R::kSoftmaxLoss}})
+    module.attr(name) = int32_t(response);
   nb::class_<MaskedRows>(module, "CoalitionRows", "Rows with the conditions that they do not meet at each leaf.")
       .def_prop_ro("n_bytes", [](const MaskedRows& rows) { return rows.masks.masks.size(); });
   nb::class_<CoalitionForest>(module, "CoalitionForest", "A forest laid out for the margins of all coalitions.")

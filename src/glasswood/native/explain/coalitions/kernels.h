@@ -13,6 +13,7 @@ namespace glasswood {
 constexpr int kLeafBlock = 64;    // leaves that are tested together
 constexpr int kMostPlayers = 28;  // on which two rows differ
 
+// The names of these numbers are RESPONSE_… in Python, which passes them to kernels of GPUs as macros.
 enum class CoalitionResponse : int32_t { kMargin, kLogistic, kSoftmax, kExp, kLogLoss, kSoftmaxLoss };
 enum class CoalitionIndex : int32_t { kValues, kPairs, kSets };
 

@@ -125,7 +125,6 @@ class TablePlanner {
  public:
   TablePlanner(const ForestCodes& codes, const PlanOptions& options, const Team& team)
       : codes_(codes), forest_(codes.forest), options_(options) {
-    plan_ = empty_plan();
     trees_.resize(forest_.n_trees());
     first_leaf_.assign(1, 0);
     for (int32_t tree = 0; tree < forest_.n_trees(); ++tree)
@@ -134,14 +133,15 @@ class TablePlanner {
     choose_trees();
     merge_all(team);
     add_gains();
-    if (!options.forced && !pays(n_sums(plan_) + n_sums(rebuilt_))) {
+    if (!options.forced && !pays(n_sums(kept_) + n_sums(rebuilt_))) {
       for (PlannedTree& tree : trees_) tree.place = Place::kWalked;
       merge_all(team);
     }
     trees_.clear();
   }
 
-  TablePlan take() { return std::move(plan_); }
+  // Trees that keep their tables.
+  TablePlan take() { return std::move(kept_); }
   // Whether tables save more than so many sums of chunks a row cost. Where these are thousands (Fashion-MNIST: 784
   // features, 10 classes), they cost more than the tables gain, which no tree's own costs know.
   bool pays(double n_sums) const {
@@ -176,7 +176,7 @@ class TablePlanner {
   const ForestCodes& codes_;
   const ForestView& forest_;
   PlanOptions options_;
-  TablePlan plan_, rebuilt_;
+  TablePlan kept_, rebuilt_;
   std::vector<PlannedTree> trees_;
   std::vector<int64_t> first_leaf_;
   double gain_ = 0, walk_ = 0;
@@ -187,13 +187,14 @@ class TablePlanner {
     TablePlan plan;
     plan.width = forest_.width;
     plan.is_wide = of_pairs() || n_players > size_t(kMostLanes);
-    plan.lanes = of_pairs() ? kPairLanes : kValueLanes;
+    plan.lanes = lanes();
     plan.content = of_pairs() ? TableContent::kPairs : TableContent::kValues;
     return plan;
   }
 
   bool of_pairs() const { return options_.costs.of_pairs(); }
-  int64_t vector_bytes() const { return int64_t(plan_.lanes) * options_.real_bytes; }
+  int32_t lanes() const { return of_pairs() ? kPairLanes : kValueLanes; }
+  int64_t vector_bytes() const { return int64_t(lanes()) * options_.real_bytes; }
 
   void plan_trees(const Team& team) {
     const auto plan_all = [&] { share_out(team, forest_.n_trees(), [&](int32_t tree, int32_t) { plan_tree(tree); }); };
@@ -220,7 +221,7 @@ class TablePlanner {
     if (forest_.is_linear() || n_nodes(tree) > kMostNodes || !is_shallow(tree)) return;
     const StatesOfParts of(codes_, tree);
     if (!of.are_planned) return;
-    out.cut = TreeCutter(forest_, tree, of, options_.costs, plan_.width).cut(options_.forced);
+    out.cut = TreeCutter(forest_, tree, of, options_.costs, forest_.width).cut(options_.forced);
     out.is_planned = n_nodes(tree) == 1 || !out.cut.roots.empty();
     lay_out(tree, of, out);
     out.bytes = bytes_of(out);
@@ -257,8 +258,8 @@ class TablePlanner {
     for (const Subtree& one : tree.plan.subtrees)
       numbers += one.by_points         ? double(numbers_by_points(one))
                  : options_.by_subtree ? double(one.n_states) * options_.costs.n_numbers(one.n_lanes)
-                                       : double(table_vectors(one.n_states, state_vectors(one.n_lanes)) * plan_.lanes);
-    return numbers * options_.real_bytes * plan_.width;
+                                       : double(table_vectors(one.n_states, state_vectors(one.n_lanes)) * lanes());
+    return numbers * options_.real_bytes * forest_.width;
   }
 
   static int64_t numbers_by_points(const Subtree& one) {
@@ -313,7 +314,7 @@ class TablePlanner {
   bool gains_rebuilt(const PlannedTree& tree) const {
     const bool may_gain = options_.game == TableGame::kBackground || options_.costs.rebuild_rows > 0;
     if (!may_gain || options_.by_subtree || !is_rebuildable(tree)) return false;
-    return options_.forced || TreeCutter::gains_rebuilt(tree.cut, options_.costs, plan_.width);
+    return options_.forced || TreeCutter::gains_rebuilt(tree.cut, options_.costs, forest_.width);
   }
 
   bool fit(const std::vector<int32_t>& order) const {
@@ -326,50 +327,48 @@ class TablePlanner {
   bool is_rebuildable(const PlannedTree& tree) const {
     int64_t most = kChunkBytes;
     for (const Subtree& one : tree.plan.subtrees) most = std::max(most, one.n_states * most_state_bytes());
-    return most * plan_.width <= batch_bytes(options_.table_bytes);
+    return most * forest_.width <= batch_bytes(options_.table_bytes);
   }
 
   int64_t most_state_bytes() const { return vector_bytes() * state_vectors(of_pairs() ? kMostPairSlots : kMostLanes); }
 
   void merge_all(const Team& team) {
-    plan_ = empty_plan();
-    merge(Place::kRebuilt, team);
-    rebuilt_ = std::move(plan_);
-    plan_ = empty_plan();
-    merge(Place::kKept, team);
+    rebuilt_ = merged(Place::kRebuilt, team);
+    kept_ = merged(Place::kKept, team);
     for (int32_t tree = 0; tree < forest_.n_trees(); ++tree) add_walked(tree);
   }
 
-  void merge(Place place, const Team& team) {
+  TablePlan merged(Place place, const Team& team) {
     std::vector<TablePlan*> trees;
     for (int32_t output = 0; output < forest_.n_outputs(); ++output)
       for (int32_t tree = 0; tree < forest_.n_trees(); ++tree)
         if (trees_[tree].place == place && forest_.tree_output[tree] == output) trees.push_back(&trees_[tree].plan);
-    merge_plans(trees, plan_, team);
-    if (!options_.by_subtree) lay_out_chunks();
+    TablePlan plan = empty_plan();
+    merge_plans(trees, plan, team);
+    if (!options_.by_subtree) lay_out_chunks(plan);
+    return plan;
   }
 
-  void lay_out_chunks() {
-    const auto all = std::move(plan_.subtrees);
-    plan_.subtrees = {};
-    plan_.subtrees.reserve(all.size());
-    for (auto first = all.begin(), last = first; plan_.first_total.size() <= size_t(forest_.n_outputs());
-         first = last) {
-      const int32_t output = int32_t(plan_.first_total.size()) - 1;
+  void lay_out_chunks(TablePlan& plan) const {
+    const auto all = std::move(plan.subtrees);
+    plan.subtrees = {};
+    plan.subtrees.reserve(all.size());
+    for (auto first = all.begin(), last = first; plan.first_total.size() <= size_t(forest_.n_outputs()); first = last) {
+      const int32_t output = int32_t(plan.first_total.size()) - 1;
       last = std::find_if(first, all.end(), [&](const Subtree& one) { return one.output != output; });
       std::vector<Subtree> added(first, last);
-      OutputTotalsPlanner totals(plan_);
-      for (const SlotSet& set : slot_sets(added)) add_chunks(set, added, totals.add(set.players));
-      plan_.first_total.push_back(int64_t(plan_.totals.size()));
+      OutputTotalsPlanner totals(plan);
+      for (const SlotSet& set : slot_sets(added, plan)) add_chunks(plan, set, added, totals.add(set.players));
+      plan.first_total.push_back(int64_t(plan.totals.size()));
     }
   }
 
   void add_walked(int32_t tree) {
     const PlannedTree& one = trees_[tree];
     if (one.place != Place::kWalked && !one.cut.is_partial) return;
-    plan_.walked_trees.push_back(tree);
+    kept_.walked_trees.push_back(tree);
     if (one.place == Place::kWalked) return;
-    for (const int32_t node : one.cut.covered) plan_.cut_nodes.push_back(forest_.tree_offsets[tree] + node);
+    for (const int32_t node : one.cut.covered) kept_.cut_nodes.push_back(forest_.tree_offsets[tree] + node);
   }
 
   void add_gains() {
@@ -388,18 +387,18 @@ class TablePlanner {
 
   // Shares the subtrees out to sets of at most as many players as a state has room for, each to the one that gains
   // fewest.
-  std::vector<SlotSet> slot_sets(const std::vector<Subtree>& subtrees) const {
+  std::vector<SlotSet> slot_sets(const std::vector<Subtree>& subtrees, const TablePlan& plan) const {
     const int32_t n_players = int32_t(codes_.players.size());
     std::vector<SlotSet> sets;
-    if (!plan_.is_wide) {
+    if (!plan.is_wide) {
       sets.emplace_back(capacity_of(n_players), n_players);
       for (int32_t player = 0; player < n_players; ++player) sets[0].take_in(player);
     }
     for (int32_t s = 0; s < int32_t(subtrees.size()); ++s) {
-      const std::span<const int32_t> players{plan_.lane_player.data() + subtrees[s].first_lane,
+      const std::span<const int32_t> players{plan.lane_player.data() + subtrees[s].first_lane,
                                              size_t(subtrees[s].n_lanes)};
       const size_t capacity = capacity_of(subtrees[s].n_lanes);
-      const bool fits_all = !plan_.is_wide && capacity == sets[0].capacity;
+      const bool fits_all = !plan.is_wide && capacity == sets[0].capacity;
       const auto has_capacity = [&](const SlotSet& one) { return one.capacity == capacity; };
       SlotSet* set = fits_all ? &sets[0] : find_set(last_of(sets, kOpenSets), players, has_capacity);
       if (!set) set = &sets.emplace_back(capacity, n_players);
@@ -414,28 +413,28 @@ class TablePlanner {
     return size_t(of_pairs() ? pair_capacity(n_lanes) : state_vectors(n_lanes) * kValueLanes);
   }
 
-  void add_chunks(const SlotSet& set, std::vector<Subtree>& subtrees, int64_t first_sum) {
-    const int32_t first_slot = int32_t(plan_.slot_player.size()), n_slots = int32_t(set.players.size());
+  void add_chunks(TablePlan& plan, const SlotSet& set, std::vector<Subtree>& subtrees, int64_t first_sum) const {
+    const int32_t first_slot = int32_t(plan.slot_player.size()), n_slots = int32_t(set.players.size());
     const int32_t n_vectors = state_vectors(int32_t(set.capacity));
     const int32_t n_sums = of_pairs() ? n_pairs(n_slots) : n_slots;
-    plan_.slot_player.insert(plan_.slot_player.end(), set.players.begin(), set.players.end());
+    plan.slot_player.insert(plan.slot_player.end(), set.players.begin(), set.players.end());
     int32_t last_tree = -1, n_trees = 0;
     bool is_open = false;
     for (const int32_t s : set.subtrees) {
       Subtree& subtree = subtrees[s];
       n_trees += subtree.tree != last_tree;
       last_tree = subtree.tree;
-      if (!is_open || !fits(plan_.chunks.back(), subtree, n_trees)) {
-        plan_.chunks.push_back({int32_t(plan_.subtrees.size()), 0, first_slot, n_slots, subtree.output, n_vectors,
-                                plan_.n_vectors, 0, first_sum, n_sums, 0});
+      if (!is_open || !fits(plan.chunks.back(), subtree, n_trees)) {
+        plan.chunks.push_back({int32_t(plan.subtrees.size()), 0, first_slot, n_slots, subtree.output, n_vectors,
+                               plan.n_vectors, 0, first_sum, n_sums, 0});
         n_trees = 1, is_open = true;
       }
-      move_lanes(subtree, set);
-      subtree.first_vector = plan_.n_vectors;
-      plan_.n_vectors += table_vectors(subtree.n_states, n_vectors);
-      plan_.chunks.back().n_vectors += table_vectors(subtree.n_states, n_vectors);
-      plan_.most_subtrees = std::max(plan_.most_subtrees, ++plan_.chunks.back().n_subtrees);
-      plan_.subtrees.push_back(subtree);
+      move_lanes(plan, subtree, set);
+      subtree.first_vector = plan.n_vectors;
+      plan.n_vectors += table_vectors(subtree.n_states, n_vectors);
+      plan.chunks.back().n_vectors += table_vectors(subtree.n_states, n_vectors);
+      plan.most_subtrees = std::max(plan.most_subtrees, ++plan.chunks.back().n_subtrees);
+      plan.subtrees.push_back(subtree);
     }
   }
 
@@ -445,9 +444,9 @@ class TablePlanner {
   }
 
   // From the subtree's own lanes to the chunk's slots.
-  void move_lanes(Subtree& subtree, const SlotSet& set) {
+  void move_lanes(TablePlan& plan, Subtree& subtree, const SlotSet& set) const {
     const auto slot_of = [&](int32_t lane) {
-      return int32_t(set.slot_of[plan_.lane_player[subtree.first_lane + lane]]);
+      return int32_t(set.slot_of[plan.lane_player[subtree.first_lane + lane]]);
     };
     const auto moved = [&](uint32_t lanes) {
       uint32_t result = 0;
@@ -457,18 +456,18 @@ class TablePlanner {
     };
     subtree.lanes = moved(subtree.lanes);
     for (int32_t i = 0; i < subtree.n_splits; ++i) {
-      SubtreeSplit& split = plan_.splits[subtree.first_split + i];
+      SubtreeSplit& split = plan.splits[subtree.first_split + i];
       split.lane = slot_of(split.lane);
       for (uint32_t& absent : split.absent) absent = moved(absent);
     }
     const int32_t n_factors = options_.game == TableGame::kCovers ? subtree.n_shared + subtree.n_above : 0;
     for (int32_t i = 0; i < n_factors; ++i) {
-      PathFactor& factor = plan_.factors[subtree.first_factor + i];
+      PathFactor& factor = plan.factors[subtree.first_factor + i];
       factor.lane = slot_of(factor.lane);
     }
     for (int32_t i = 0; i < subtree.n_leaves; ++i) {
-      const SubtreeLeaf& leaf = plan_.leaves[subtree.first_leaf + i];
-      uint8_t* lanes = plan_.leaf_lanes.data() + leaf.first_lane;
+      const SubtreeLeaf& leaf = plan.leaves[subtree.first_leaf + i];
+      uint8_t* lanes = plan.leaf_lanes.data() + leaf.first_lane;
       for (int32_t p = 0; p < leaf.n_positions; ++p) lanes[p] = uint8_t(slot_of(lanes[p]));
     }
   }

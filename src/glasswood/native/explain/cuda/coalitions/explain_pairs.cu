@@ -3,8 +3,9 @@
 // Sums of integers, so that their order does not matter; margins of all coalitions by a transform; responses; values by
 // sums over coalitions.
 //
-// Macros: REAL, UNIT (integers of as many bytes), MASK, TEAM (threads of a pair), RESPONSE (CoalitionResponse of
-// explain/coalitions/kernels.h), SETS (indices of sets instead of values), IN_GLOBAL.
+// Macros: REAL, UNIT (integers of as many bytes), MASK, TEAM (threads of a pair), RESPONSE (one of the numbers
+// RESPONSE_LOGISTIC, RESPONSE_SOFTMAX, RESPONSE_EXP, RESPONSE_LOG_LOSS, or that of the loss of the softmax), SETS
+// (indices of sets instead of values), IN_GLOBAL.
 #include "explain/cuda/coalitions/words.cuh"
 
 namespace glasswood {
@@ -14,9 +15,8 @@ using Unit = UNIT;
 // A block of sets is a team: it adds to sums in global memory.
 constexpr int THREADS = TEAM < 128 && !SETS ? 128 : TEAM, TEAMS = THREADS / TEAM, WARPS = TEAM / 32;
 constexpr int QUEUE = 32 + 32 * PER_WORD, MOST = 32;
-constexpr int LOGISTIC = 1, SOFTMAX = 2, EXP = 3, LOG_LOSS = 4;  // 5: of the softmax
-constexpr int WEIGHTS = 34;                                      // numbers of a row of the tables of weights
-constexpr int ORDERS = 5;                                        // sets of up to 4 players
+constexpr int WEIGHTS = 34;  // numbers of a row of the tables of weights
+constexpr int ORDERS = 5;    // sets of up to 4 players
 
 __device__ __forceinline__ void sync_team() {
   if (TEAM == 32)
@@ -137,11 +137,11 @@ struct Margins {
 // Replaces the units of a coalition, `size` apart, by its responses.
 __device__ __forceinline__ void respond(Unit* at, long long size, const Margins& margins, int label) {
   const int k = margins.n_outputs;
-  if constexpr (RESPONSE == LOGISTIC) {
+  if constexpr (RESPONSE == RESPONSE_LOGISTIC) {
     for (int o = 0; o < k; ++o) keep(at + o * size, 1 / (1 + exp_of(-margins.of(at + o * size, o))));
-  } else if constexpr (RESPONSE == EXP) {
+  } else if constexpr (RESPONSE == RESPONSE_EXP) {
     for (int o = 0; o < k; ++o) keep(at + o * size, exp_of(margins.of(at + o * size, o)));
-  } else if constexpr (RESPONSE == LOG_LOSS) {
+  } else if constexpr (RESPONSE == RESPONSE_LOG_LOSS) {
     const REAL m = margins.of(at, 0), zero = 0;
     keep(at, (m > 0 ? m : zero) + log1p_of(exp_of(m > 0 ? -m : m)) - (label ? m : zero));
   } else {
@@ -154,9 +154,9 @@ __device__ __forceinline__ void respond(Unit* at, long long size, const Margins&
     for (int o = 0; o < k; ++o) {
       const REAL term = exp_of(margins.of(at + o * size, o) - most);
       sum += term;
-      if constexpr (RESPONSE == SOFTMAX) keep(at + o * size, term);
+      if constexpr (RESPONSE == RESPONSE_SOFTMAX) keep(at + o * size, term);
     }
-    if constexpr (RESPONSE == SOFTMAX)
+    if constexpr (RESPONSE == RESPONSE_SOFTMAX)
       for (int o = 0; o < k; ++o) keep(at + o * size, kept(at + o * size) / sum);
     else
       keep(at, log_of(sum) + most - mine);
