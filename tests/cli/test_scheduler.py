@@ -150,7 +150,7 @@ class TestScheduler:
         assert run("predict", model, "-", *arguments) == 1
         assert "--scheduler reads files that all workers see, not standard input" in capsys.readouterr().err
         assert run("predict", model, files / "data.csv", *arguments, "--partition-rows", "5") == 1
-        assert "leave --partition-rows out" in capsys.readouterr().err
+        assert "remove --partition-rows" in capsys.readouterr().err
         assert run("predict", model, files / "data.csv", *arguments) == 1
         assert "no scheduler answers at tcp://127.0.0.1:9" in capsys.readouterr().err
         assert os.listdir(tmp_path) == []

@@ -33,7 +33,7 @@ def shown(text: str) -> str:
 
 
 def short(text: str, most: int = 32) -> str:
-    """Write a text for people with at most so many characters: what does not fit becomes dots."""
+    """Write a text for people in at most `most` characters: what does not fit becomes dots."""
     text = shown(text)
     return text if len(text) <= most else f"{text[: most - 1].rstrip()}…"
 

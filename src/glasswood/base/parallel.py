@@ -35,7 +35,7 @@ def n_threads(n_jobs: int | None) -> int:
 
 
 def side_by_side(task: Callable[[int], T], n_tasks: int, n_threads: int) -> Sequence[T]:
-    """Results of task(0) to task(n_tasks - 1), in order, on up to so many threads: NumPy's loops let others run."""
+    """Results of task(0) to task(n_tasks - 1), in order, on up to `n_threads` threads: NumPy's loops let others run."""
     if min(n_threads, n_tasks) < 2:
         return [task(k) for k in range(n_tasks)]
     with ThreadPoolExecutor(min(n_threads, n_tasks)) as pool:

@@ -100,7 +100,7 @@ def checked_wording(wording: Wording, names: Collection[str]) -> Wording:
 
 
 def number_text(value: Any, digits: int) -> str:
-    """Write a number with so many significant digits, large ones with thousands separators."""
+    """Write a number with `digits` significant digits, large ones with thousands separators."""
     value = float(value)
     size = abs(value)
     if not 1e-4 <= size < 1e15:
@@ -136,13 +136,13 @@ def signed_text(value: float, digits: int) -> str:
 
 
 def fixed_text(value: float, decimals: int) -> str:
-    """Write a number with so many decimals, large ones with thousands separators; never -0."""
+    """Write a number with `decimals` decimals, large ones with thousands separators; never -0."""
     text = f"{value:{',' if abs(value) >= SEPARATED else ''}.{max(0, decimals)}f}"
     return text.removeprefix("-") if float(text.replace(",", "")) == 0 else text
 
 
 def decimals_of(largest: float, digits: int = 3) -> int:
-    """Decimals with which the largest of several numbers has so many significant digits."""
+    """Decimals with which the largest of several numbers has `digits` significant digits."""
     return max(0, digits - 1 - math.floor(math.log10(largest))) if 0 < largest < math.inf else 0
 
 
@@ -250,7 +250,7 @@ def _decimals(values: Sequence[float], step: float, least: int | None = None) ->
 
 
 def _fixed(value: float, decimals: int) -> str:
-    """Write a number with so many decimals, halves away from 0 as JavaScript does, thousands separated."""
+    """Write a number with `decimals` decimals, halves away from 0 as JavaScript does, thousands separated."""
     rounded = Decimal(value).quantize(Decimal(1).scaleb(-decimals), ROUND_HALF_UP, Context(prec=400))
     return f"{rounded or abs(rounded):{',' if abs(rounded) >= SEPARATED else ''}f}"
 
@@ -267,7 +267,7 @@ def percent_text(share: float) -> str:
 
 
 def percent_texts(shares: Iterable[float], most: int = 2) -> list[str]:
-    """Write shares that are compared, with up to so many decimals where different ones would read alike."""
+    """Write shares that are compared, with up to `most` decimals where different ones would read alike."""
     shares = [float(share) for share in shares]
     texts = [percent_text(share) for share in shares]
     if len(set(texts)) == len(set(shares)):
@@ -298,7 +298,7 @@ def nearest_text(given: str, known: Iterable[str]) -> str:
 
 
 def cut_texts(names: Sequence[str], most: int) -> list[str]:
-    """Write names with at most so many letters, cut in the middle; those that would look alike show what differs.
+    """Write names in at most `most` letters, cut in the middle; those that would look alike show what differs.
 
     Different names have different texts, in reports too (``told`` of its page).
     """

@@ -142,6 +142,6 @@ def check_cluster(path: Path, source: Source, wanted: Sequence[str]) -> None:
     if not source.files:
         raise ValueError("--scheduler reads files that all workers see, not standard input")
     if wanted:
-        raise ValueError(f"--scheduler makes a part of each file; leave {', '.join(wanted)} out")
+        raise ValueError(f"--scheduler writes one output file per input file; remove {', '.join(wanted)}")
     if path.suffix:
         raise ValueError(f"--scheduler writes a directory of parts, not {path}; give the name of a directory")

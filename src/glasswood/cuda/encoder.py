@@ -242,7 +242,7 @@ def row_strides(x: GpuArray) -> dict[str, int]:
 
 
 def encode_variant(input_type: DTypeLike, codes: Codes, code_type: DTypeLike, n_columns: int, at_once: int) -> Variant:
-    """Name the kernel for rows of a type, tiles of so many columns and so many chunks at once."""
+    """Name the kernel for rows of a type, tiles of `n_columns` columns and `at_once` chunks at once."""
     return variant(
         "common/cuda/encode_rows",
         INPUT=np.dtype(input_type),

@@ -75,7 +75,7 @@ class Ruler:
         return cut_texts(names, 4)
 
     def wrapped(self, text: str, width: float, size: float, most: int, bold: bool = False) -> list[str]:
-        """Divide a text into at most so many lines of a width; what does not fit is cut out of the last one."""
+        """Divide a text into at most `most` lines of a width; what does not fit is cut out of the last one."""
         lines: list[str] = []
         words = BREAKS.findall(shown(text)) or [""]
         while words:
@@ -90,6 +90,6 @@ class Ruler:
 
 
 def _cut(text: str, kept: int, n_last: int) -> str:
-    """Keep so many letters before the last ones; half of them behind the dots if these are not given."""
+    """Keep `kept` letters before the last ones; half of them behind the dots if these are not given."""
     first, last = (kept, n_last) if n_last else (kept - kept // 2, kept // 2)
     return text[:first].rstrip(" .,") + "…" + text[len(text) - last :]

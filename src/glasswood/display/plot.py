@@ -123,7 +123,7 @@ def _curves(explanation: Any, row: int | None, max_display: int) -> tuple[Double
 
 
 def new_axes(size: tuple[float, float]) -> Axes:
-    """Make a figure of so many inches with one pair of axes."""
+    """Make a figure with one pair of axes; `size` is in inches."""
     pyplot = import_extra("matplotlib.pyplot", "plot", "pictures need matplotlib")
     axes: Axes = pyplot.subplots(figsize=size, layout="constrained")[1]
     return axes

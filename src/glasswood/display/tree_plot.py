@@ -1,4 +1,4 @@
-"""A picture of a tree, by matplotlib: its nodes below each other, beside each what it is made of."""
+"""Plot a tree with matplotlib: one node per line, with a chart of its contents beside it."""
 
 from __future__ import annotations
 
@@ -420,7 +420,7 @@ class _Pen:
                        fontsize=TICK * self.scale, color=tone(0.65), ha="center", annotation_clip=False)  # fmt: skip
 
     def _ticks(self, axis: Any, width: float, is_share: bool = False) -> None:
-        """Write the numbers at an axis of so many inches, without a factor or an offset that stands elsewhere."""
+        """Write the numbers at an axis of `width` inches, without a factor or an offset that stands elsewhere."""
         low, high = sorted(axis.get_view_interval())
         places = [place for place in axis.get_majorticklocs() if low <= place <= high]
         places = [place for place in places if 0 <= place <= 1] if is_share else places

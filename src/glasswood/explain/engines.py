@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from glasswood.explain.game import Game, Settings
 
 ROWS_TOGETHER, WORTHWHILE = 16, 4e4
-"""Rows that a thread explains together, and nodes that it visits for its share of the rows from which a GPU is the
-faster: 10 ns a node on a core beside 0.4 ms of a call from host to host (benchmarks/results/cuda_h200.md)."""
+"""Rows per block; number of visited nodes per thread above which a GPU is faster: 10 ns a node on a core beside 0.4 ms
+of a call from host to host (benchmarks/results/cuda_h200.md)."""
 
 
 class Engines:

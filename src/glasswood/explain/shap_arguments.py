@@ -195,8 +195,8 @@ def call_arguments(given: dict[str, Any], game: Game, of_pairs: bool = False) ->
 def _n_first_trees(limit: int, game: Game, of_pairs: bool) -> int:
     """Count the trees that shap means by a limit.
 
-    Without a background it hands the limit to LightGBM as rounds, and to XGBoost as the whole rounds of so many trees
-    (all, where that is none); its own code counts trees.
+    Without a background it hands the limit to LightGBM as rounds, and to XGBoost as the whole rounds that these
+    trees make (all, where that is none); its own code counts trees.
     """
     forest = game.forest
     if game.has_background or forest.round_trees <= 1:
@@ -258,7 +258,7 @@ def has_other_names(X: Any, forest: TreeEnsemble, by_position: bool | None = Fal
 
 
 def warn_of_names(X: Any, forest: TreeEnsemble, what: str, depth: int) -> None:
-    """Warn the caller, so many calls above this one's, that names are ignored."""
+    """Warn that names are ignored; `depth` is the warning's stacklevel above this call."""
     warnings.warn(
         f"{what} has the names {listed(_names_of(X) or ())}, none of them one of the forest's features "
         f"{listed(forest.feature_names or ())}, and is taken by position, as shap does; rename its columns if they are "

@@ -1,4 +1,4 @@
-"""Explainers in `.glasswood` files: forest, settings, and of a background only what the forest's splits ask of it."""
+"""Explainers in `.glasswood` files: forest, settings and, of background rows, the intervals that splits distinguish."""
 
 from __future__ import annotations
 

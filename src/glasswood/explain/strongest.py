@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from glasswood.inputs.placed import PlacedRows
 
 TOGETHER, ROWS_A_THREAD = 2**24, 16
-"""Bytes of the matrices that are explained together on the CPU, which stay in the cache until they are searched, but at
-least so many rows a thread as it explains at once."""
+"""Bytes of the matrices that are explained together on the CPU, which stay in the cache until they are searched, and
+the least rows per thread, which it explains at once."""
 
 KEPT = 2**26
 """Bytes of entries up to which those of all pairs are kept while the strongest overall are not known yet."""
 
 PROBED, LEAST_PROBED, CANDIDATES = 32, 16, 4
-"""One of so many rows, but at least so many rows, tells the candidates for the strongest pairs of all rows; candidates
-for each pair wanted."""
+"""Inverse share of the rows, and their least number, that tell the candidates for the strongest pairs of all rows;
+number of candidates per wanted pair."""
 
 
 class PairEngine(Protocol):

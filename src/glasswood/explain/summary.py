@@ -27,7 +27,7 @@ OCTAVES, STEPS = 45, 32
 HALF = OCTAVES * STEPS
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 LEAST_ROOM, ROOM_OF_A_BYTE = 2**26, 400
-"""Most bytes of the bins of a summary that is read: so many, and so many for each byte of its text."""
+"""Largest number of bytes of a read summary's bins: a minimum, and a number per byte of its text."""
 
 KEY = b"glasswood_summary"
 ARRAYS = ("total", "squares", "magnitudes", "leads", "sketch", "pair_magnitudes")
@@ -253,7 +253,7 @@ def _text_of(source: Path) -> str:
 
 
 def checked_state(state: Any, n_bytes: int) -> dict[str, Any]:
-    """Check what a file of so many bytes says, before any of it is used.
+    """Check what a file says, by its size in bytes, before any of it is used.
 
     Returns
     -------

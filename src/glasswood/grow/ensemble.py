@@ -53,7 +53,7 @@ class ModelTreeEnsembleRegressor(RegressorMixin, TreeEnsembleEstimator):  # type
     estimator : ModelTreeRegressor, optional
         The estimator of each tree. Default: a `ModelTreeRegressor` with the parameters of
         ``glasswood.grow.ensemble.MEMBERS[method]``: a lower penalty, because errors of larger trees average out, and
-        ``smoothing="auto"``, because nobody reads so many equations; for boosting, up to eight leaves and short
+        ``smoothing="auto"``, because nobody reads that many equations; for boosting, up to eight leaves and short
         searches (those of ``glasswood.grow.boosting.IN_MIXTURES`` for a sequence and its companion). Its `n_jobs`,
         `random_state`, `time_limit`, `callbacks` and `verbose` are not used.
     n_estimators : int, default=10

@@ -124,7 +124,7 @@ class Importance(Bunch):
 
 
 def axes_of(ax: Axes | None, width: float = SIZE[0], height: float = SIZE[1]) -> Axes:
-    """Given axes, or new ones of so many inches."""
+    """Given axes, or new ones of `width` times `height` inches."""
     pyplot = import_extra("matplotlib.pyplot", "plot", "pictures need matplotlib")
     made: Axes = pyplot.subplots(figsize=(width, height), layout="constrained")[1] if ax is None else ax
     return made

@@ -52,7 +52,7 @@ ATTACHED = "attached."
 LABELS = ("classes", "categories", "open_tables")
 LABEL_DTYPE = re.compile(r"object|\|[biu]1|<[iuf][248]|<U\d{1,8}")
 LEAST_ROOM, ROOM_OF_A_CHARACTER = 2**14, 64
-"""Most characters of an array of texts: so many, and so many for each that its texts have."""
+"""Largest number of characters of an array of texts: a minimum, and a number for each character of its texts."""
 
 UNREADABLE = (LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError)
 """What Python raises for a header of other entries, or entries of other types."""

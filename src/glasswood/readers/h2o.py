@@ -60,7 +60,7 @@ HARMLESS: dict[str, tuple[str, ...]] = {
 
 MOST_CATEGORIES = 2**20
 LEAST_ROOM, ROOM_OF_BYTE = 2**25, 16
-"""Entries of the sets of all splits together: so many at least, and so many for each byte that the archive unpacks to.
+"""Largest number of entries of all splits' sets: a minimum, and a number per byte of the unpacked archive.
 
 A split of a few bytes may name a large set, and a column a long list, of which a sixteenth is allowed.
 """
@@ -164,7 +164,7 @@ class Room:
         self.entries = entries
 
     def take(self, n: int) -> None:
-        """Count `n` entries, if so many are left."""
+        """Count `n` entries, if there is room for them."""
         self.entries -= n
         if self.entries < 0:
             raise ValueError("its splits name more categories than its size allows")

@@ -129,7 +129,7 @@ def _read_boosted(model: Any, curve: Curve | None) -> TreeEnsemble:
 
 
 def _log_baseline(model: Any, curve: Curve) -> Array:
-    """Logarithm of the baseline's cumulative hazard; before the first event, of the smallest number."""
+    """Log of the baseline cumulative hazard, clipped to the smallest positive number before the first event."""
     baseline = model._get_baseline_model().cum_baseline_hazard_
     hazard = baseline.y[curve.places(baseline.x)]
     return np.asarray(np.log(np.maximum(hazard, np.finfo(np.float64).tiny)))

@@ -31,7 +31,7 @@ READ_ROWS = ("average_columns", "reorganise")
 
 
 def qr_sizes(n_rows: int, width: int, max_leaves: int) -> dict[str, int]:
-    """Bytes of the buffers on the GPU, for trees of so many leaves at most, whose models use all columns of z at most.
+    """Bytes of the buffers on the GPU, for trees of up to `max_leaves` leaves, whose models use up to all columns of z.
 
     Those of `redistribute` and `separate`; of design matrices of all leaves, triangles of their parts and what becomes
     of them; and of the packet that goes to the GPU with a tree.

@@ -37,8 +37,8 @@ def node_tests(
 ) -> list[tuple[str, str]]:
     """Write what a row passes to go left, and to go right, at each node of a tree; empty texts at leaves.
 
-    Missing values are not spoken of where an earlier test has let none through. Thresholds have so many digits
-    that they differ from each other, and that they are near within their feature's range where `ends` has it.
+    Missing values are not spoken of where an earlier test has let none through. Thresholds have as many digits
+    as make them differ from each other, and that they are near within their feature's range where `ends` has it.
     """
     first, last = forest.tree_offsets[tree : tree + 2].tolist()
     limits = _limits(forest, first, last, wording.digits, ends or {})

@@ -262,7 +262,7 @@ def _outputs(rows: ReportRows, found: Explained) -> list[str]:
 
 
 def shown_rows(rows: ReportRows, found: Explained, at: Int64s, order: Int64s) -> dict[str, Any]:
-    """Values, SHAP values, what these add up to, and responses of the chosen rows, of the most important features."""
+    """Feature values, SHAP values, their totals and the responses of the selected rows."""
     kept = order[:SHOWN_FEATURES]
     values = numbers(rows, at)
     exact = is_small(rows)

@@ -343,7 +343,7 @@ def shown_class(rows: ReportRows, tree: int) -> int | None:
 
 
 def target_of(rows: ReportRows, tree: int) -> Array:
-    """Choose what a node's mean is of: targets, or whether a row is of the class; else what is predicted."""
+    """Select the values averaged per node: targets, class indicators, or predictions."""
     place = shown_class(rows, tree)
     if place is not None:
         return rows.responses[:, place] if rows.y is None else (rows.y == place).astype(np.float64)

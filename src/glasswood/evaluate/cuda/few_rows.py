@@ -40,7 +40,7 @@ class FewRows:
         self.packed = packed
 
     def serves(self, n_rows: int) -> bool:
-        """Whether this is the schedule for so many rows."""
+        """Whether this is the schedule for `n_rows` rows."""
         is_small = n_rows <= MOST_ROWS and n_rows * self.packed.forest.n_trees <= MOST_PAIRS
         return is_small and self._row_shift(n_rows) >= 0
 

@@ -20,7 +20,7 @@ MOST_CODES = {"narrow": 2**8, "heap": 2**16, "wide": 2**16}
 MOST_COLUMNS = {"narrow": 2**8, "heap": 2**16 - 1, "wide": 2**16 - 1}
 MOST_NARROW_NODES = 2**16 - 1
 DEEPEST_HEAP, LARGEST_PADDING = 10, 4
-"""Heaps of trees that are not full are padded: no deeper, and no more than so many times the nodes."""
+"""Incomplete trees are padded to full heaps up to this depth and this growth factor."""
 
 CHUNK = 16
 """Bytes of the unit that trees are aligned to and copied in."""

@@ -17,7 +17,7 @@ ENOUGH_THREADS = 512
 """Threads of a multiprocessor, four rows each, that hide the latency of shared memory well enough."""
 
 TEAMS = {256: (1, 3), 192: (1, 4), 128: (1, 2, 3, 6), 64: (1, 4, 6, 12), 32: (1, 8, 12)}
-"""Teams that share the rows of so many lanes."""
+"""Numbers of teams that may share a tile's rows, by lanes."""
 
 SHARING = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 26, 32, 40, 52)
 STAGES = (16384, 8192, 4096)
@@ -48,7 +48,7 @@ COPIED, EXPOSED = 42_000.0, 0.5
 """Bytes that a multiprocessor takes from the second-level cache in a microsecond while all do; what the walks leave."""
 
 BLOCK_TIME, JOIN_TIME, JOINED_AT_ONCE, READ_TIME = 2.5, 2.5, 8, 0.4
-"""Microseconds to begin a block, to wait for the others of its tile, and to read their sums, so many at once."""
+"""Microseconds to start a block, to wait for its tile, and (the last) to read JOINED_AT_ONCE sums."""
 
 
 class Work(NamedTuple):
@@ -91,7 +91,7 @@ class Tiling:
 
 
 def fits(n_columns: int, limits: Limits) -> bool:
-    """Whether a tile of so many columns fits into shared memory."""
+    """Whether a tile of `n_columns` columns fits into shared memory."""
     return bool(_plain(n_columns, 4, limits))
 
 

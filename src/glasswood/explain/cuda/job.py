@@ -110,7 +110,7 @@ class PlannedJob(Job):
 
 
 def fitting_rows(n_bytes: int, row_bytes: int) -> int:
-    """Rows that so many bytes hold, a multiple that kernels like."""
+    """Rows that fit into `n_bytes`, a multiple of ROW_MULTIPLE."""
     return max(ROW_MULTIPLE, n_bytes // max(row_bytes, 1) // ROW_MULTIPLE * ROW_MULTIPLE)
 
 

@@ -204,7 +204,7 @@ class WalkLaunches:
         return result
 
     def beside(self, n_before: int = 0) -> Beside | None:
-        """Which launches run beside each other, after so many that come before: the walks of several tapes."""
+        """Which launches run beside each other, after `n_before` earlier ones: the walks of several tapes."""
         first = n_before + len(self.launches) - len(self._walks)
         return Beside(first, len(self._walks)) if len(self._walks) > 1 else None
 

@@ -109,7 +109,7 @@ class ResponseJobs:
         self._weighted: dict[Explained, list[SharedTables]] = {}
 
     def serves(self, kind: Explained) -> bool:
-        """Whether every tree has tables, and a GPU adds up so many parts."""
+        """Whether every tree has tables, and a GPU adds up as many parts as there are."""
         return self._margin.serves(kind) and len(self._parts.weighted) < MOST_PARTS
 
     def job(self, kind: Explained, chosen: Array | None = None) -> Job:

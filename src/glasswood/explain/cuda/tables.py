@@ -124,7 +124,7 @@ def _columns(forest: TreeEnsemble, arrays: dict[str, Any]) -> Codes:
 
 
 class Tables:
-    """Tables in the memory of the current GPU, built as this is made, and what the kernels of rows read beside them.
+    """Tables on the current GPU (built on construction) and the arrays that the row kernels read.
 
     Parameters
     ----------

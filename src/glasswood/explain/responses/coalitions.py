@@ -38,11 +38,10 @@ FEW_ROWS = 100
 """Background rows that explanations commonly have."""
 
 PROBED, LONG_PAIRS = 12, 1000
-"""Rows, and background rows, whose pairs are explained first where a call has more pairs than the second number and
-could take long: a pair takes at most"""
+"""If a call has more than LONG_PAIRS pairs, the pairs of PROBED rows and background rows are timed first."""
 
 PAIR_SECONDS, COALITION_SECONDS = 1e-5, 5e-8
-"""seconds, and so many for each coalition and output."""
+"""Upper bound of the seconds per pair, plus seconds per coalition and output."""
 
 
 class CostWarning(UserWarning):
@@ -50,7 +49,7 @@ class CostWarning(UserWarning):
 
 
 def could_be_long(n_pairs: int, n_players: int, n_outputs: int) -> bool:
-    """Whether so many pairs of rows, which differ on up to so many players, might take `WARNED_SECONDS`."""
+    """Whether `n_pairs` pairs of rows, which differ on up to `n_players` players, might take `WARNED_SECONDS`."""
     of_pair = PAIR_SECONDS + (n_outputs * COALITION_SECONDS) * 2**n_players
     return n_pairs > LONG_PAIRS and n_pairs * of_pair > WARNED_SECONDS
 
@@ -350,7 +349,7 @@ def most_players(n_outputs: int) -> int:
 
 
 def cube_bytes(n_outputs: int, n_players: int) -> int:
-    """Bytes of a thread for all coalitions of so many players: a cube an output, and two to compute them."""
+    """Bytes of a thread for all coalitions of `n_players` players: a cube an output, and two to compute them."""
     return (n_outputs + 2) * 8 << n_players
 
 

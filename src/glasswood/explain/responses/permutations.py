@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 SEED = 20261123
 
 FIRST, MOST = 8, 2048
-"""Orders, each also backwards, of a pair before the errors are first looked at, and at most."""
+"""Initial and maximum number of orders per pair; each is also used in reverse."""
 
 NUMBERS = 2**24
 """Ranks and margins of orders that are computed together."""

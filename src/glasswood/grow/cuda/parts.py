@@ -28,10 +28,10 @@ LIST_CHOICES = ((MOST_LISTS, True), (N_LISTS, True), (N_LISTS, False))
 
 PACKET_BYTES = 16 << 20
 MANY_ZONES = 16
-"""Parts of so many zones may differ by one."""
+"""Zones of a part from which parts may differ by one."""
 
 SECTORS = 8
-"""A number that is gathered costs as much as so many in a row: memory answers by sectors."""
+"""Cost of a gathered number, in numbers that are read in a row: memory answers by sectors."""
 
 ARRANGED_SECTORS = 64
 """The same where most rows outside of a box are passed over."""
@@ -56,14 +56,14 @@ MOST_CELLS = 1 << 15
 """Cells of ranks that the rows of a threshold search are counted in at once."""
 
 CHUNK_SHARE = 8
-"""A chunk of streamed rows takes at most one part in so many of a GPU's free memory; there are two."""
+"""Largest part of a GPU's free memory that a chunk of streamed rows takes, as its inverse; there are two chunks."""
 
 CPU_WORK = 30_000
 """Requests of fewer multiplications than this are answered by the CPU: a thousand rows of few columns, which lie
 scattered in memory and take a core about as long as a round of the GPU."""
 
 STREAMED_WORK = 256
-"""Where rows come in chunks, the CPU also answers what reads less than one row in so many."""
+"""Where rows come in chunks, the CPU also answers what reads less than one row in this number."""
 
 SOLVE_WORK = 600_000
 """Multiplications below which the errors of all leaves at one grid of candidates are the CPU's to find: some 40
@@ -134,7 +134,7 @@ def buffer_sizes(
     z_bytes: int = 8,
     keeps_sums: bool = False,
 ) -> Sizes:
-    """Sizes of all buffers for so many rows a part, features and columns of z, and rows of all parts together.
+    """Sizes of all buffers, by rows of a part, features and columns of z, and rows of all parts together.
 
     A number of z takes `z_bytes`. A GPU that has all rows may keep sums between candidates.
 
@@ -224,7 +224,7 @@ class GpuLayout:
 
 
 class DataShape(NamedTuple):
-    """Rows, features, columns of z, what so many rows need beside the buffers, and bytes of a number of z."""
+    """Rows, features, columns of z, bytes that rows need beside the buffers, and bytes of a number of z."""
 
     n_rows: int
     n_features: int
@@ -254,7 +254,7 @@ def divide_rows(
     chunks : {"auto"}, int or None
         Rows of a part at most, and of a copy; None keeps all rows on the GPUs.
     more_bytes : callable, optional
-        What so many rows need on a GPU beside the buffers of the search.
+        Maps a number of rows to bytes that they need on a GPU beside the buffers of the search.
     z_bytes : int
         Of a number of z.
 
@@ -302,7 +302,7 @@ def _copies(n_rows: int, shape: DataShape, free: dict[int, int], chunks: str | i
 
 
 def _most_rows(n_rows: int, chunks: str | int | None) -> int:
-    """Rows of a part at most, of so many."""
+    """Largest number of rows of a part, of `n_rows` in all."""
     return n_rows if chunks is None or chunks == "auto" else int(chunks)
 
 

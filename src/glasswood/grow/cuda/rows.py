@@ -44,7 +44,7 @@ def filled(record: Any, **values: Any) -> Any:
 
 
 def kernels(stride: int, z_bytes: int = 8) -> dict[str, Variant]:
-    """Kernels of a search over so many columns of z of so many bytes each, by the names that the engine gives them."""
+    """Kernels of a search over `stride` columns of z, `z_bytes` bytes each, by the engine's names for them."""
     of_lists = ("count_rows", "list_rows", "count_ranks", "find_candidates", "advance_sums", "solve_candidates")
     return {
         "sum_rows": variant("grow/cuda/kernels/sum_rows", STRIDE=stride, STORED=C_TYPES[z_bytes]),
@@ -93,7 +93,7 @@ class Memory(Protocol):
         """Copy an array to the GPU."""
 
     def place_padded(self, z: NDArray[Any], n_columns: int) -> int:
-        """Copy rows of z to the GPU, with zeros behind each up to so many columns."""
+        """Copy rows of z to the GPU, each padded with zeros to `n_columns` columns."""
 
     def reserve(self, n_bytes: int) -> int:
         """Take uninitialised memory of the GPU."""
@@ -157,7 +157,7 @@ class GpuMemory:
         return int(placed.data.ptr)
 
     def place_padded(self, z: NDArray[Any], n_columns: int) -> int:
-        """Copy rows of z to the GPU, with zeros behind each up to so many columns."""
+        """Copy rows of z to the GPU, each padded with zeros to `n_columns` columns."""
         with self._copying():
             padded = self._cupy.zeros((len(z), n_columns), z.dtype)
             n_rows = max(1, PADDED_BYTES // max(padded[:1].nbytes, 1))

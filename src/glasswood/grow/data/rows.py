@@ -297,14 +297,14 @@ def gathered(X: Values, rows: Int32s) -> Values:
 
 
 def _are_all(rows: Int32s, n_rows: int) -> bool:
-    """Whether they are so many rows in their order; the first and the last say mostly that they are not."""
+    """Whether they are all `n_rows` rows in their order; the first and the last say mostly that they are not."""
     if len(rows) != n_rows or not n_rows or (rows[0], rows[-1]) != (0, n_rows - 1):
         return False
     return np.array_equal(rows, np.arange(n_rows, dtype=np.int32))
 
 
 def threads_of(n_values: int) -> int:
-    """Threads that are worth starting for a pass over so many values."""
+    """Threads that are worth starting for a pass over `n_values` values."""
     return parallel.n_threads(None) if n_values > FEW_VALUES else 1
 
 

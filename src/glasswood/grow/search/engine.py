@@ -154,7 +154,7 @@ def find_sorter(device: str, home: int | None, n_rows: int, n_columns: int) -> S
 
 
 def _may_take_gpus(device: str, home: int | None, work: float) -> bool:
-    """Whether a search of so many rows times columns squared is asked to run on GPUs, or better does."""
+    """Whether a search of this work, rows times columns squared, is asked to run on GPUs, or is faster there."""
     kind, _ = parse_device(device)
     return kind not in {"cpu", "auto"} or (
         kind == "auto" and (home is not None or (work >= GPU_WORK and is_cuda_usable()))

@@ -36,7 +36,7 @@ COLLINEAR = 2.0
 """What each further e-fold of it adds to a term's price, in prices of a term."""
 
 MOST_ROWS = 1 << 20
-"""Nodes of more rows stay: of so many a search is sure, and to ask costs as long as some generations."""
+"""Nodes of more rows are not pruned: a search is sure of them, and the test takes as long as some generations."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Prices:
         return self.penalty * self.copies * math.log(self.n_rows)
 
     def split(self, n_levels: int) -> float:
-        """Price of a split by a threshold (0 levels), or by a set of so many categories."""
+        """Price of a split by a threshold (0 levels), or by a set of `n_levels` categories."""
         choices = max(math.log(self.n_rows), (n_levels - 1) * math.log(2))
         return self.penalty * self.copies * self.test_weight * choices
 

@@ -25,7 +25,7 @@ LOSS = 0.01
 """Part of their sum of squares that smoothing may cost: splits were chosen on the same rows, which flatters leaves."""
 
 MOST_LEFT_OUT = 20_000
-"""Rows are left out of so many; leaves of more need no smoothing."""
+"""Largest number of rows of a leaf from which rows are left out; larger leaves need no smoothing."""
 
 
 def smooth(

@@ -49,7 +49,7 @@ nb::ndarray<nb::numpy, uint8_t, nb::ndim<2>> to_bytes(std::vector<Record, Alloca
   return {reinterpret_cast<uint8_t*>(kept->data()), {kept->size(), sizeof(Record)}, owner};
 }
 
-// The field of a type that lies so many bytes into a struct. Fields of one type share their code, which takes as long
+// The field of a type that lies `offset` bytes into a struct. Fields of one type share their code, which takes as long
 // to compile as the rest of a file with dozens of them.
 template <class Value, class Struct>
 void bind_field_at(nb::class_<Struct>& bound, const char* name, ptrdiff_t bytes) {

@@ -138,7 +138,7 @@ class GrowBinding {
     return records;
   }
 
-  // After so many generations without improvement, and not before so much work.
+  // After `patience` generations without improvement, and not before this much work.
   bool is_at_rest(int64_t patience, double least_work) const {
     return engine_->generation() - engine_->last_improvement() >= patience && engine_->work() >= least_work;
   }

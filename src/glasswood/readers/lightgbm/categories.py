@@ -142,7 +142,7 @@ def _codes(info: str) -> list[float]:
 
 
 def _can_be(numbers: list[float], n_categories: int) -> bool:
-    """Whether all numbers are codes of a table of so many categories."""
+    """Whether all numbers are codes of a table of `n_categories` categories."""
     return all(-1 <= number < n_categories and number.is_integer() for number in numbers)
 
 

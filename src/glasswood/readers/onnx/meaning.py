@@ -62,9 +62,15 @@ def _transform(graph: Graph) -> str:
 def _link(graph: Graph, transform: str, outputs: Outputs) -> str:
     is_one = len(outputs.base) == 1
     if transform != "NONE" and graph.behind:
-        raise NotImplementedError(f"a post_transform and {graph.behind[0]} behind the trees are not read together")
+        raise NotImplementedError(
+            f"the graph has both a post_transform and {graph.behind[0]} after the trees, which glasswood does not "
+            "support; export the model without one of them"
+        )
     if len(graph.behind) > 1:
-        raise NotImplementedError(f"{' and '.join(graph.behind)} behind the trees are not read together")
+        raise NotImplementedError(
+            f"the graph has {' and '.join(graph.behind)} after the trees, of which glasswood supports one; export the "
+            "model without the others"
+        )
     if graph.behind:
         link = BEHIND[graph.behind[0]]
     elif transform == "NONE":

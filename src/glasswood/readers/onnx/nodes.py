@@ -27,7 +27,7 @@ MODES = {
 LEAF = -1
 MOST_ID, MOST_MEMBER = 2**31 - 1, 2**20
 LEAST_ROOM, ROOM_OF_A_NODE = 2**26, 1000
-"""Most codes of all sets together: so many, or so many a node if that is more."""
+"""Largest number of codes of all sets: the larger of a minimum and a number per node."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,7 +20,7 @@ AVERAGE, SUM = "AVERAGE", "SUM"
 AGGREGATES = (AVERAGE, SUM, "MIN", "MAX")
 MOST_OUTPUTS = 2**16
 LEAST_ROOM, ROOM_OF_A_WEIGHT = 2**22, 1000
-"""Most values of leaves: so many, or so many a weight if that is more."""
+"""Largest number of leaf values: the larger of a minimum and a number per weight."""
 
 
 @dataclass(frozen=True, eq=False)

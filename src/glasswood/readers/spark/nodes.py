@@ -12,7 +12,7 @@ from glasswood.base.extras import import_extra
 from glasswood.base.typing import Array, Doubles, Int64s
 
 MOST_EXPANSION, LEAST_ROOM = 2**8, 2**22
-"""Bytes that a file may decompress to: so many for each of its own, and so many at least."""
+"""Limits of a decompressed file in bytes: a factor of the file's size, and a minimum."""
 
 MOST_ROW_GROUPS = 2**16
 

@@ -23,7 +23,7 @@ MOST_CATEGORIES = 2**16
 """Most categories of a feature; Spark needs a bin for each, and `maxBins` is 32 by default."""
 
 LEAST_WORDS, WORDS_OF_NODE = 2**21, 64
-"""Words of 32 categories that the sets of all splits may have together: so many at least, and so many a node."""
+"""Largest number of words of 32 categories of all splits' sets: a minimum, and a number per node."""
 
 OF_REGRESSION = 3
 """Statistics of a regression's node: weight, sum and sum of squares of the targets."""

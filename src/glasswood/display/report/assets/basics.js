@@ -169,7 +169,7 @@ function scale(low, high, from, to) {
   const span = high - low || 1;
   return (x) => from + ((x - low) / span) * (to - from);
 }
-// About so many round numbers between the ends: four to six unless there is little room.
+// About `count` round numbers between the ends: four to six unless there is little room.
 function ticks(low, high, count = 5) {
   const span = high - low;
   if (!(span > 0)) return [low];

@@ -67,7 +67,7 @@ inline void evaluate(const NodeTask& task) { node_kernels().evaluate(task); }
 template <class T>
 using ResultMatrix = nb::ndarray<T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 
-// Fills `out`, the member `result` of the task, which has so many columns.
+// Fills `out`, the member `result` of the task, of `n_columns` columns.
 template <class Task, class T>
 void run(Task&& task, const ResultMatrix<T>& out, T* RowsTask::* result, int64_t n_columns) {
   if (int64_t(out.shape(0)) != task.rows.n_rows || int64_t(out.shape(1)) != n_columns)

@@ -112,7 +112,7 @@ struct RowsInTree {
     return common;
   }
 
-  // Goes down so many levels, or until no row moves any more: most rows of a deep tree end above its last level.
+  // Goes down `n_levels` levels, or until no row moves any more: most rows of a deep tree end above its last level.
   __device__ __forceinline__ void descend(const Node* nodes, int n_levels) {
     for (; n_levels >= 4; n_levels -= 4) {
       step(nodes);

@@ -24,7 +24,7 @@ inline void with_target(const ExplainTask<Real>& task, const Take& take) {
     take(task.out32);
 }
 
-// Whether a call is to end before the tree at `root` is walked; asked where so many splits lie behind `asked`, which
+// Whether a call is to end before the tree at `root` is walked; asked where a number of splits lies behind `asked` that
 // take some milliseconds. Trees that share slots are always walked to their end.
 inline bool ends_before(int32_t root, int32_t& asked, const Team& team, int32_t thread) {
   constexpr int32_t kSplits = 1 << 14;

@@ -38,7 +38,7 @@ struct CutCosts {
   int32_t most_lanes = kMostLanes, narrow = kMostLanes;
   int32_t value_lanes = kMostLanes;  // of a vector of values
   int32_t pair_lanes = 0;            // numbers of a vector of pairs; 0: of values
-  // Tables that are built anew for each call have to gain from so many rows on; 0: they never do.
+  // Rebuild a tree's tables per call only if they pay off for at least this many rows; 0: never.
   double rebuild_rows = 0, rebuild_add = 0, rebuild_state = 0;
   double rebuild_more = 0;  // of an entry's second vector, a row and a state alike
   PointCosts points;

@@ -33,7 +33,7 @@ struct PassSpace {
   int64_t stride;
   int32_t tile;  // rows whose keys are kept
 
-  // Keys are found for so many rows at a time, some of them behind the last.
+  // Rows whose keys are found at a time, some of them behind the last.
   static constexpr int64_t kRowMultiple = 256;
 
   static constexpr int most_vectors(bool of_pairs) {
@@ -126,7 +126,7 @@ struct Stream {
   const char *at, *end;
   int lines;  // of each call that adds
 
-  // `n` lines of a call for so many rows: how many each row asks for, and rows that do.
+  // `n` lines of a call: how many each row asks for, and rows that do.
   struct Share {
     const char* at;
     int per_row, n_rows;

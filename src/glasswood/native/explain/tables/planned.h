@@ -106,7 +106,7 @@ class PlannedTables {
   int64_t vector_bytes() const { return int64_t(plan_->width) * plan_->lanes * int64_t(sizeof(Real)); }
   ChunkRange all() const { return {0, int32_t(plan_->chunks.size()), 0, plan_->n_vectors}; }
 
-  // Ranges of at most so many vectors, a chunk at least.
+  // Ranges of at most `most_vectors` vectors, a chunk at least.
   std::vector<ChunkRange> ranges(int64_t most_vectors) const {
     std::vector<ChunkRange> result;
     for (int32_t c = 0; c < int32_t(plan_->chunks.size()); ++c) {

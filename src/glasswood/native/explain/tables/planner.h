@@ -142,7 +142,7 @@ class TablePlanner {
 
   // Trees that keep their tables.
   TablePlan take() { return std::move(kept_); }
-  // Whether tables save more than so many sums of chunks a row cost. Where these are thousands (Fashion-MNIST: 784
+  // Whether tables save more than `n_sums` sums of chunks cost a row. Where these are thousands (Fashion-MNIST: 784
   // features, 10 classes), they cost more than the tables gain, which no tree's own costs know.
   bool pays(double n_sums) const {
     const TablePlan plan = empty_plan();

@@ -81,8 +81,8 @@ class RebuiltTables {
     std::unique_ptr<TableMemory> memory_;
   };
 
-  // Whether to find the states that rows are in pays: if subtrees have so many states for each row on average. Against
-  // a background a state costs more.
+  // Whether to find the states that rows are in pays: if subtrees have `n_states` states for each row on average, or
+  // more. Against a background a state costs more.
   bool has_few_rows(int64_t n_rows) const {
     const int64_t n_states = seen_.is_empty() ? 8 : 1;
     return n_rows * n_states * n_subtrees() <= planned_.plan().n_vectors;

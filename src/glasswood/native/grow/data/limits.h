@@ -21,7 +21,7 @@ struct GrowLimits {
     const int by_model = int(std::ceil(rows_per_parameter * (model.count() + 1)));
     return std::max({min_samples_leaf, model.count() + 2, by_model});
   }
-  // In the model of a leaf of so many rows.
+  // In the model of a leaf of `n_rows` rows.
   int most_features(int64_t n_rows) const {
     const double by_rows = double(n_rows) / std::max(rows_per_parameter, 1.0) - 1;
     return std::max(0, int(std::min<double>(double(n_rows - 2), by_rows)));

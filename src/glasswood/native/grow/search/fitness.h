@@ -25,8 +25,8 @@ struct Fitness {
   // Categories of each feature, 0 of numbers; empty: there are none.
   std::vector<int> levels;
 
-  // Parameters that a split counts for among so many categories of its feature. A threshold is one of n places, which
-  // two parameters of ln n each pay for; the sets of L categories are 2^(L - 1).
+  // Parameters that a split counts for among `n_levels` categories of its feature. A threshold is one of n places,
+  // which two parameters of ln n each pay for; the sets of L categories are 2^(L - 1).
   double split_parameters(int n_levels) const {
     return split_weight * std::max(1.0, (n_levels - 1) * std::log(2.0) / std::log(std::max(n, 3.0)));
   }

@@ -64,8 +64,8 @@ class LeafChanges {
     split.gain = gain(tree, split.v, errors[0] + errors[1], split.split.feature, features, 2);
   }
 
-  // The gain of fitness if so many leaves, with so many features in all and this error, stood at v, below a split of
-  // the feature if there is one.
+  // The gain of fitness if `n_leaves` leaves, with `n_features` features in all and this error, stood at v, below a
+  // split of the feature if there is one.
   double gain(const GrowTree& tree, int v, double error, int feature, int n_features, int n_leaves) const {
     Size size = e_.fitness().size_of(tree, v, feature);
     size.features += n_features, size.leaves += n_leaves;

@@ -54,7 +54,7 @@ class LinearPlan {
   std::vector<int32_t> features_;  // rising
   bool plain_ = true;
 
-  // Laying a row out costs what so many of its terms save.
+  // Laying a row out costs what this number of its terms saves.
   bool in_lanes() const {
     constexpr double kLayOut = 1;
     const double n_terms = double(terms_.size()) / double(bounds_.size()) * double(weight_.size());

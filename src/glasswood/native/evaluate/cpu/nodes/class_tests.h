@@ -20,7 +20,7 @@ template <class Code>
   return result;
 }
 
-// Which rows of V vectors go right; words: of the split, so many groups of 16 bytes.
+// Which rows of V vectors go right; words: of the split, `n_groups` groups of 16 bytes.
 template <class Code>
 struct ClassTests {
   using Masks = LaneMasks<Code>;

@@ -15,7 +15,7 @@ enum class CodeType : int32_t { kByte, kShort, kFloat };
 constexpr int kBlock = 64;           // splits whose decisions fill a word
 constexpr int kMostBlocks = 4;       // of a tree under by_node
 constexpr int kBlockLevels = 6;      // of a complete tree of one block
-constexpr int kMostLevels = 8;       // of a complete tree of so many blocks
+constexpr int kMostLevels = 8;       // of a complete tree of several blocks
 constexpr int kLeafCode = kBlock;    // in paths of bytes, leaves are numbered from here
 constexpr int kSmallestWindow = 16;  // positions
 constexpr int kSearchWidth = 16;     // 15 pivots and a NaN

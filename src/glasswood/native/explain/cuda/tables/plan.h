@@ -130,7 +130,7 @@ class GpuTableWriter {
   GpuTableArrays take() { return std::move(out_); }
 
  private:
-  // Tables that are built anew take up to so many budgets, or batches would not be worth their launches.
+  // Largest size of tables that are built anew, in budgets, or batches would not be worth their launches.
   static constexpr int64_t kBudgets = 128;
   static constexpr double kFewestSaved = 0.05;  // of the walk: less is not worth launches and memory
   static constexpr int32_t kBatchSubtrees = 1 << 16;

@@ -24,7 +24,7 @@ bool Batch::has_room(size_t packet, size_t results, bool more) {
   return fits;
 }
 
-// Entries of the sums that an AdvanceRecord writes for so many candidates.
+// Entries of the sums that an AdvanceRecord writes for `n_candidates` candidates.
 static int64_t n_summed_entries(int n_candidates, int width) {
   return n_candidates / kSummedBins * (1 + int64_t(packed_size(width)));
 }
@@ -94,7 +94,7 @@ void Batch::add(CountRecord record, std::vector<int32_t>& answer) {
   asked_counts_.push_back({&answer, record.first_answer});
 }
 
-// What the buffers hold next of the sums of so many rows.
+// What the buffers hold next of the sums of `count` rows.
 SumRecord Batch::begin_sum(int64_t count, int n_slots) {
   SumRecord r{};
   r.n_blocks = blocks_of(count, rows_per_block_), r.n_slots = n_slots;

@@ -38,7 +38,7 @@ class Batch {
   static int32_t blocks_of(int64_t count, int64_t per_block) {
     return std::max<int32_t>(1, int32_t((count + per_block - 1) / per_block));
   }
-  // Partial sums that blocks write of so many slots.
+  // Partial sums that blocks write of `n_slots` slots.
   static int64_t partials_of(int64_t n_blocks, int n_slots, int stride) {
     return n_blocks * (n_slots + sum_strands(stride) - 1);
   }

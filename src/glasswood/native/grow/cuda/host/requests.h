@@ -28,7 +28,7 @@ struct SumRequest {
     for (int slot = 0; slot < n_slots; ++slot) n += packed_size(width(slot, all));
     return n;
   }
-  // Columns in the answer for a slot, of so many.
+  // Columns in the answer for a slot, of `all`.
   int width(int slot, int all) const { return columns ? (*columns)[slot]->width() : all; }
 };
 
@@ -39,7 +39,7 @@ struct ListRequest {
   int list = 0;
   int feature = -1;         // whose ranks are listed beside the rows
   bool over_ranks = false;  // the rows go to where the list's ranks stand
-  int32_t low = 0;          // the ranks low .. low + span are counted in so many cells
+  int32_t low = 0;          // the ranks low .. low + span are counted in this many cells
   int64_t span = 0;
   int32_t n_cells = 0;
   CandidatesAnswer* candidates = nullptr;  // of the whole list, which one part holds

@@ -263,8 +263,8 @@ GLASSWOOD_INLINE constexpr int n_tiles(int n_blocks) { return n_blocks * (n_bloc
 GLASSWOOD_INLINE constexpr int n_tile_pairs(int n_blocks) { return (n_blocks + 1) / 2 * (n_blocks / 2 + 1); }
 
 // By columns of z on the GPU: threads of a block that sums rows, and the strands of its rows that are summed each by
-// itself (grow/cuda/kernels/sum_narrow.cuh, grow/cuda/kernels/sum_wide.cuh): a warp has registers for so many pairs of
-// tiles, and room for loads beside few.
+// itself (grow/cuda/kernels/sum_narrow.cuh, grow/cuda/kernels/sum_wide.cuh): a warp has registers for this many pairs
+// of tiles, and room for loads beside few.
 GLASSWOOD_INLINE constexpr int sum_threads(int stride) { return stride <= 4 ? 256 : 128; }
 GLASSWOOD_INLINE constexpr int sum_strands(int stride) {
   constexpr int kFewPairs = 11, kMostPairs = 21;
