@@ -17,7 +17,7 @@ from glasswood.base.typing import Array, Doubles, Rows
 from glasswood.explain.background import Background, merged
 from glasswood.explain.explainer import Explainer
 from glasswood.explain.responses.labels import checked_labels
-from glasswood.explain.responses.response import MARGIN, Response, has_probabilities, is_margin, make_response
+from glasswood.explain.responses.response import Response, has_probabilities, is_margin, make_response
 from glasswood.inputs import arranged
 from glasswood.inputs.targets import as_targets, refuse_text
 from glasswood.model.ensemble import TreeEnsemble
@@ -351,7 +351,7 @@ def _loss_name(loss: Any, forest: TreeEnsemble) -> str:
 def _code_of(response: Response, forest: TreeEnsemble) -> int:
     """Return the number of the compiled response."""
     if is_margin("response", forest):
-        return MARGIN
+        return _core.RESPONSE_MARGIN
     if response.code is None:
         raise NotImplementedError(
             f"means of outputs over a background are not supported for the link {forest.link!r}; leave background=None"
