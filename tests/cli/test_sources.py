@@ -268,3 +268,14 @@ class TestErrors:
         done = subprocess.run(command(*arguments), input=b"x,y\n1,2\n", capture_output=True, check=False)
         assert done.returncode == 1
         assert b"standard input has the 2 columns 'x', 'y', none named like one of the model's 4" in done.stderr
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="of POSIX")
+def test_pipes_devices_and_folders_among_the_files_are_skipped(files, tmp_path, expected):
+    """One that opens a pipe waits until somebody writes."""
+    folder = tmp_path / "data"
+    (folder / "day.parquet").mkdir(parents=True)
+    (folder / "a.parquet").write_bytes((files / "data.parquet").read_bytes())
+    os.mkfifo(folder / "b.parquet")
+    (folder / "c.parquet").symlink_to("/dev/zero")
+    assert predict(files, tmp_path, folder, "--columns", "id").equals(expected)

@@ -70,7 +70,8 @@ def find(path: Path) -> Source:
         path.stat()
         return Source(str(path), (path,), ({},), table_format(path))
     if path.is_dir():
-        root, files = path, sorted(file for file in path.rglob("*") if _is_data(file.relative_to(path)))
+        found = (file for file in path.rglob("*") if _is_data(file.relative_to(path)))
+        root, files = path, sorted(file for file in found if file.is_file())  # no pipes or devices, which may not end
     else:
         root = Path(str(path).split("*")[0]).parent
         files = sorted(Path(file) for file in glob.glob(str(path), recursive=True) if os.path.isfile(file))
