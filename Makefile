@@ -60,11 +60,12 @@ docs: $(VENV)/docs.stamp
 	$(BIN)/python -m sphinx -W --keep-going -q docs build/docs
 	@echo "build/docs/index.html"
 
-# Mutated model files for SECONDS, then hostile names through all writers; SEED makes the same ones again. What is found
-# is kept in build/fuzz.
+# Mutated model files for SECONDS, files of neighbours, summaries and tables, hostile names through all writers; SEED
+# makes the same ones again. What is found is kept in build/fuzz.
 fuzz: SECONDS ?= 600
 fuzz: $(VENV)/test.stamp
 	$(BIN)/python -m tests.fuzz --seconds $(SECONDS) --seed $(SEED) --workers $(WORKERS) $(FUZZ)
+	$(BIN)/python -m tests.fuzz.stored --seed $(SEED) $(STORED)
 	$(BIN)/python -m tests.fuzz.names --seed $(SEED) $(NAMES)
 
 # Random models of every library against adversarial rows; FRAMES of mixed columns, and BATCHES as DMatrix.

@@ -374,7 +374,7 @@ def write(target, case, first_row):
         return glasswood.export_python(case.forest)
     if target == "excel":
         places = [[f"{letter}{row}" for letter in "BCD"] for row in range(first_row, first_row + N_ROWS)]
-        return [glasswood.export_excel(case.forest, cells) for cells in places]
+        return [glasswood.export_excel(case.forest, cells=cells) for cells in places]
     return glasswood.export_sql(case.forest, target)
 
 

@@ -69,3 +69,5 @@ def naming(path: object, names: Sequence[str] = ()) -> Iterator[None]:
         if re.search(r"invalid value '-?\d*,\d+'|string: '-?\d*,\d+'", text):
             text = f"{text}; if commas are decimal points, say --decimal ,"
         raise ValueError(f"cannot read {path}: {text}") from error
+    except MemoryError as error:  # Arrow believes the sizes that a file says
+        raise ValueError(f"cannot read {path}: it asks for more memory than there is; {error}") from error

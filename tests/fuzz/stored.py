@@ -1,0 +1,189 @@
+"""Mutated files of neighbours, summaries, Arrow and Parquet tables: python -m tests.fuzz.stored --cases 1000 --seed 1.
+
+Each is refused by a ValueError that names it, or read; what is read answers the same whatever memory held before.
+Processes with 3 GB read some cases each, so that a crash is a finding. Case n of a seed is always the same.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import traceback
+import warnings
+from pathlib import Path
+from unittest import mock
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import glasswood
+from glasswood.cli.tables.reader import TableReader
+from tests.fuzz.formats import mutate_explainer, mutate_glasswood
+from tests.fuzz.mutators import mutate_bytes, mutate_document, pick
+from tests.strategies import full_forest
+
+TOGETHER = 50
+"""Cases of one process."""
+
+MEMORY = 3 * 2**30
+KINDS = {"neighbors": ".glasswood", "summary": ".json", "arrow": ".arrow", "stream": ".arrow", "parquet": ".parquet"}
+
+
+def seeds(folder):
+    """Whole files of each kind."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 3))
+    forest = full_forest(0, 4, 3, 3)
+    found = {kind: [] for kind in KINDS}
+    for number, weights in enumerate((None, rng.integers(1, 4, 60) / 2)):
+        neighbors = glasswood.Neighbors(forest, X, X[:, 0], sample_weight=weights, check=False)
+        if number:
+            neighbors.conformalize(X[:20], X[:20, 0])
+        neighbors.save(folder / "seed.glasswood")
+        found["neighbors"].append((folder / "seed.glasswood").read_bytes())
+        summary = glasswood.Explainer(forest).summary(X, pair_rows=10 * number)
+        summary.save(folder / "seed.json")
+        found["summary"].append((folder / "seed.json").read_bytes())
+    texts = pa.array(["u", "vw", None, "xyz"] * 15)
+    for column in (texts, texts.dictionary_encode()):
+        table = pa.table({"a": X[:, 0], "k": column, "b": pa.array(X[:, 1] > 0)})
+        for kind, make in (("arrow", pa.ipc.new_file), ("stream", pa.ipc.new_stream)):
+            sink = pa.BufferOutputStream()
+            with make(sink, table.schema) as writer:
+                writer.write_table(table, max_chunksize=25)
+            found[kind].append(sink.getvalue().to_pybytes())
+        sink = pa.BufferOutputStream()
+        pq.write_table(table, sink, row_group_size=25)
+        found["parquet"].append(sink.getvalue().to_pybytes())
+    return found
+
+
+def make_case(found, seed, number):
+    """Kind and content of a case."""
+    rng = np.random.default_rng([seed, number])
+    kind = pick(rng, list(KINDS))
+    data, other = pick(rng, found[kind]), pick(rng, found[kind])
+    for _ in range(int(rng.integers(1, 4))):
+        if kind == "neighbors" and rng.random() < 0.9:
+            try:
+                data = pick(rng, (mutate_explainer, mutate_explainer, mutate_glasswood))(rng, data, other)
+            except Exception:  # a mutation before has left no file to mutate
+                data = mutate_bytes(rng, data, other)
+        elif kind == "summary" and rng.random() < 0.9:
+            try:
+                document = json.loads(data)
+            except ValueError:
+                continue
+            data = json.dumps(mutate_document(rng, document)).encode()
+        else:
+            data = mutate_bytes(rng, data, other)
+    return kind, data
+
+
+def ask(kind, path):
+    """Answers of what a file holds."""
+    if kind == "neighbors":
+        read = glasswood.Neighbors.load(path, n_jobs=1)
+        X = np.linspace(-2, 2, 30).reshape(10, read.forest.n_features) if read.forest.n_features == 3 else None
+        if X is None:
+            return []
+        answers = [read.outlier_score(), *read.kneighbors(X, 1), read.similarity(X)]
+        return answers if read._targets is None else [*answers, read.quantile(X, [0.1, 0.9])]
+    if kind == "summary":
+        read = glasswood.Summary.load(path)
+        return [read.mean, read.quantiles(), read.share_first] if read.n_rows else [read.total]
+    reader = TableReader(path)
+    return [len(batch.to_pylist()) for batch in reader.batches(reader.names, [], [], 10)]
+
+
+def attack(kind, path):
+    """What is wrong with how a file is read; None if nothing is."""
+    answers = []
+    for byte in (0x00, 0x7F):
+        try:
+            with mock.patch("numpy.empty", filled_with(byte, np.empty)), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                answers.append(ask(kind, path))
+        except (ValueError, NotImplementedError) as error:
+            return None if str(path) in str(error) else f"does not name the file: {error}"
+        except MemoryError:
+            return "asks for more than 3 GB"
+        except Exception:
+            return traceback.format_exc()
+    same = all(np.array_equal(one, other, equal_nan=True) for one, other in zip(*answers, strict=True))
+    return None if same else "answers depend on what memory held"
+
+
+def filled_with(byte, function):
+    """A function that makes arrays, whose memory holds the same byte everywhere."""
+
+    def make(*arguments, **options):
+        array = function(*arguments, **options)
+        if array.dtype.kind in "biufc":
+            array.reshape(-1).view(np.uint8)[...] = byte
+        return array
+
+    return make
+
+
+def child(seed, first, last):
+    """Attack some cases; each is announced before, so that a crash has a number."""
+    try:
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    except ImportError:
+        pass
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        found = seeds(folder)
+        for number in range(first, last):
+            kind, data = make_case(found, seed, number)
+            path = folder / f"case{KINDS[kind]}"
+            path.write_bytes(data)
+            print(f"case {number}", flush=True)
+            if finding := attack(kind, path):
+                print(f"FINDING {kind}, case {number}: {finding}", flush=True)
+
+
+def main(arguments=None):
+    """Return the exit code: 1 if anything was found."""
+    parser = argparse.ArgumentParser(prog="tests.fuzz.stored", description=__doc__)
+    parser.add_argument("--cases", type=int, default=2000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--first", type=int, default=None, help=argparse.SUPPRESS)
+    given = parser.parse_args(arguments)
+    if given.first is not None:
+        child(given.seed, given.first, given.first + given.cases)
+        return 0
+    findings, first = [], 0
+    while first < given.cases:
+        n = min(TOGETHER * 10, given.cases - first)
+        command = [
+            sys.executable,
+            "-m",
+            "tests.fuzz.stored",
+            f"--seed={given.seed}",
+            f"--first={first}",
+            f"--cases={n}",
+        ]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        lines = done.stdout.splitlines()
+        findings += [line for line in lines if line.startswith("FINDING")]
+        if done.returncode:
+            last = next(line for line in reversed(lines) if line.startswith("case "))
+            findings.append(f"FINDING {last}: exit code {done.returncode}\n{done.stderr[-2000:]}")
+            first = int(last.split()[1]) + 1
+        else:
+            first += n
+    print(f"seed {given.seed}: {given.cases} files of neighbours, summaries and tables, {len(findings)} findings")
+    print("\n".join(findings))
+    return int(bool(findings))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
