@@ -94,10 +94,10 @@ def test_errors_name_the_file_that_was_asked_for(tmp_path, monkeypatch):
         full(tmp_path / "a.txt")
     assert error.value.filename == str(tmp_path / "a.txt")
 
-    def refuse(path, _mode):
+    def refuse(path, *_, **__):
         raise PermissionError(errno.EACCES, "Permission denied", str(path))
 
-    monkeypatch.setattr(Path, "open", refuse)
+    monkeypatch.setattr(Path, "touch", refuse)
     with pytest.raises(PermissionError, match="Permission denied") as error:
         full(tmp_path / "b.txt")
     assert error.value.filename == str(tmp_path / "b.txt")
@@ -106,3 +106,15 @@ def test_errors_name_the_file_that_was_asked_for(tmp_path, monkeypatch):
 def test_errors_of_other_files_stay(tmp_path):
     with pytest.raises(FileNotFoundError, match="other"), replacing(tmp_path / "a.txt"):
         (tmp_path / "other").read_text()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="modes of POSIX")
+def test_what_replaces_a_private_file_is_private_while_it_is_written(tmp_path):
+    """It was readable to others until it was complete."""
+    path = tmp_path / "private"
+    path.write_text("old")
+    path.chmod(0o600)
+    with replacing(path) as temporary:
+        assert temporary.stat().st_mode & 0o777 == 0o600
+        temporary.write_text("new")
+    assert path.stat().st_mode & 0o777 == 0o600

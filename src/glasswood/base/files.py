@@ -6,6 +6,7 @@ import contextlib
 import os
 import secrets
 import shutil
+import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -58,7 +59,8 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     target = check_output(path)
     temporary = target.with_name(f".glasswood-{secrets.token_hex(8)}.part")
     try:
-        temporary.open("xb").close()
+        mode = stat.S_IMODE(target.stat().st_mode) & 0o777 | 0o600 if target.exists() else 0o666
+        temporary.touch(mode, exist_ok=False)  # never more open than the old file
         yield temporary
         if target.exists():
             shutil.copymode(target, temporary)
