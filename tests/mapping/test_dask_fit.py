@@ -237,3 +237,53 @@ class TestErrors:
                 fitted(frame, 2, **settings)
         with pytest.raises(ValueError, match="sample_rows is 0, expected a whole number of at least 1"):
             fitted(frame, 2, 0)
+
+
+@pytest.mark.parametrize("kind", ["whole numbers", "text"])
+@pytest.mark.parametrize("n_parts", [1, 3, 7])
+def test_categories_that_partitions_know_apart_stay_categories(kind, n_parts):
+    rng = np.random.default_rng(0)
+    codes = np.sort(rng.integers(0, 12, 600))
+    labels = {"whole numbers": [7 * k for k in range(12)], "text": [f"s{7 * k}" for k in range(12)]}
+    frame = pd.DataFrame({"shop": [labels[kind][code] for code in codes]})
+    frame["y"] = 5 * rng.normal(size=12)[codes] + 0.1 * rng.normal(size=600)
+    data = frames.from_pandas(frame, npartitions=n_parts, sort=False).map_partitions(
+        lambda part: part.assign(shop=part["shop"].astype("category")), meta=frame.iloc[:0].astype({"shop": "category"})
+    )
+    model = glasswood.ModelTreeRegressor(leaf_model="constant", **{**QUICK, "max_leaves": 3})
+    tree = glasswood.dask.fit(model, data, "y")
+    alone = glasswood.ModelTreeRegressor(leaf_model="constant", **{**QUICK, "max_leaves": 3})
+    alone.fit(frame[["shop"]].astype("category"), frame["y"])
+    assert tree.forest_.ensemble.categories[0].tolist() == alone.forest_.ensemble.categories[0].tolist()
+    rows = frame[["shop"]].astype("category")
+    np.testing.assert_allclose(tree.predict(rows), alone.predict(rows), rtol=1e-9)
+
+
+@pytest.mark.parametrize("order", [None, 0, 1])
+def test_rows_in_any_order_and_partitions_grow_one_tree(order):
+    """With all of them as the sample."""
+    frame = example(600, missing=True).drop(columns="w")
+    rows = frame if order is None else frame.iloc[np.random.default_rng(order).permutation(600)]
+    tree = fitted(rows.reset_index(drop=True), 2 if order is None else 3 + order)
+    one = fitted(frame, 1)
+    X = frame.drop(columns="y")
+    np.testing.assert_allclose(tree.predict(X), one.predict(X), rtol=1e-8, atol=1e-8)
+
+
+def test_seeds_are_numbers_of_any_kind_and_generators():
+    frame = example(400, missing=False)
+    seeds = [
+        1,
+        np.int64(1),
+        np.uint8(1),
+        2,
+        np.random.RandomState(5),
+        np.random.RandomState(5),
+        np.random.RandomState(6),
+    ]
+    found = [
+        fitted(frame, 3, 60, random_state=seed, max_leaves=1, generations=2).fitness_ for seed in seeds
+    ]  # fmt: skip
+    assert found[0] == found[1] == found[2]
+    assert found[0] != found[3]
+    assert found[4] == found[5] != found[6]

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from sklearn.utils import check_random_state
 
 from glasswood.base.typing import Doubles, Int64s
 from glasswood.dask.engine import import_dask
@@ -74,8 +76,9 @@ def fit(
     n_rows = np.array(dask.compute(*[dask.delayed(len)(part) for part in parts]))
     if n_rows.sum() == 0:
         raise ValueError("data have no rows")
+    seed = _seed(model.random_state)
     sample = [
-        dask.delayed(_sampled)(part, count, model.random_state, i, list(data.columns))
+        dask.delayed(_sampled)(part, count, seed, i, list(data.columns))
         for i, (part, count) in enumerate(zip(parts, _shares(n_rows, sample_rows).tolist(), strict=True))
     ]
     (found,) = dask.compute(dask.delayed(_searched)(model, sample, target, weight))
@@ -101,7 +104,7 @@ def _check(model: Any, data: Any, target: str, weight: str | None, sample_rows: 
         raise ValueError(
             f"smoothing is {model.smoothing!r}, but glasswood.dask.fit does not smooth leaves; set it to 0"
         )
-    if not isinstance(sample_rows, int) or sample_rows < 1:
+    if not isinstance(sample_rows, Integral) or isinstance(sample_rows, bool) or sample_rows < 1:
         raise ValueError(f"sample_rows is {sample_rows!r}, expected a whole number of at least 1")
 
 
@@ -116,7 +119,14 @@ def _shares(n_rows: Int64s, sample_rows: int) -> Int64s:
     return shares
 
 
-def _sampled(part: Any, count: int, seed: Any, number: int, columns: Sequence[str]) -> Any:
+def _seed(random_state: Any) -> int:
+    """Seed of the sample: the number itself, or one that a generator draws."""
+    if isinstance(random_state, Integral):
+        return int(random_state)
+    return int(check_random_state(random_state).randint(2**31 - 1))
+
+
+def _sampled(part: Any, count: int, seed: int, number: int, columns: Sequence[str]) -> Any:
     """Draw rows of a partition, in their order."""
     if list(part.columns) != list(columns):
         raise ValueError(
@@ -124,22 +134,39 @@ def _sampled(part: Any, count: int, seed: Any, number: int, columns: Sequence[st
         )
     if count >= len(part):
         return part
-    seed = seed if isinstance(seed, int) else 0
     drawn = np.random.default_rng([seed, number]).choice(len(part), count, replace=False)
     return part.iloc[np.sort(drawn)]
 
 
 def _searched(model: ModelTreeRegressor, parts: Sequence[Any], target: str, weight: str | None) -> ModelTreeRegressor:
     """Fit a copy of the model on the sample."""
-    import pandas
     from sklearn.base import clone
 
-    frame = pandas.concat([part for part in parts if len(part)])
+    frame = _joined([part for part in parts if len(part)])
     X, y, weights = _divided(frame, target, weight)
     smoothing = model.smoothing
     found: ModelTreeRegressor = clone(model).set_params(smoothing=0).fit(X, y, weights)
     found.set_params(smoothing=smoothing)
     return found
+
+
+def _joined(parts: list[Any]) -> Any:
+    """Put partitions behind each other; columns of categories stay such where partitions know different ones."""
+    import pandas
+
+    def is_category(part: Any, place: int) -> bool:
+        return isinstance(part.dtypes.iloc[place], pandas.CategoricalDtype)
+
+    names = parts[0].columns
+    places = [place for place in range(len(names)) if any(is_category(part, place) for part in parts)]
+    for place in places:
+        columns = [part.iloc[:, place].astype("category") for part in parts]
+        known = dict.fromkeys(label for column in columns for label in column.cat.categories)
+        of_all = pandas.CategoricalDtype(pandas.Index(list(known), tupleize_cols=False))
+        parts = [
+            part.assign(**{names[place]: column.astype(of_all)}) for part, column in zip(parts, columns, strict=True)
+        ]
+    return pandas.concat(parts)
 
 
 def _divided(frame: Any, target: str, weight: str | None) -> tuple[Any, Doubles, Doubles | None]:

@@ -11,7 +11,7 @@ import numpy as np
 from glasswood.base.typing import Bools, Doubles, Int32s
 from glasswood.grow.tree.assembly import MARGIN, GrownTree
 from glasswood.grow.tree.refit import LeafModel, independent, shared_out
-from glasswood.model.ensemble import OF_NUMBERS, TreeEnsemble
+from glasswood.model.ensemble import MISSING, OF_NUMBERS, TreeEnsemble
 
 if TYPE_CHECKING:
     from glasswood.dask.triangles import LeafSums, Terms
@@ -21,12 +21,13 @@ def solved(terms: Terms, sums: LeafSums, unit: float) -> LeafModel:
     """Weighted least squares of a leaf, columns centred; constant and collinear ones are left out."""
     ones, columns, present, target = _parts(sums.triangle, terms.n_columns)
     total = float(ones @ ones)
-    shifts = (ones @ columns) / np.where(terms.is_number > 0, np.maximum(ones @ present, 1e-300), total)
-    centred = columns - np.where(terms.is_number > 0, present, ones[:, None]) * shifts
+    weights = np.where(terms.may_lack > 0, np.maximum(ones @ present, 1e-300), total)
+    shifts = (ones @ columns) / weights
+    centred = columns - np.where(terms.may_lack > 0, present, ones[:, None]) * shifts
     means = terms.means.copy()
     of_number = np.isin(terms.categories, OF_NUMBERS)
     means[of_number] += shifts[terms.columns[of_number]]
-    means[~of_number] += sums.totals[~of_number] / total
+    means[~of_number] += (sums.totals / weights[terms.columns])[~of_number]
     offset = float(ones @ target) / total
     triangle = np.asarray(np.linalg.qr(np.column_stack([centred, target - offset * ones]), mode="r"))
     triangle[:, :-1][:, _is_constant(centred, terms, means, total)] = 0
@@ -44,7 +45,7 @@ def solved(terms: Terms, sums: LeafSums, unit: float) -> LeafModel:
     at, place = _terms_of(terms, kept)
     shares = np.bincount(place, minlength=len(kept))[place]
     coefficients = solution[place] * terms.factors[at] * unit
-    return LeafModel(
+    model = LeafModel(
         features=terms.features[at],
         categories=terms.categories[at],
         coefficients=coefficients,
@@ -61,6 +62,51 @@ def solved(terms: Terms, sums: LeafSums, unit: float) -> LeafModel:
         n_rows=sums.n_rows,
         spreads=_spreads(centred, means[at], terms.columns[at], np.isin(terms.categories[at], OF_NUMBERS), total),
     )
+    lacking = 1 - weights[terms.columns[at]] / total
+    return _with_absent(model, terms.absent, np.where(lacking > 1e-12, lacking, 0.0))
+
+
+def _with_absent(model: LeafModel, absent: Int32s, lacking: Doubles) -> LeafModel:
+    """Let rows without a category be at the mean of its terms, as `glasswood.grow.tree.terms` does.
+
+    Parameters
+    ----------
+    model : LeafModel
+        Its means of categories are those of the rows that have one.
+    absent : int32
+        Features that rows of the leaf may lack.
+    lacking : float64, (n_terms,)
+        Share of the rows that lack the feature of a term.
+    """
+    is_level = model.categories >= 0
+    means, coefficients = np.where(is_level, model.means * (1 - lacking), model.means), model.coefficients.copy()
+    added = []
+    for feature in absent.tolist():
+        own = is_level & (model.features == feature)
+        chosen = (model.features == feature) & (model.categories == MISSING)
+        if not own.any():
+            continue
+        mean, share = float(coefficients[own] @ model.means[own]), float(lacking[own][0])
+        if chosen.any():
+            coefficients[chosen] += mean
+        elif share < 1:
+            added.append((feature, mean, share))
+    kinds = [MISSING] * len(added)
+    nothing = np.zeros(len(added))
+    shares = np.array([share for *_, share in added])
+    joined: dict[str, Any] = {
+        "features": np.append(model.features, [feature for feature, *_ in added]).astype(np.int32),
+        "categories": np.append(model.categories, kinds).astype(np.int32),
+        "coefficients": np.append(coefficients, [mean for _, mean, _ in added]),
+        "errors": np.append(model.errors, nothing * np.nan),
+        "means": np.append(means, shares),
+        "explained": np.append(model.explained, nothing),
+        "spreads": np.append(model.spreads, np.sqrt(shares * (1 - shares))),
+    }
+    order = np.lexsort((joined["categories"], joined["features"]))
+    joined = {name: values[order] for name, values in joined.items()}
+    intercept = float(model.value - joined["coefficients"] @ joined["means"])
+    return dataclasses.replace(model, **joined, intercept=intercept)
 
 
 def _spreads(centred: Doubles, means: Doubles, columns: Int32s, is_number: Bools, total: float) -> Doubles:

@@ -13,7 +13,7 @@ import numpy as np
 
 from glasswood.base.typing import Doubles, Floats, Int32s
 from glasswood.evaluate.linear import term_values
-from glasswood.model.ensemble import OF_NUMBERS, TreeEnsemble
+from glasswood.model.ensemble import MISSING, TreeEnsemble
 
 BLOCK = 100_000
 """Rows that are decomposed together."""
@@ -34,6 +34,8 @@ class Terms:
         Over the rows that the tree was searched on, about which products are taken.
     centre : float
         Mean of the target over these rows.
+    absent : int32
+        Categorical features that rows of the leaf may lack: they then count as the mean of its terms.
     """
 
     features: Int32s
@@ -42,6 +44,7 @@ class Terms:
     columns: Int32s
     means: Doubles
     centre: float
+    absent: Int32s
 
     @property
     def n_columns(self) -> int:
@@ -49,16 +52,17 @@ class Terms:
         return int(self.columns.max(initial=-1)) + 1
 
     @property
-    def is_number(self) -> Doubles:
-        """1 for a column of a feature's number, which rows may lack."""
+    def may_lack(self) -> Doubles:
+        """1 for a column of a feature's number or categories, which rows may lack."""
         flags = np.zeros(self.n_columns)
-        flags[self.columns[np.isin(self.categories, OF_NUMBERS)]] = 1
+        flags[self.columns[self.categories != MISSING]] = 1
         return flags
 
     def values(self, rows: Floats) -> Doubles:
-        """Terms of rows about their means, NaN where a number is missing."""
-        deviations: Doubles = term_values(rows[:, self.features], self.categories) - self.means
-        return deviations
+        """Terms of rows about their means, NaN where a number or a category is missing."""
+        x = rows[:, self.features]
+        deviations: Doubles = term_values(x, self.categories) - self.means
+        return np.where(np.isnan(x) & (self.categories != MISSING), np.nan, deviations)
 
 
 def leaf_terms(forest: TreeEnsemble) -> list[Terms]:
@@ -69,16 +73,26 @@ def leaf_terms(forest: TreeEnsemble) -> list[Terms]:
 
 def _terms(forest: TreeEnsemble, leaf: int, at: slice) -> Terms:
     features, categories = forest.linear_feature[at], forest.linear_category[at]
+    coefficients, means = forest.linear_coefficient[at], forest.linear_mean[at]
+    absent = np.unique(features[categories == MISSING])
+    chosen = np.ones(len(features), bool)  # but for terms that only put the mean in place of a missing category
+    for term in np.flatnonzero(categories == MISSING):
+        own = (features == features[term]) & (categories >= 0)
+        if own.any():
+            mean = float(coefficients[own] @ means[own]) / (1 - means[term])
+            chosen[term] = abs(coefficients[term] - mean) > 1e-9 * np.abs(coefficients[own]).max()
+    features, categories = features[chosen], categories[chosen]
+    coefficients, means = coefficients[chosen], means[chosen]
     factors, columns, n_columns = np.ones(len(features)), np.zeros(len(features), np.int32), 0
     for feature in np.unique(features):
         own = np.flatnonzero((features == feature) & (categories >= 0))
         others = np.flatnonzero((features == feature) & (categories < 0))
         if len(own) and forest.categories is not None and len(own) == len(forest.categories[feature]):
-            factors[own], columns[own], n_columns = forest.linear_coefficient[at][own], n_columns, n_columns + 1
+            factors[own], columns[own], n_columns = coefficients[own], n_columns, n_columns + 1
             own = own[:0]
         for term in (*others, *own):
             columns[term], n_columns = n_columns, n_columns + 1
-    return Terms(features, categories, factors, columns, forest.linear_mean[at], float(forest.leaf_value[leaf, 0]))
+    return Terms(features, categories, factors, columns, means, float(forest.leaf_value[leaf, 0]), absent)
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,7 @@ from glasswood.inputs.tables import refuse_open_tables, with_sets
 from glasswood.loading import load
 from glasswood.model.ensemble import TreeEnsemble
 from glasswood.model.events import of_event
-from glasswood.model.facts import constraints, counts_outliers_less, feature_names
+from glasswood.model.facts import constraints, counts_outliers_less, feature_names, is_cut_short
 from glasswood.words.equations import EXACT, leaf_equation, probability_text
 from glasswood.words.rules import (
     class_of,
@@ -117,7 +117,7 @@ def export_text(
     added = sum_note(forest, tree, digits)
     clipped = "Leaves" if added and not speaks_of_odds(forest) else clipped
     notes = [*filter(None, [added]), *([f"{clipped} are clipped to {common}."] if common else [])]
-    if forest.source == "glasswood" and np.diff(forest.tree_offsets)[tree] == 1:
+    if forest.source == "glasswood" and np.diff(forest.tree_offsets)[tree] == 1 and not is_cut_short(forest):
         notes.append("No split paid off: this holds for all rows.")
     if counts_outliers_less(forest):
         notes.append(NO_MEAN)

@@ -15,6 +15,7 @@ from sklearn.base import clone
 
 from glasswood.grow.boosting import TreeSequence
 from glasswood.grow.data.columns import TrainingData
+from glasswood.grow.losses import GammaLoss, PoissonLoss, QuantileLoss
 from glasswood.grow.search.fitting import fit_tree
 
 if TYPE_CHECKING:
@@ -75,4 +76,6 @@ def fitted_together(plan: SequencePlan, data: TrainingData, given: Circumstances
         margins[:, 0] -= own[number]
         own[number] = tree.forest_.predict(rows, device="cpu", n_jobs=tree.n_jobs)
         margins[:, 0] += own[number]
+    if isinstance(loss, PoissonLoss | GammaLoss | QuantileLoss):  # of squares, the last tree's mean is right
+        start = start + loss.change(target, margins, weight)
     return TreeSequence(start, trees=trees)

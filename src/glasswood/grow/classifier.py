@@ -22,7 +22,7 @@ from glasswood.grow.data.reading import routed, training_data
 from glasswood.grow.estimator import ModelTreeRegressor, TreeEstimator
 from glasswood.grow.likelihood import Shares, as_tree, best_tree, refitted
 from glasswood.grow.merging import merged
-from glasswood.grow.search.engine import Circumstances
+from glasswood.grow.search.engine import Circumstances, cut_short_text, warn_if_cut_short
 from glasswood.grow.search.process import undisturbed
 from glasswood.grow.search.progress import watching
 from glasswood.grow.table import feature_importances, leaf_table
@@ -289,6 +289,8 @@ class ModelTreeClassifier(ClassEstimator):
             rounds, ordered = self.rounds if 0 < own.sum() < len(own) else 1, data._replace(target=own).by_target()
             found.append(best_tree(searching, ordered, given.now(seed=seeds.randint(2**31 - 1)), rounds, shares))
             shares.n_left = (n_trees - tree - 1) * self.rounds
+        if reader is None:
+            warn_if_cut_short(self.time_limit, *(one.growth.result for one in found))
         self._keep(_side_by_side(found, data), data.weight, self if reader is None else reader)
         self.interrupted_ = given.interrupts.have_come or any(one.growth.result.interrupted for one in found)
 
@@ -301,7 +303,7 @@ class ModelTreeClassifier(ClassEstimator):
         meaning = {
             "feature_names": None if names is None else tuple(str(name) for name in names),
             "source": "glasswood",
-            "objective": f"log-loss{reader._constraints}",
+            "objective": f"log-loss{reader._constraints}{cut_short_text(*(one.growth.result for one in found))}",
         }
         grown = [as_tree(one, weight, **meaning) for one in found]
         self.forest_ = Forest(

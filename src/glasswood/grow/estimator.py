@@ -30,7 +30,7 @@ from glasswood.grow.checks import check_parameters
 from glasswood.grow.data.reading import routed, training_data
 from glasswood.grow.losses import LINKS, check_range, objective_of, refuse_intervals
 from glasswood.grow.search.consensus import settled
-from glasswood.grow.search.engine import Circumstances
+from glasswood.grow.search.engine import Circumstances, cut_short_text, warn_if_cut_short
 from glasswood.grow.search.fitting import fit_tree
 from glasswood.grow.search.process import undisturbed
 from glasswood.grow.search.progress import watching
@@ -363,6 +363,7 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
                 seed = check_random_state(self.random_state).randint(2**31 - 1)
                 given = Circumstances(seed, started, home, population, callbacks, interrupts)
                 growth = fit_tree(self, data, given)
+            warn_if_cut_short(self.time_limit, growth.result)
             data = data.with_columns(groups=growth.columns.groups)
             self._keep(settled(self, growth, data, given), self)
             if self.stability:
@@ -461,7 +462,7 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
             self,
             feature_names=None if names is None else tuple(str(name) for name in names),
             source="glasswood",
-            objective=f"{objective_of(self.loss, self.quantile)}{reader._constraints}",
+            objective=f"{objective_of(self.loss, self.quantile)}{reader._constraints}{cut_short_text(growth.result)}",
             link=LINKS.get(self.loss, "identity"),
         )
         result = growth.result

@@ -110,7 +110,7 @@ def best_tree(model: Any, data: TrainingData, given: Circumstances, rounds: int,
         searched = time.perf_counter()
         found = [
             _candidate(growth, y, weight, model),
-            _candidate(_as_leaf(growth, model.max_terms_per_leaf), y, weight, model),
+            _candidate(_as_leaf(growth, model), y, weight, model),
         ]
         best = min([*found, *([best] if best else [])], key=lambda candidate: candidate.cost)
         best = _split_further(best, y, weight, model, shares, time.perf_counter() - searched, given.interrupts)
@@ -156,12 +156,12 @@ def _with_tree(growth: Growth, tree: dict[str, Any]) -> Growth:
     return dataclasses.replace(growth, result=dataclasses.replace(growth.result, best=tree))
 
 
-def _as_leaf(growth: Growth, max_terms: int | None) -> Growth:
+def _as_leaf(growth: Growth, limits: Any) -> Growth:
     """Put the same rows below no split, with all columns or the strongest terms."""
     tree = growth.result.best
     n_columns = len(tree["model"]) // len(tree["feature"])
     usable = (growth.rows.column >= 0).astype(np.uint8)
-    most = max(0, int(len(growth.order) / 5) - 1)
+    most, max_terms = max(0, int(len(growth.order) / limits.rows_per_parameter) - 1), limits.max_terms_per_leaf
     model = usable if usable.sum() <= most else tree["model"].reshape(-1, n_columns).max(axis=0)
     if max_terms is not None:
         data = growth.columns.X, growth.target, growth.rows.weight

@@ -17,8 +17,12 @@ LEAST_MEAN = 1e-300
 """Smallest mean of counts, so that its logarithm is finite."""
 
 SHARP, ROUGH = 0.01, 0.2
-"""Part of the mean absolute residual within which the absolute value of a residual counts as a parabola, and in
-searches."""
+"""Part of the usual absolute residual next to the quantile, and in searches of the median one, within which the size of
+a residual counts as a parabola."""
+
+FARTHEST = 4.0
+"""Median absolute residuals beyond which residuals count as this one in a search: sums of squares about the parabolas
+are then of the bulk of the rows, whatever the tails are."""
 
 FURTHEST = 4.0
 """Largest working response of a row: one that is surely in the wrong class would outweigh all others (Friedman,
@@ -105,8 +109,10 @@ class LogLoss:
         """Return working responses and their weights."""
         own = target == (1 if self.n_classes == 2 else output)
         p = expit(margins[:, 0]) if self.n_classes == 2 else softmax(margins)[:, output]
-        variance = np.maximum(p * (1 - p), LEAST_VARIANCE)
-        return np.clip((own - p) / variance, -FURTHEST, FURTHEST), weight * variance
+        rest = own - p
+        # A shorter response has a larger weight, so that steps stay those of the likelihood where a class is rare.
+        variance = np.maximum.reduce([p * (1 - p), np.full(len(p), LEAST_VARIANCE), np.abs(rest) / FURTHEST])
+        return rest / variance, weight * variance
 
     def total(self, target: Doubles, margins: Doubles, weight: Doubles) -> float:
         """Add up weighted log-losses."""
@@ -137,9 +143,18 @@ class PoissonLoss:
         mean = np.exp(margins[:, output])
         return np.minimum((target - mean) / mean, self.furthest), weight * mean
 
+    def change(self, target: Doubles, margins: Doubles, weight: Doubles) -> float:
+        """Find the constant that is best added to the margins."""
+        counts = float(np.average(target, weights=weight))
+        return float(np.log(max(counts, LEAST_MEAN) / np.average(np.exp(margins[:, 0]), weights=weight)))
+
     def total(self, target: Doubles, margins: Doubles, weight: Doubles) -> float:
         """Add up weighted deviances, up to a constant."""
         return float(weight @ (np.exp(margins[:, 0]) - target * margins[:, 0]))
+
+    def attainable(self, target: Doubles) -> Doubles:
+        """Return margins of the rows' own targets, where they have any."""
+        return np.log(target[target > 0])
 
 
 @dataclass(frozen=True)
@@ -162,9 +177,17 @@ class GammaLoss:
         mean = np.exp(margins[:, output])
         return np.minimum((target - mean) / mean, self.furthest), weight
 
+    def change(self, target: Doubles, margins: Doubles, weight: Doubles) -> float:
+        """Find the constant that is best added to the margins."""
+        return float(np.log(np.average(target * np.exp(-margins[:, 0]), weights=weight)))
+
     def total(self, target: Doubles, margins: Doubles, weight: Doubles) -> float:
         """Add up weighted deviances, up to a constant."""
         return float(weight @ (margins[:, 0] + target * np.exp(-margins[:, 0])))
+
+    def attainable(self, target: Doubles) -> Doubles:
+        """Return margins of the rows' own targets."""
+        return np.log(target)
 
 
 @dataclass(frozen=True)
@@ -177,32 +200,49 @@ class QuantileLoss:
 
     level: float
     n_outputs: int = 1
-    sharp: float = SHARP
+    is_rough: bool = False
 
     def rough(self) -> Self:
         """Take wider parabolas in a search, so that it makes no leaves of rows next to the last tree's predictions."""
-        return replace(self, sharp=ROUGH)
+        return replace(self, is_rough=True)
 
     def start(self, target: Doubles, weight: Doubles) -> Doubles:
         """Begin at the quantile of all rows."""
-        order = np.argsort(target, kind="stable")
-        shares = np.cumsum(weight[order]) / weight.sum()
-        return target[order[[min(int(np.searchsorted(shares, self.level)), len(target) - 1)]]].astype(np.float64)
+        return np.array([_quantile(target, weight, self.level)])
 
     def step(self, target: Doubles, margins: Doubles, weight: Doubles, output: int) -> tuple[Doubles, Doubles]:
         """Return where the parabolas have their minima, and their curvatures."""
         residual = target - margins[:, output]
-        size = np.abs(residual)
-        spread = float(np.average(size, weights=weight))
+        size, tail = np.abs(residual), min(self.level, 1 - self.level)
+        spread = next((s for level in (0.5, 0.9, 1.0) if (s := _quantile(size, weight, level)) > 0), 0.0)
         if spread == 0:
             return residual, weight
-        size = size + self.sharp * spread
-        return residual + (2 * self.level - 1) * size, weight * (spread / size)
+        if not self.is_rough:
+            size = size + SHARP * (_quantile(size, weight, tail) or spread)
+            return residual + (2 * self.level - 1) * size, weight * (spread / size)
+        near = size + ROUGH * spread
+        most = np.minimum(near, FARTHEST * spread)  # a shorter response has a larger weight: the score stays
+        return (residual + (2 * self.level - 1) * near) * (most / near), weight * (spread / most)
+
+    def change(self, target: Doubles, margins: Doubles, weight: Doubles) -> float:
+        """Find the constant that is best added to the margins."""
+        return _quantile(target - margins[:, 0], weight, self.level)
 
     def total(self, target: Doubles, margins: Doubles, weight: Doubles) -> float:
         """Add up weighted losses."""
         residual = target - margins[:, 0]
         return float(weight @ np.maximum(self.level * residual, (self.level - 1) * residual))
+
+    def attainable(self, target: Doubles) -> Doubles:
+        """Return the targets."""
+        return target
+
+
+def _quantile(values: Doubles, weight: Doubles, level: float) -> float:
+    """Smallest value at or below which a share of the weight lies."""
+    order = np.argsort(values, kind="stable")
+    total = np.cumsum(weight[order])
+    return float(values[order[min(int(np.searchsorted(total, level * total[-1])), len(values) - 1)]])
 
 
 def loss_of(name: str, quantile: float) -> PoissonLoss | GammaLoss | QuantileLoss:

@@ -67,6 +67,15 @@ def constraints(forest: TreeEnsemble) -> str:
     return shown(forest.objective.partition("; ")[2]) if forest.source == "glasswood" else ""
 
 
+CUT_SHORT = "the time limit ended the search"
+"""What the objective of a tree says whose search had hardly begun."""
+
+
+def is_cut_short(forest: TreeEnsemble) -> bool:
+    """Whether the time limit ended a search that had hardly begun, so that the absence of splits says nothing."""
+    return forest.source == "glasswood" and CUT_SHORT in forest.objective
+
+
 def counts_outliers_less(forest: TreeEnsemble) -> bool:
     """Whether a forest of glasswood's own predicts no means of y, but is drawn less by what is far off."""
     return forest.source == "glasswood" and forest.objective.startswith("Huber")

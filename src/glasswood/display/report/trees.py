@@ -15,7 +15,7 @@ from glasswood.display.text import facts_of
 from glasswood.evaluate.cpu import CpuEvaluator
 from glasswood.evaluate.linear import term_name
 from glasswood.model.ensemble import TreeEnsemble
-from glasswood.model.facts import feature_name
+from glasswood.model.facts import feature_name, is_cut_short
 from glasswood.words.equations import described, leaf_equation
 from glasswood.words.rules import (
     class_index,
@@ -197,7 +197,7 @@ def _note(forest: TreeEnsemble, tree: int, digits: int) -> str:
     added = sum_note(forest, tree, digits)
     clipped = "Leaves" if added else "Predictions"
     lines = [*filter(None, [added]), *([f"{clipped} are clipped to {common}."] if common else [])]
-    if forest.tree_offsets[tree + 1] - forest.tree_offsets[tree] == 1:
+    if forest.tree_offsets[tree + 1] - forest.tree_offsets[tree] == 1 and not is_cut_short(forest):
         lines.append("No split paid off: one leaf holds all rows.")
     return " ".join(lines)
 

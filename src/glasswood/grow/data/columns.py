@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from numbers import Real
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from glasswood.base.typing import Array, Bools, Doubles, Int32s, Int64s
-from glasswood.grow.data.repeats import in_order
+from glasswood.grow.data.repeats import MOST_ORDERED, in_order, without_scale
 from glasswood.grow.data.rows import columns_with, gathered
 from glasswood.grow.data.sorting import KnownRanks, Sorter
 from glasswood.inputs.categories import Coded, Numbers, array_to_rows, columns_to_rows, object_column
@@ -19,6 +20,9 @@ from glasswood.model.ensemble import LOGARITHM, TreeEnsemble
 
 if TYPE_CHECKING:
     from glasswood.inputs.frames import Frame
+
+MEAN_BITS = 40
+"""Bits in which mean targets of categories are told apart."""
 
 LEAST_NUMBERS, NUMBERS_A_TEXT = 20, 10
 """Different numbers of a column, and those for each of its texts, from which on the texts are mistakes."""
@@ -308,12 +312,18 @@ def as_floats(column: Numbers) -> Doubles:
 
 
 def _codes(column: Coded | Numbers) -> tuple[Int64s, Array]:
-    """Codes of the categories that occur, -1 where missing, and the categories."""
+    """Codes of the categories that occur, -1 where missing, and the categories in the order of their labels.
+
+    Frames code texts as they come, or as threads find them; no tree must depend on that.
+    """
     if isinstance(column, Coded):
         used, codes = np.unique(column.codes, return_inverse=True)
         names = [column.values[code] for code in used if code >= 0]
+        order = _by_label(names)
+        places = np.append(np.argsort(order), -1)  # of no category, last
         mixed = len({isinstance(name, str) for name in names}) > 1
-        return codes - int(len(used) > 0 and used[0] < 0), np.array(names, object if mixed else None)
+        codes = places[codes - int(len(used) > 0 and used[0] < 0)]
+        return codes, np.array([names[place] for place in order], object if mixed else None)
     values = as_floats(column)
     present = ~np.isnan(values)
     table, codes = np.unique(values[present], return_inverse=True)
@@ -322,13 +332,36 @@ def _codes(column: Coded | Numbers) -> tuple[Int64s, Array]:
     return result, table
 
 
+def _by_label(names: list[Any]) -> list[int]:
+    """Places of labels in their own order; of numbers and texts beside each other, numbers come first."""
+    places = range(len(names))
+    try:
+        return sorted(places, key=names.__getitem__)
+    except TypeError:
+        return sorted(places, key=lambda place: _label_key(names[place]))
+
+
+def _label_key(label: Any) -> tuple[int, float, str, str]:
+    is_number = isinstance(label, Real)
+    kind = 0 if is_number else 2 - isinstance(label, str)
+    return kind, float(label) if is_number else 0.0, type(label).__name__, str(label)
+
+
 def _order_by_target(codes: Int64s, n_categories: int, y: Doubles, weight: Doubles) -> Int64s:
-    """Place of each category by its mean target: the best split of a regression lies along it (Fisher 1958)."""
-    present = codes >= 0
+    """Place of each category by its mean target: the best split of a regression lies along it (Fisher 1958).
+
+    Sums that differ only in their rounding, as those of rows in another order do, are equal: categories of the same
+    mean stand in the order of their labels.
+    """
+    at = np.flatnonzero(codes >= 0)
+    if len(at) <= MOST_ORDERED:
+        at = at[np.lexsort((weight[at], y[at]))]
     scale = float(np.abs(y).max(initial=0)) or 1.0
-    total = np.bincount(codes[present], weight[present] * (y[present] / scale), n_categories)
-    count = np.bincount(codes[present], weight[present], n_categories)
-    return np.argsort(np.argsort(total / np.maximum(count, 1e-300), kind="stable"), kind="stable").astype(np.int64)
+    total = np.bincount(codes[at], weight[at] * (y[at] / scale), n_categories)
+    count = np.bincount(codes[at], weight[at], n_categories)
+    digits, exponent = np.frexp(total / np.maximum(count, 1e-300))
+    means = np.ldexp(np.rint(digits * 2.0**MEAN_BITS), exponent)
+    return np.argsort(np.argsort(means, kind="stable"), kind="stable").astype(np.int64)
 
 
 class TrainingData(NamedTuple):
@@ -371,8 +404,8 @@ def weighted_rows(columns: TrainingColumns, y: Doubles, weight: Doubles) -> Trai
     if not used.any():
         raise ValueError("sample_weight is 0 everywhere, expected a positive weight for at least one row")
     if used.all():
-        return TrainingData(columns, y, weight)
-    return TrainingData(replace(columns, X=columns.X[used]), y[used], weight[used])
+        return TrainingData(columns, y, without_scale(weight))
+    return TrainingData(replace(columns, X=columns.X[used]), y[used], without_scale(weight[used]))
 
 
 def rows_of_values(X: object, forest: TreeEnsemble) -> Doubles:

@@ -73,10 +73,25 @@ def with_derived(
     return dataclasses.replace(columns, X=X, derived=tuple(derived[k] for k in kept))
 
 
+def at_the_mean(columns: TrainingColumns) -> TrainingColumns:
+    """Mark rows without a category as missing in the columns of its feature: equations put the leaf's mean there.
+
+    A search takes them for rows of the most frequent category, unless a column of missing values tells them apart.
+    """
+    lacking = [k for k, column in enumerate(columns.derived) if column.category >= 0 or column.codes is not None]
+    absent = np.isnan(columns.X[:, [columns.derived[k].source for k in lacking]])
+    if not absent.any():
+        return columns
+    X, places = columns.X.copy(), [columns.n_features + k for k in lacking]
+    X[:, places] = np.where(absent, np.nan, X[:, places])
+    return dataclasses.replace(columns, X=X)
+
+
 def like(known: TrainingColumns, columns: TrainingColumns) -> TrainingColumns:
     """Put the columns behind other rows of the same features that `known` has; codes stay those of its rows."""
     values = [_values(column, known, columns.X[:, column.source]) for column in known.derived]
-    return dataclasses.replace(columns, X=np.column_stack([columns.X, *values]), derived=known.derived)
+    X = np.column_stack([columns.X, *values])
+    return at_the_mean(dataclasses.replace(columns, X=X, derived=known.derived))
 
 
 def _values(column: Derived, known: TrainingColumns, x: Doubles) -> Doubles:

@@ -14,8 +14,36 @@ CHANCE = 1.02
 """Rows of equal features and target are copies where at most this many times as many rows differ in all columns as
 differ in the features: where rows repeat by chance, equal features come with other targets too."""
 
+WEIGHT_BITS = 32
+"""Bits that relative weights are rounded to."""
+
+LARGEST_WHOLE = 2.0**53
+"""Smallest number beyond which all are whole."""
+
 ODD = np.array([0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB], np.uint64)
 """Factors of a mixture of bits (Steele, Lea and Flood 2014)."""
+
+
+def without_scale(weight: Doubles) -> Doubles:
+    """Divide weights by what they have in common: counts by their divisor, others by their mean.
+
+    Others are rounded to `WEIGHT_BITS`, so that those that differ in scale alone are the same numbers.
+
+    Parameters
+    ----------
+    weight : float64, (n_rows,)
+        Positive.
+    """
+    whole = (weight == np.floor(weight)).all() and weight.max() < LARGEST_WHOLE
+    if whole:
+        counts = weight.astype(np.int64)
+        counts //= np.gcd.reduce(counts)
+        if counts.sum() <= MOST_ORDERED:
+            return counts.astype(np.float64)
+    digits, exponent = np.frexp(weight / weight.max())
+    share: Doubles = np.ldexp(np.rint(digits * 2.0**WEIGHT_BITS), exponent)
+    relative: Doubles = share / share.mean()
+    return relative
 
 
 def in_order(X: Doubles, y: Doubles, weight: Doubles) -> tuple[Int32s, Doubles, float]:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from glasswood.grow.data.repeats import in_order
 from glasswood.grow.losses import LINKS
+from glasswood.grow.search.engine import is_pruned
 from glasswood.grow.search.fitting import fit_tree
-from glasswood.grow.search.growing import is_pruned
 from glasswood.grow.search.selection import MOST_ROWS, price, trees_on_parts
 
 if TYPE_CHECKING:

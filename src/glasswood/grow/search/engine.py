@@ -16,7 +16,9 @@ from glasswood import _core
 from glasswood.base.device import DeviceError, find_gpus, is_cuda_usable, parse_device
 from glasswood.base.parallel import n_threads
 from glasswood.grow.search.process import Interrupts
+from glasswood.grow.tree.pruning import choice_factor
 from glasswood.grow.tree_search import search_of
+from glasswood.model.facts import CUT_SHORT
 
 if TYPE_CHECKING:
     from glasswood.grow.cuda.rows import RowsOnGpus
@@ -36,6 +38,9 @@ PATIENCE = 100
 
 LEAST_WORK = 2.0
 """Seconds of counted work before which it does not: small data take a hundred generations in a tenth of a second."""
+
+FEW_GENERATIONS = 3
+"""Generations before which a search has hardly begun: the first one only begins the local search."""
 
 CACHE_BYTES = 2**28
 
@@ -130,7 +135,10 @@ class Circumstances:
 
 @dataclass
 class SearchResult:
-    """The best tree as arrays by node, the last population, one record a generation, and what the search took."""
+    """The best tree as arrays by node, the last population, one record a generation, and what the search took.
+
+    `cut_short` says that the time limit ended it before `FEW_GENERATIONS`.
+    """
 
     best: dict[str, Any]
     population: list[dict[str, Any]]
@@ -139,6 +147,7 @@ class SearchResult:
     n_evaluations: int = 0
     n_rows_read: int = 0
     procedure_seconds: dict[str, float] = field(default_factory=dict)
+    cut_short: bool = False
 
 
 def find_sorter(device: str, home: int | None, n_rows: int, n_columns: int) -> Sorter | None:
@@ -219,6 +228,11 @@ def place_rows(
         return None
 
 
+def is_pruned(model: Any) -> bool:
+    """Whether the best tree of the search is pruned by the noise about its splits and terms."""
+    return bool(model.noise == "any" and model.fitness == "bic")
+
+
 def engine_numbers(
     model: Any, rows: TrainingRows, columns: TrainingColumns, copies: float, seed: int
 ) -> dict[str, Any]:
@@ -236,6 +250,7 @@ def engine_numbers(
     search = search_of(model)
     moves = POLISH if search.polish is True else tuple(search.polish or ())
     bic, any_sets = model.fitness == "bic", bool(columns.is_categorical.any())
+    factor = choice_factor(len(rows.y) / copies, columns.n_features) if is_pruned(model) else 1.0
     return {
         **OPERATORS,
         **(search.operator_rates or {}),
@@ -243,7 +258,7 @@ def engine_numbers(
         "bic": bic,
         "n": len(rows.y) / copies if bic else len(rows.y),
         "alpha": search.alpha,
-        "penalty": model.penalty,
+        "penalty": model.penalty * factor,
         "split_weight": search.test_weight if bic else 1,
         "levels": [0 if table is None else len(table) for table in columns.categories] if any_sets else [],
         "min_samples_leaf": -(-model.min_samples_leaf * copies // 1),
@@ -290,12 +305,12 @@ def search(
     interrupts, tol, (patience, least_work) = given.interrupts, search_of(model).tol, at_rest(model)
     try:
         with contextlib.nullcontext() if gpu is None else gpu.searching(engine):
-            engine.initialise(to_ranks(list(given.population), rows))
+            engine.initialise(to_ranks(list(given.population), rows), _seconds(model, given.started))
             n_steps = 1
             interrupts.raises, interrupted = True, interrupts.have_come
             while _goes_on(engine, model, given.started) and not interrupted:
                 began = time.perf_counter()
-                left = math.inf if model.time_limit is None else model.time_limit - (began - given.started)
+                left = _seconds(model, given.started)
                 wanted = min(n_steps, model.generations - engine.counters[0])
                 records = engine.step(wanted, patience, tol, left, least_work)
                 history += [_progress(record, rows, given.started) for record in records]
@@ -304,10 +319,34 @@ def search(
             interrupts.raises = False
     except KeyboardInterrupt:
         interrupted = True
-    _, _, n_evaluations, n_rows_read = engine.counters
+    n_generations, _, n_evaluations, n_rows_read = engine.counters
+    is_late = not interrupted and _seconds(model, given.started) <= 0
+    ended = is_late and n_generations < min(FEW_GENERATIONS, model.generations)
     return SearchResult(
-        engine.best(), engine.population(), history, interrupted, n_evaluations, n_rows_read, engine.procedure_seconds
+        engine.best(),
+        engine.population(),
+        history,
+        interrupted,
+        n_evaluations,
+        n_rows_read,
+        engine.procedure_seconds,
+        ended,
     )
+
+
+def cut_short_text(*results: SearchResult) -> str:
+    """Say it, as it follows an objective, if the time limit ended a search that had hardly begun; else nothing."""
+    return f"; {CUT_SHORT}, which had hardly begun" if any(result.cut_short for result in results) else ""
+
+
+def warn_if_cut_short(limit: float | None, *results: SearchResult) -> None:
+    """Warn if the time limit ended a search that had hardly begun."""
+    if cut := [result for result in results if result.cut_short]:
+        message = (
+            f"{CUT_SHORT} after {len(cut[0].history)} generations (time_limit={limit:g}): better trees have hardly "
+            "been looked for; raise time_limit, or pass fewer columns or rows"
+        )
+        warnings.warn(message, RuntimeWarning, stacklevel=3)
 
 
 def at_rest(model: Any) -> tuple[int, float]:
@@ -317,8 +356,13 @@ def at_rest(model: Any) -> tuple[int, float]:
     return model.n_iter_no_change, 0.0
 
 
+def _seconds(model: Any, started: float) -> float:
+    """Seconds that are left of the limit."""
+    return math.inf if model.time_limit is None else model.time_limit - (time.perf_counter() - started)
+
+
 def _goes_on(engine: _core.GrowEngine, model: Any, started: float) -> bool:
-    in_time = model.time_limit is None or time.perf_counter() - started < model.time_limit
+    in_time = _seconds(model, started) > 0
     return engine.counters[0] < model.generations and in_time and not engine.is_at_rest(*at_rest(model))
 
 

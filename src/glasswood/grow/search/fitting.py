@@ -17,8 +17,8 @@ from glasswood.grow.data.rows import prepare
 from glasswood.grow.losses import LINKS, loss_of
 from glasswood.grow.search.engine import to_ranks, to_values
 from glasswood.grow.search.growing import Growth, grow, with_share_of_time
-from glasswood.grow.search.reweighted import grow_reweighted
-from glasswood.grow.search.robust import grow_robustly
+from glasswood.grow.search.reweighted import fitted_by, grow_reweighted
+from glasswood.grow.search.robust import fitted_robustly, grow_robustly
 from glasswood.grow.tree.pruning import without_small_leaves
 
 if TYPE_CHECKING:
@@ -84,7 +84,12 @@ def _searched(model: Any, data: TrainingData, given: Circumstances) -> Growth:
     own, others = np.sort(shuffled[:n_own]), np.sort(shuffled[n_own:])
     seen, held = data.taken(others).by_target(), data.taken(own)
     growth = search(model, seen, given)
-    moved = _moved(model, growth, held._replace(columns=held.columns.ordered_like(seen.columns.order)))
+    held = held._replace(columns=held.columns.ordered_like(seen.columns.order))
+    moved = _moved(model, growth, held)
+    if model.loss in LINKS:
+        moved = fitted_by(loss_of(model.loss, model.quantile), moved, held.target, held.weight)
+    elif model.loss == "huber":
+        moved = fitted_robustly(moved, held.target, held.weight)
     return dataclasses.replace(moved, order=order[own[moved.order]])
 
 

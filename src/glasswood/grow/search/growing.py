@@ -9,19 +9,21 @@ import numpy as np
 
 from glasswood.base.parallel import n_threads
 from glasswood.base.typing import Doubles, Int32s
-from glasswood.grow.data.derived import with_derived
+from glasswood.grow.data.derived import at_the_mean, with_derived
 from glasswood.grow.data.rows import gathered, prepare
 from glasswood.grow.search.engine import (
     Circumstances,
     engine_numbers,
     find_sorter,
+    is_pruned,
     make_engine,
     place_rows,
     search,
     to_values,
 )
+from glasswood.grow.search.screening import screened
 from glasswood.grow.tree.assembly import grown_tree, target_range
-from glasswood.grow.tree.pruning import Prices, pruned
+from glasswood.grow.tree.pruning import Prices, choice_factor, pruned
 from glasswood.grow.tree_search import search_of
 
 if TYPE_CHECKING:
@@ -37,8 +39,7 @@ class Growth:
     """The result of a search, and its rows in its own order; `order` gives their places among the rows passed.
 
     `middle` is what equations are fitted to, if it is not the target (`glasswood.grow.search.consensus`); `parts` is
-    what trees on parts of the rows tell of its scores; `sign` is the range of numbers with the sign of y, if the
-    target is something else.
+    what trees on parts of the rows tell of its scores; `limits` are those of predictions, if not the target's range.
     """
 
     result: SearchResult
@@ -48,12 +49,12 @@ class Growth:
     order: Int32s
     middle: Doubles | None = None
     parts: LeftOutRows | None = None
-    sign: tuple[float, float] | None = None
+    limits: tuple[float, float] | None = None
 
     def tree(self, model: Any, **meaning: Any) -> GrownTree:
         """Refit the leaves of the best tree as `model` has it; `meaning` are further fields of the Forest."""
         smoothing = 0 if self.columns.term_signs is not None else model.smoothing
-        choices = {"clip": model.clip, "smoothing": smoothing, "middle": self.middle, "sign": self.sign}
+        choices = {"clip": model.clip, "smoothing": smoothing, "middle": self.middle, "limits": self.limits}
         grown = grown_tree(self.result.best, self.rows, self.columns, self.target, **choices, **meaning)
         if self.parts is None:
             return grown
@@ -63,11 +64,6 @@ class Growth:
     def population(self) -> list[dict[str, Any]]:
         """Return the last population, by value."""
         return to_values(self.result.population, self.rows)
-
-
-def is_pruned(model: Any) -> bool:
-    """Whether the best tree of the search is pruned by the noise about its splits and terms."""
-    return bool(model.noise == "any" and model.fitness == "bic")
 
 
 def with_share_of_time(model: Any, n_searches: int) -> Any:
@@ -93,14 +89,17 @@ def grow(model: Any, data: TrainingData, given: Circumstances) -> Growth:
         columns = with_derived(columns, target, weight, model.log_terms)
     linear, threads = ~columns.is_categorical & columns.is_usable & is_linear, n_threads(model.n_jobs)
     ranking = find_sorter(model.device, given.home, *columns.X.shape), columns.ranks
-    rows = prepare(columns.X, target, weight, linear, threads, model.storage, columns.is_testable, *ranking)
+    wide = screened(columns.X, target, weight, linear, columns.is_testable, model.rows_per_parameter)
+    rows = prepare(columns.X, target, weight, wide.linear, threads, model.storage, columns.is_testable, *ranking)
     gpu = place_rows(model.device, model.algorithm, given.home, rows, model.chunks, model.max_leaves)
     engine = make_engine(rows, engine_numbers(model, rows, columns, copies, given.seed), gpu)
-    result = search(engine, rows, model, given, gpu)
+    result = search(engine, rows, model, replace(given, population=[*given.population, *wide.trees]), gpu)
     if (source := rows.source) is not None:
         columns, target, order = columns.taken(source), gathered(target, source), gathered(order, source)
+    columns = at_the_mean(columns)
     if is_pruned(model):
-        price = model.penalty, search_of(model).test_weight
+        factor = choice_factor(len(order) / copies, columns.n_features)
+        price = model.penalty * factor, search_of(model).test_weight
         prices = Prices(*price, len(order) / copies, copies, model.max_terms_per_leaf)
         limits = (-np.inf, np.inf) if model.clip == "none" else target_range(target)
         result.best = pruned(result.best, rows, columns, target, prices, limits)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from glasswood.base.typing import Doubles
+from glasswood.grow.data.columns import TrainingData
 from glasswood.grow.data.derived import unexplained
 from glasswood.grow.search.growing import grow, with_share_of_time
-from glasswood.grow.tree.refit import fit_leaf, rows_by_node
+from glasswood.grow.tree.monotone import fit_equation
+from glasswood.grow.tree.refit import rows_by_node
 
 if TYPE_CHECKING:
-    from glasswood.grow.data.columns import TrainingData
     from glasswood.grow.search.engine import Circumstances
     from glasswood.grow.search.growing import Growth
 
@@ -23,17 +25,26 @@ normal (Huber 1981)."""
 DEVIATION = 1.4826
 """Standard deviation of normal noise over its median absolute value."""
 
-ROUNDS = 3
-"""Searches, each with the weights that the residuals of the one before give."""
+CORNERS = (4.0, 2.0, CORNER)
+"""Corners of the searches, each about the fit before: what the first one leaves of its linear regression is structure
+too."""
 
 STEPS = 10
-"""Most steps of reweighting a regression."""
+"""Steps of reweighting the first regression."""
+
+MOST_STEPS = 30
+"""Most steps of reweighting the equations of a tree."""
+
+CLOSE = 1e-7
+"""Relative fall of the residuals at which these end."""
 
 
 def grow_robustly(model: Any, data: TrainingData, given: Circumstances) -> Growth:
-    """Search with weights that make squares of Huber's loss (iteratively reweighted least squares).
+    """Search with targets whose squares about the last fit are Huber's loss, then reweight the equations.
 
-    The first weights are those of a linear regression of all rows, so that no leaf is made of rows that are far off.
+    Targets beyond the corner are moved to it: the squares of the search, from which it takes the noise that its prices
+    are in, are then those of the bulk of the rows. The first fit is a linear regression of all rows, so that no leaf is
+    made of rows that are far off.
 
     Parameters
     ----------
@@ -45,35 +56,63 @@ def grow_robustly(model: Any, data: TrainingData, given: Circumstances) -> Growt
     numbers = columns.X[:, ~columns.is_categorical]
     factor = np.ones(len(target))
     for _ in range(STEPS):
-        factor = _factors(unexplained(numbers, target, weight * factor), weight)
-    member = with_share_of_time(model, ROUNDS)
-    for step in range(ROUNDS):
-        growth = grow(member, data._replace(weight=weight * factor), given)
-        if step + 1 < ROUNDS:
-            factor = _factors(residuals_of(growth, len(target)), weight)
+        residuals = unexplained(numbers, target, weight * factor)
+        factor = _factors(residuals, weight)
+    member = with_share_of_time(model, len(CORNERS))
+    for step, corner in enumerate(CORNERS):
+        moved = target - residuals * (1 - _factors(residuals, weight, corner))
+        growth = grow(member, TrainingData(columns.ordered_by(moved, weight), moved, weight), given)
+        growth = fitted_robustly(growth, target, weight)
+        residuals[growth.order] = residuals_of(growth)
+        if step + 1 < len(CORNERS):
             given = given.now(population=growth.population())
     return growth
 
 
-def residuals_of(growth: Growth, n_rows: int) -> Doubles:
-    """Take from the rows, as they were given, what the leaves' regressions say."""
-    tree, rows = growth.result.best, growth.rows
+def fitted_robustly(growth: Growth, target: Doubles, weight: Doubles) -> Growth:
+    """Fit the equations of a tree by Huber's loss, by iteratively reweighted least squares.
+
+    Parameters
+    ----------
+    growth : Growth
+        Its own targets may be others: those of its equations are where this begins.
+    target, weight : float64, (n_rows,)
+        Of the rows as they were given.
+    """
+    target, weight = target[growth.order], weight[growth.order]
+    residuals, least = target - growth.target + residuals_of(growth), np.inf
+    for _ in range(MOST_STEPS):
+        factor = _factors(residuals, weight)
+        spread = weight * factor
+        growth = dataclasses.replace(
+            growth, rows=dataclasses.replace(growth.rows, weight=spread / spread.mean()), target=target
+        )
+        residuals = residuals_of(growth)
+        left = float(weight @ np.minimum(np.abs(residuals), factor * np.abs(residuals)))
+        if not left < least * (1 - CLOSE):
+            break
+        least = left
+    return growth
+
+
+def residuals_of(growth: Growth) -> Doubles:
+    """Take from the target, by rows of the growth, what the leaves' regressions say."""
+    tree, rows, columns = growth.result.best, growth.rows, growth.columns
     used = tree["model"].reshape(len(tree["feature"]), -1).astype(bool)
-    residuals = np.zeros(n_rows)
+    residuals = np.empty(len(growth.target))
     reached = rows_by_node(tree, rows)
     for node in np.flatnonzero(tree["feature"] < 0).tolist():
         at = reached[node]
-        X, y, weight = growth.columns.X[at], growth.target[at], rows.weight[at]
-        leaf = fit_leaf(X, y, weight, np.flatnonzero(used[node]), rows.target.scale or 1.0)
-        residuals[growth.order[at]] = y - leaf.predict(X)
+        X, y, features, unit = columns.X[at], growth.target[at], np.flatnonzero(used[node]), rows.target.scale or 1.0
+        residuals[at] = y - fit_equation(columns, X, y, rows.weight[at], features, unit).predict(X)
     return residuals
 
 
-def _factors(residuals: Doubles, weight: Doubles) -> Doubles:
+def _factors(residuals: Doubles, weight: Doubles, corner: float = CORNER) -> Doubles:
     """Weights that turn squares into Huber's loss."""
     size = np.abs(residuals)
     order = np.argsort(size)
     total = np.cumsum(weight[order])
     spread = DEVIATION * size[order][np.searchsorted(total, total[-1] / 2)]
-    factors: Doubles = np.minimum(1.0, CORNER * spread / np.maximum(size, 1e-300)) if spread > 0 else np.ones(len(size))
+    factors: Doubles = np.minimum(1.0, corner * spread / np.maximum(size, 1e-300)) if spread > 0 else np.ones(len(size))
     return factors

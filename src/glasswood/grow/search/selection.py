@@ -11,6 +11,7 @@ of its choice, which makes up for the fifth of the rows that it lacks.
 from __future__ import annotations
 
 import math
+import time
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -37,6 +38,13 @@ MOST_ROWS = 20_000
 LEAST_PRICE = 0.05
 """Price of the tree's parameters a row where trees on parts of the rows begin: below, rows tell a choice from chance.
 On the tuning sets intervals then became 2 % wider at most."""
+
+ROWS_A_FEATURE = 2
+"""Rows for each feature below which only rows that a tree has not seen tell how far off it is: of noise, some column
+fits any rows that it is chosen by."""
+
+LEAST_TIME = 0.2
+"""Part of the time limit that these searches have where the first one has taken all of it."""
 
 APART = 0x73656C65
 """Added to the seed of the search for the division of the rows."""
@@ -74,7 +82,10 @@ def trees_on_parts(
         return None
     random = np.random.default_rng([given.seed, APART])
     fold = (random.permutation(row[-1] + 1) % FOLDS)[row]
-    limit = None if model.time_limit is None else model.time_limit / FOLDS
+    limit = None
+    if model.time_limit is not None:
+        left = model.time_limit - (time.perf_counter() - given.started)
+        limit = max(left, LEAST_TIME * model.time_limit) / FOLDS
     apart = {"algorithm": "gram", "device": "cpu", "n_jobs": 1, "time_limit": limit}
     brief = {**model.get_params(deep=False), **BRIEF, **changes, **apart}
 
@@ -99,7 +110,8 @@ def trees_on_parts(
     off = np.zeros(len(given_rows))  # copies of a row are in its first place
     off[order] = np.abs(target - unseen)
     error = float(quadratic_mean(off[order], data.weight))
-    return LeftOutRows(np.concatenate(within), np.concatenate(outside), mean, off, error)
+    trust = 1.0 if len(order) / copies < ROWS_A_FEATURE * data.columns.n_features else 0.5
+    return LeftOutRows(np.concatenate(within), np.concatenate(outside), mean, off, error, trust)
 
 
 def price(tree: dict[str, Any], n_rows: float) -> float:

@@ -52,6 +52,7 @@ def stability(model: Any, tree: TreeEnsemble, data: TrainingData, given: Circums
     dict of arrays
         As `ModelTreeRegressor.stability_`.
     """
+    data, _, _ = data.in_order()
     random, n_rows = np.random.default_rng([given.seed, APART]), len(data.target)
     samples = [np.sort(random.integers(0, n_rows, n_rows)) for _ in range(model.stability)]
     limit = None if model.time_limit is None else model.time_limit / len(samples)

@@ -13,7 +13,7 @@ from glasswood.base.parallel import side_by_side
 from glasswood.base.typing import Bools, Doubles, Int32s, Int64s
 from glasswood.grow.data.rows import columns_with, threads_of
 from glasswood.grow.tree.intervals import MOST_LEFT_OUT, left_out_scores, usable_errors
-from glasswood.grow.tree.monotone import confined, fit_constrained_leaf, leaf_bounds
+from glasswood.grow.tree.monotone import confined, fit_equation, leaf_bounds
 from glasswood.grow.tree.refit import LeafModel, default_left, fit_leaf, rows_by_node
 from glasswood.grow.tree.smoothing import smooth, with_equation
 from glasswood.grow.tree.terms import in_features
@@ -58,22 +58,20 @@ def grown_tree(
     rows, columns, y
         What the tree was grown on.
     **meaning
-        ``clip``, ``smoothing``, ``middle`` (what equations are fitted to in y's place), ``sign`` (as in
-        `target_range`), further fields of Forest.
+        ``clip``, ``limits`` (what ``clip="target"`` confines predictions to, if not the range of y), ``smoothing``,
+        ``middle`` (what equations are fitted to in y's place), further fields of Forest.
     """
     reached = rows_by_node(tree, rows)
     clip, smoothing, middle = meaning.pop("clip"), meaning.pop("smoothing"), meaning.pop("middle", None)
-    widest = target_range(y, meaning.pop("sign", None))
+    widest = meaning.pop("limits", None) or target_range(y)
     is_leaf = tree["feature"] < 0
     used = tree["model"].reshape(len(is_leaf), -1).astype(bool)
 
     def fit(v: int) -> LeafModel:
         at = reached[v]
         X, weight, features, unit = columns.X[at], rows.weight[at], np.flatnonzero(used[v]), _unit(rows)
-        if columns.term_signs is not None:
-            return fit_constrained_leaf(X, y[at], weight, features, unit, columns.coefficient_signs)
-        model = fit_leaf(X, y[at], weight, features, unit)
-        if middle is None:
+        model = fit_equation(columns, X, y[at], weight, features, unit)
+        if middle is None or columns.term_signs is not None:
             return model
         return with_equation(model, fit_leaf(X, middle[at], weight, features, unit), X, y[at], weight, unit)
 
@@ -138,7 +136,7 @@ def assembled(
     **meaning
         Further fields of Forest.
     """
-    possible = _possible_categories(tree, rows, columns)
+    possible = _possible_categories(tree, rows, columns, reached)
     has_limits = any(len(model.features) for model in models.values())  # trees of constants have none
 
     def finished(v: int) -> LeafModel:
@@ -258,8 +256,10 @@ def _split_of_categories(
     return attribute, _goes_left(order, rows.distinct(attribute), tree["threshold"][v])
 
 
-def _possible_categories(tree: dict[str, Any], rows: TrainingRows, columns: TrainingColumns) -> list[dict[int, Bools]]:
-    """Find for each node the categories that may come to it, by the features that splits above it test."""
+def _possible_categories(
+    tree: dict[str, Any], rows: TrainingRows, columns: TrainingColumns, reached: list[Int32s]
+) -> list[dict[int, Bools]]:
+    """Find for each node the categories, and, last, whether missing ones may come to it, by features tested above."""
     possible: list[dict[int, Bools]] = [{} for _ in tree["feature"]]
     for v in np.flatnonzero(tree["feature"] >= 0).tolist():  # children stand behind their parents
         above, split = possible[v], _split_of_categories(tree, rows, columns, v)
@@ -267,7 +267,9 @@ def _possible_categories(tree: dict[str, Any], rows: TrainingRows, columns: Trai
             possible[child] = above
             if split is not None:
                 feature, goes_left = split
-                possible[child] = {**above, feature: above.get(feature, True) & (goes_left == is_left)}
+                absent = tree["feature"][v] >= columns.n_features or default_left(tree, rows, v, reached)
+                here = np.append(goes_left, absent) == is_left
+                possible[child] = {**above, feature: above.get(feature, True) & here}
     return possible
 
 

@@ -37,6 +37,8 @@ class LeftOutRows:
         What each row, as they were given, is off from the prediction of the tree that has not seen it.
     error : float
         Root mean square of these.
+    trust : float
+        Part of `off` in the mean of both kinds of scores.
     """
 
     within: Doubles
@@ -44,12 +46,14 @@ class LeftOutRows:
     mean: Doubles
     off: Doubles
     error: float
+    trust: float = 0.5
 
     def widened(self, scores: Doubles, unseen: Doubles) -> Doubles:
         """Scores of left-out rows as they would be if no split had been chosen by these rows; rising.
 
         Scores times what a choice costs trees on parts are too small where these were chosen less thoroughly than the
-        whole tree; `unseen` is too large, as these are worse. So the geometric mean of both counts where it is more.
+        whole tree; `unseen` is too large, as these are worse. So the geometric mean of both counts where it is more;
+        of few rows for the columns, `unseen` alone.
 
         Parameters
         ----------
@@ -58,11 +62,17 @@ class LeftOutRows:
             `off` in errors of the leaves of the whole tree.
         """
         level = np.arange(1, len(scores) + 1) / (len(scores) + 1)
-        left_out, outside = np.quantile(self.within, level), np.quantile(self.outside, level)
+        left_out, outside, alone = (_at_levels(part, level) for part in (self.within, self.outside, unseen))
         factor = np.maximum(np.divide(outside, left_out, out=np.ones(len(level)), where=left_out > 0), 1.0)
         # Rising from above: factors of scores next to 0 are of any size, and must widen no others.
         wider: Doubles = np.minimum.accumulate((scores * factor)[::-1])[::-1]
-        return np.maximum(wider, np.sqrt(wider * np.quantile(unseen, level)))
+        return np.maximum(wider, wider ** (1 - self.trust) * alone**self.trust)
+
+
+def _at_levels(scores: Doubles, level: Doubles) -> Doubles:
+    """Quantiles at k / (n + 1): of n scores the k-th, that of a conformal interval."""
+    quantiles: Doubles = np.quantile(scores, level, method="weibull")
+    return quantiles
 
 
 def usable_errors(rmse: Doubles) -> Doubles:

@@ -17,6 +17,7 @@ from glasswood.base.typing import Doubles, Int32s, Int64s
 from glasswood.grow.tree.refit import Design, fit_leaf, independent
 
 if TYPE_CHECKING:
+    from glasswood.grow.data.columns import TrainingColumns
     from glasswood.grow.tree.refit import LeafModel
 
 MIDDLES = 33
@@ -51,6 +52,15 @@ def fit_constrained_leaf(
         if not wrong.any():
             return model
         features = model.features[~wrong].astype(np.intp)
+
+
+def fit_equation(
+    columns: TrainingColumns, X: Doubles, y: Doubles, weight: Doubles, features: NDArray[np.intp], scale: float
+) -> LeafModel:
+    """Least squares of a leaf's rows, with the signs of coefficients that the columns ask for."""
+    if columns.term_signs is None:
+        return fit_leaf(X, y, weight, features, scale)
+    return fit_constrained_leaf(X, y, weight, features, scale, columns.coefficient_signs)
 
 
 def leaf_bounds(

@@ -39,6 +39,15 @@ MOST_ROWS = 1 << 20
 """Nodes of more rows are not pruned: a search is sure of them, and the test takes as long as some generations."""
 
 
+def choice_factor(n_rows: float, n_features: int) -> float:
+    """Return what a parameter costs beside BIC's ln n, where it is chosen among many features.
+
+    The best of p columns of noise gains 2 ln p of the likelihood: a term must gain more than that (the risk inflation
+    of Foster and George 1994, https://doi.org/10.1214/aos/1176325766). From p² rows on, ln n is more.
+    """
+    return max(1.0, 2 * math.log(max(n_features, 1)) / math.log(max(n_rows, 3.0)))
+
+
 @dataclass(frozen=True)
 class Prices:
     """Prices of parameters.

@@ -108,21 +108,20 @@ class GrowBinding {
     engine_ = std::make_unique<Engine>(data_, settings.fitness, limits_, settings.search, machine(gpu));
   }
 
-  void initialise(const nb::list& trees) {
+  // Trees that are not grown at random by the deadline are left out.
+  void initialise(const nb::list& trees, double seconds) {
     std::vector<GrowTree> given;
     for (const nb::handle& tree : trees) given.push_back(tree_from_python(nb::cast<nb::dict>(tree), data_));
+    const auto deadline = begin(seconds);
     const Released release;
-    engine_->initialise(std::move(given));
+    engine_->initialise(std::move(given), [&] { return poll(deadline); });
   }
 
   // Up to `generations` steps; stops early when the search is at rest, at the deadline and when Python has a pending
   // signal (Ctrl-C).
   nb::list step(int64_t generations, int64_t patience, double tolerance, double seconds, double least_work) {
     nb::list records;
-    const auto deadline =
-        std::chrono::steady_clock::now() + std::chrono::milliseconds(int64_t(std::min(seconds, 1e9) * 1e3));
-    interrupted_ = false;
-    caller_ = std::this_thread::get_id();
+    const auto deadline = begin(seconds);
     const std::function<bool()> stopped = [&] { return poll(deadline); };
     between_rounds_ = [this, deadline] { poll(deadline); };  // may outlive this call, if an error ends it
     for (int64_t g = 0; g < generations && !stopped(); ++g) {
@@ -183,6 +182,13 @@ class GrowBinding {
     auto tasks = std::make_unique<ThreadRunner>();
     auto reader = std::make_unique<CpuRowSource>(data_, limits_, *tasks);
     return {std::move(tasks), std::move(reader)};
+  }
+
+  // The deadline of a call that begins.
+  std::chrono::steady_clock::time_point begin(double seconds) {
+    interrupted_ = false;
+    caller_ = std::this_thread::get_id();
+    return std::chrono::steady_clock::now() + std::chrono::milliseconds(int64_t(std::clamp(seconds, 0.0, 1e9) * 1e3));
   }
 
   bool poll(std::chrono::steady_clock::time_point deadline) {
@@ -316,7 +322,9 @@ void bind_grow(nb::module_& module) {
   nb::class_<GrowBinding>(module, "GrowEngine", "Evolutionary search for a model tree.")
       .def(nb::init<nb::object, const EngineSettings&, const GpuSearch*>(), nb::arg("rows"), nb::arg("settings"),
            nb::arg("gpu").none())
-      .def("initialise", &GrowBinding::initialise, nb::arg("trees"), "Evaluate given trees and random ones.")
+      .def("initialise", &GrowBinding::initialise, nb::arg("trees"),
+           nb::arg("seconds") = std::numeric_limits<double>::infinity(),
+           "Evaluate given trees and random ones, as many as the seconds allow.")
       .def("step", &GrowBinding::step, nb::arg("generations"), nb::arg("patience"), nb::arg("tolerance"),
            nb::arg("seconds"), nb::arg("least_work") = 0.0,
            "Records (generation, fitness, error, leaves, mean leaves) of the generations run.")

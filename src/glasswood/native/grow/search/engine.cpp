@@ -56,21 +56,25 @@ void Engine::parallel(int n_tasks, Task task, int purpose) {
   for (StatsLayer& layer : layers) cache_.merge(layer);
 }
 
-void Engine::initialise(std::vector<GrowTree> given) {
+void Engine::initialise(std::vector<GrowTree> given, const std::function<bool()>& stopped) {
   population_ = std::move(given);
   const int n_given = std::min<int>(int(population_.size()), settings_.population);
   population_.resize(settings_.population);
+  std::vector<char> left_out(settings_.population, 0);
   parallel(
       settings_.population,
       [&](int i, const OperatorContext& c) {
         if (i >= n_given) {
-          population_[i] = new_tree(c);
+          left_out[i] = i > 0 && stopped();
+          if (!left_out[i]) population_[i] = new_tree(c);
           return;
         }
         shrink(population_[i], limits_);
         c.evaluator.evaluate(population_[i], c.layer, c.scratch);
       },
       kInitialise);
+  for (int i = 1; i < settings_.population; ++i)
+    if (left_out[i]) population_[i] = population_[0];
   best_ = population_[fittest()];
 }
 

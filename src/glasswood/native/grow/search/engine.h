@@ -39,8 +39,9 @@ class Engine {
   // measured: the same for any machine, its load and the number of threads.
   double work() const;
 
-  // Trees to start from take the first places of the population; the others are grown at random.
-  void initialise(std::vector<GrowTree> given);
+  // Trees to start from take the first places of the population; the others are grown at random, or are the first one
+  // once more where `stopped`.
+  void initialise(std::vector<GrowTree> given, const std::function<bool()>& stopped);
   // One generation; `tolerance` is the least gain of fitness that counts as an improvement.
   GenerationRecord step(double tolerance, const std::function<bool()>& stopped);
   // Outside of the loop: evaluates the trees, applies the named operator and evaluates what it leaves.

@@ -47,7 +47,6 @@ class Evaluator {
       if (offending < 0) break;
       drop_leaf(tree, offending);
     }
-    limit_root(tree);
     sum_upwards(tree, layer, s);
     score(tree, layer, s);
   }
@@ -100,7 +99,7 @@ class Evaluator {
         if (tree[v].is_leaf() && paper.count(v) < limits_.least_rows(tree[v].model)) offending = v;
       if (offending >= 0) drop_leaf(tree, offending);
     }
-    limit_root(tree);
+    if (is_overfull_root(tree, 0)) tree.nodes[0].model = FeatureSet(data_.n_features);
     s.rows_read += data_.n_rows;
     LeafColumns columns(tree.nodes.size());
     for (size_t v = 0; v < tree.nodes.size(); ++v)
@@ -147,10 +146,9 @@ class Evaluator {
     }
   }
 
-  // A tree of one leaf cannot be dropped: with too few rows for its model it becomes a constant.
-  void limit_root(GrowTree& tree) const {
-    GrowNode& root = tree.nodes[0];
-    if (root.is_leaf() && root.model.count() + 2 > data_.n_rows) root.model = FeatureSet(data_.n_features);
+  // A tree of one leaf cannot be dropped: with too few rows for its model it keeps a part of it, by QR the constant.
+  bool is_overfull_root(const GrowTree& tree, int v) const {
+    return v == 0 && tree[0].is_leaf() && tree[0].model.count() > limits_.most_features(data_.n_rows);
   }
 
   void find_stats(const GrowTree& tree, StatsLayer& layer, Scratch& s) const {
@@ -337,7 +335,8 @@ class Evaluator {
     unknown.clear();
     for (size_t v = 0; v < tree.nodes.size(); ++v) {
       GrowNode& node = tree.nodes[v];
-      if (node.is_leaf() && !limits_.has_room(node.model)) node.model = select_model(*s.stats[v], node.model, 0, s);
+      if (node.is_leaf() && (!limits_.has_room(node.model) || is_overfull_root(tree, int(v))))
+        node.model = select_model(*s.stats[v], node.model, 0, s);
       const double* known = node.is_leaf() ? layer.find_residual(*s.stats[v], node.model.hash()) : nullptr;
       node.error = known ? *known : 0;
       if (node.is_leaf() && !known) unknown.push_back(int(v));
