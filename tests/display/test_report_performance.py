@@ -326,3 +326,21 @@ def test_the_event_may_be_chosen(claims, tmp_path):
             pytest.importorskip("sklearn.tree").DecisionTreeRegressor().fit(X[["age"]][:99], y[:99] == "claim"),
             positive=1,
         )
+
+
+def test_words_of_unusual_models(tmp_path):
+    """Several numbers are no classes, large numbers are short, and test rows of one class have the same figures."""
+    ensemble = pytest.importorskip("sklearn.ensemble")
+    rng = np.random.default_rng(0)
+    X = pandas.DataFrame({"a": 1e12 * rng.normal(size=300), "b": rng.normal(size=300)})
+    several = ensemble.RandomForestRegressor(3, max_depth=3).fit(X, np.column_stack([X["a"], X["b"]]))
+    said = content(glasswood.report(several, X, path=tmp_path / "report.html"))["sentences"]
+    assert said["what"] == ["3 trees predict 2 outputs of the target from 2 features."]
+    assert re.match(r"[−\d.]+T instead of [−\d.]+T raises the prediction of 0 by ", said["drivers"][0]["text"])
+    y = rng.random(300) < 0.3
+    model = ensemble.GradientBoostingClassifier(n_estimators=3).fit(X, y)
+    found = content(glasswood.report(model, X, y, tmp_path / "report.html", test=(X[:20], np.zeros(20, bool))))
+    training, test = found["figures"]["training"], found["figures"]["test"]
+    assert list(training) == list(test)
+    assert test["AUC (by chance 0.5)"] == "not defined: all rows have one class"
+    assert found["sentences"]["quality"] == []

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from glasswood.display.report.explained import Explained
     from glasswood.display.report.rows import ReportRows
 
+NAMES = ("AUC (by chance 0.5)", "average precision", "base rate", "log-loss")
+"""Figures of two classes."""
+
 RARE = 0.1
 """Share of an event below which figures are compared with it."""
 
@@ -77,7 +80,7 @@ def figures(rows: ReportRows) -> dict[str, str]:
         }
     probabilities = rows.responses
     chosen = np.clip(probabilities[np.arange(len(y)), y.astype(int)], 1e-15, 1)
-    if len(rows.classes) == 2 and 0 < y.mean() < 1:
+    if len(rows.classes) == 2:
         return _of_event(probabilities[:, 1], y == 1, -float(np.log(chosen).mean()))
     return {
         "accuracy": f"{np.mean(probabilities.argmax(axis=1) == y):.4f}",
@@ -89,16 +92,17 @@ def figures(rows: ReportRows) -> dict[str, str]:
 def _of_event(probability: Doubles, is_event: Bools, log_loss: float) -> dict[str, str]:
     """Figures of two classes that say something where one is rare too, beside those of the base rate alone."""
     metrics = import_extra("sklearn.metrics", "sklearn", "reports of classifiers with targets need scikit-learn")
-    share, precision = float(is_event.mean()), float(metrics.average_precision_score(is_event, probability))
+    share = float(is_event.mean())
+    if share in {0.0, 1.0}:
+        unknown = "not defined: all rows have one class"
+        return dict.fromkeys(NAMES[:2], unknown) | {NAMES[2]: percent_text(share), NAMES[3]: f"{abs(log_loss):.4f}"}
+    precision = float(metrics.average_precision_score(is_event, probability))
     base = -(share * np.log(share) + (1 - share) * np.log1p(-share))
     decimals = 3 - int(np.floor(np.log10(base)))
     times = f", {number_text(precision / share, 2)} × the base rate" if share < RARE else ""
-    return {
-        "AUC (by chance 0.5)": f"{metrics.roc_auc_score(is_event, probability):.4f}",
-        "average precision": f"{percent_text(precision)}{times}",
-        "base rate": percent_text(share),
-        "log-loss": f"{abs(log_loss):.{decimals}f}, base rate alone {base:.{decimals}f}",
-    }
+    auc = f"{metrics.roc_auc_score(is_event, probability):.4f}"
+    losses = f"{abs(log_loss):.{decimals}f}, base rate alone {base:.{decimals}f}"
+    return dict(zip(NAMES, (auc, f"{percent_text(precision)}{times}", percent_text(share), losses), strict=True))
 
 
 def history(model: object) -> dict[str, Any] | None:

@@ -12,7 +12,6 @@ from glasswood.base.wording import (
     count_text,
     counted,
     cut_texts,
-    fixed_text,
     leaves_text,
     number_text,
     percent_text,
@@ -64,8 +63,9 @@ def _what(rows: ReportRows, target: str) -> str:
     what = f"A tree of {leaves_text(forest.n_leaves)}" if forest.n_trees == 1 else f"{count_text(forest.n_trees)} trees"
     features = f"from {counted(len(rows.names), 'feature')}"
     name = target or "the target"
-    if not rows.classes:
-        return f"{what} predict{'s' * (forest.n_trees == 1)} {name} {features}."
+    if _is_number(rows):
+        outputs = f"{counted(len(rows.classes), 'output')} of " if len(rows.classes) > 1 else ""
+        return f"{what} predict{'s' * (forest.n_trees == 1)} {outputs}{name} {features}."
     is_one = len(rows.classes) == 2
     classes = f"whether {name} is {rows.classes[1]}" if is_one else f"which of {len(rows.classes)} classes {name} is"
     said = f"{what} predict{'s' * (forest.n_trees == 1)} {classes} {features}"
@@ -147,7 +147,7 @@ def _driver(rows: ReportRows, entry: dict[str, Any], target: str, unit: str) -> 
     """Compare the predictions at two values of a feature: its text, and 1 where the first one is higher."""
     averages = np.asarray(entry["average"], np.float64)
     output = int(np.ptp(averages, axis=1).argmax()) if len(averages) > 1 else 0
-    output = 1 if len(averages) == 2 == len(rows.classes) else output
+    output = 1 if len(averages) == 2 == len(rows.classes) and not _is_number(rows) else output
     curve, grid = averages[output], entry["grid"]
     what = _what_moves(rows, target, output, len(averages))
     low, high = _two_values(rows, entry, curve)
@@ -170,9 +170,8 @@ def _values(rows: ReportRows, entry: dict[str, Any], *values: float) -> list[str
     column = rows.columns[:10_000, entry["feature"]]
     is_whole = bool((column[np.isfinite(column)] % 1 == 0).all())
     step = abs(values[0] - values[1]) / 20
-    decimals = 0 if is_whole else -int(np.floor(np.log10(step)))
-    texts = [fixed_text(value, decimals) if 1e-4 < step < 1e12 else number_text(value, 3) for value in values]
-    return [text.replace("-", "−") for text in texts]
+    decimals = min(0, -int(np.floor(np.log10(step)))) if is_whole else -int(np.floor(np.log10(step)))
+    return [text.replace("-", "−") for text in tick_texts([round(value, decimals) for value in values])]
 
 
 def _two_values(rows: ReportRows, entry: dict[str, Any], curve: Doubles) -> tuple[int, int]:
@@ -211,5 +210,6 @@ def _what_moves(rows: ReportRows, target: str, output: int, n_outputs: int) -> s
 
 def _size(change: float, rows: ReportRows) -> str:
     if rows.classes and len(rows.forest.classes) == 1:
-        return f"{number_text(100 * change, 2)} points"
+        points = number_text(100 * change, 2)
+        return f"{points} point{'s' * (points != '1')}"
     return number_text(change, 2)
