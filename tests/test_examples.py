@@ -18,6 +18,7 @@ NEEDED = {
     "faq": ["xgboost"],
     "from_shap": ["shap", "xgboost"],
     "models": ["sksurv"],
+    "tasks": ["openpyxl"],
 }
 
 PRELUDE = """import matplotlib, warnings
