@@ -68,10 +68,13 @@ fuzz: $(VENV)/test.stamp
 	$(BIN)/python -m tests.fuzz.stored --seed $(SEED) $(STORED)
 	$(BIN)/python -m tests.fuzz.names --seed $(SEED) $(NAMES)
 
-# Random models of every library against adversarial rows; FRAMES of mixed columns, and BATCHES as DMatrix.
+# Random models of every library against adversarial rows; FRAMES of mixed columns, and BATCHES as DMatrix;
+# MODELS of scikit-learn around them.
+differential: MODELS ?= 2360
 differential: $(VENV)/test.stamp
 	$(BIN)/python -m tests.differential --rows $(ROWS) --seed $(SEED)
 	$(BIN)/python -m tests.differential.frames --frames $(FRAMES) --batches $(BATCHES) --seed $(SEED)
+	$(BIN)/python -m tests.differential.wrapped --models $(MODELS) --seed $(SEED)
 
 # Threads that predict, explain, grow, fail, fork and are interrupted at a time.
 stress: SECONDS ?= 60

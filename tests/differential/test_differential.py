@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import warnings
 
 import numpy as np
 import pytest
 
 import glasswood
-from tests.differential import frames, run
+from tests.differential import frames, run, wrapped
 from tests.differential.libraries import LIBRARIES, ignore_their_warnings
 
 
@@ -58,3 +59,29 @@ def test_another_number_is_found(monkeypatch, capsys):
     monkeypatch.setattr(glasswood.Forest, "predict", lambda self, X: predict(self, X) + 1e-3)
     assert frames.main(["--frames", "4", "--batches", "0"]) == 1
     assert "WRONG: trial" in capsys.readouterr().out
+
+
+def test_random_wrapped_estimators_agree_or_are_refused():
+    sweep = wrapped.Sweep(0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for number in range(25):
+            sweep.one(number)
+    assert not sweep.wrong
+    assert sum(count for found, count in sweep.found.items() if found.startswith("agrees")) > 5
+
+
+def test_a_wrapped_estimator_that_predicts_otherwise_is_found(monkeypatch):
+    made = glasswood.load
+
+    def spoilt(model, **_check):
+        trees = made(model, check=False).ensemble
+        return glasswood.Forest(dataclasses.replace(trees, leaf_value=trees.leaf_value * 1.01 + 0.01))
+
+    monkeypatch.setattr(glasswood, "load", spoilt)
+    sweep = wrapped.Sweep(0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for number in range(25):
+            sweep.one(number)
+    assert sweep.wrong
