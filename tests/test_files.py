@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from glasswood.base.files import MODEL_SUFFIXES, replacing
-from glasswood.readers import FILES
+from glasswood.base.files import replacing
 
 
 def test_the_file_appears_at_the_end(tmp_path):
@@ -78,10 +77,6 @@ def test_a_folder_that_does_not_exist_is_named(tmp_path):
 
     with pytest.raises(FileNotFoundError, match=r"the folder .*none does not exist; create it first"):
         fail()
-
-
-def test_suffixes_of_other_libraries_are_those_that_are_read():
-    assert set(MODEL_SUFFIXES) == {suffix for suffix in FILES if suffix.startswith(".")}
 
 
 def full(path):
