@@ -253,7 +253,8 @@ def _grown(
 ) -> tuple[list[Any], Table]:
     """Students of all sizes until an interrupt comes, and their curve; each has an equal part of the time left."""
     seen, *unseen = (np.flatnonzero(parts == part) for part in range(3))
-    models, lines, started = [], [], time.perf_counter()
+    models: list[Any] = []
+    lines, started = [], time.perf_counter()
     for place, size in enumerate(sizes):
         if models and interrupts.have_come:
             break
