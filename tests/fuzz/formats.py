@@ -278,9 +278,7 @@ def mutate_spark(rng, data, other):
         elif path.suffix == ".parquet" and roll < 0.6:
             _mutate_rows(rng, path)
         else:
-            similar = pick(
-                rng, sorted(others.rglob(f"*{path.suffix}")) or [path]
-            )  # there may be none, such as _SUCCESS
+            similar = pick(rng, sorted(others.rglob(f"*{path.suffix}")) or [path])
             path.write_bytes(mutate_bytes(rng, path.read_bytes(), similar.read_bytes() if similar.is_file() else b""))
         return spark_models.pack(folder)
 

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
     from glasswood.readers.spark.stages import Entry
 
+BROKEN = (ValueError, OverflowError, RecursionError, TypeError, LookupError)
+"""What stages raise whose files hold other things than Spark writes."""
+
 NEWEST_MAJOR = 4
 PREFIX = "org.apache.spark.ml."
 KINDS = ("DecisionTree", "RandomForest", "GBT")
@@ -65,7 +68,7 @@ def read_folder(path: str | os.PathLike[str]) -> TreeEnsemble:
         return _read(folder, _metadata(folder))
     except NotImplementedError as error:
         raise NotImplementedError(f"{folder}: {error}") from error
-    except (ValueError, OverflowError, RecursionError) as error:
+    except BROKEN as error:
         raise ValueError(f"{folder} holds no valid model of Spark: {error}; save it again") from error
 
 

@@ -125,7 +125,7 @@ def parameter(document: dict[str, Any], name: str, default: Any = None) -> Any:
 
 def _names(document: dict[str, Any], one: str, several: str) -> list[str]:
     """Names of the columns that a stage takes or makes."""
-    found = document.get("paramMap", {}).get(several)
+    found = get(document, "paramMap", dict).get(several)
     found = [parameter(document, one)] if found is None else found
     if not isinstance(found, list) or not found or not all(isinstance(name, str) for name in found):
         raise ValueError(f"the stage {str(document.get('uid'))[:60]!r} has no {one!r}")
