@@ -56,6 +56,8 @@ READ = {
     "grow/data/sorting.py": ["KnownRanks.of", "KnownRanks.of.rank", "Sorter.empty", "Sorter.rearrange"],
     "grow/likelihood.py": ["_candidate", "_fitted", "refitted"],
     "grow/logistic.py": ["fit_logistic_leaf"],
+    "grow/search/reweighted.py": ["_constants", "fitted_by"],
+    "grow/search/robust.py": ["residuals_of"],
     "grow/tree/assembly.py": ["_monotone", "grown_tree"],
     "grow/tree/smoothing.py": ["_best_strength"],
     "inputs/arrays.py": ["objects_to_floats"],
