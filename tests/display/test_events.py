@@ -51,7 +51,7 @@ def test_equations_and_constraints_turn(data):
         name: glasswood.export_text(model, positive=name, log_odds=True, digits=6, style="equation")
         for name in ("yes", "no")
     }
-    amounts = {name: re.search(r"([+-]) ([\d.]+) x0", text).groups() for name, text in texts.items()}
+    amounts = {name: re.search(r"([+-]) ([\d.]+) (?:per )?x0", text).groups() for name, text in texts.items()}
     assert amounts["yes"] == ("+", amounts["no"][1])
     assert amounts["no"][0] == "-"
     assert "rise" in texts["yes"]

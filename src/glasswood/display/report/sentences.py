@@ -146,13 +146,13 @@ def _drivers(
 def _driver(rows: ReportRows, entry: dict[str, Any], target: str, unit: str) -> tuple[str, int]:
     """Compare the predictions at two values of a feature: its text, and 1 where the first one is higher."""
     averages = np.asarray(entry["average"], np.float64)
-    output = int(np.ptp(averages, axis=1).argmax()) if len(averages) > 1 else 0
+    pairs = [_two_values(rows, entry, curve) for curve in averages]
+    output = int(np.argmax([abs(curve[high] - curve[low]) for curve, (low, high) in zip(averages, pairs, strict=True)]))
     output = 1 if len(averages) == 2 == len(rows.classes) and not _is_number(rows) else output
-    curve, grid = averages[output], entry["grid"]
+    curve, grid, (low, high) = averages[output], entry["grid"], pairs[output]
     what = _what_moves(rows, target, output, len(averages))
-    low, high = _two_values(rows, entry, curve)
     if curve[high] == curve[low]:
-        return f"no effect on {what} alone, only together with others", 0
+        return "no effect on predictions alone, only together with others", 0
     is_up = curve[high] > curve[low]
     size = _size(abs(float(curve[high] - curve[low])), rows)
     if entry["isText"]:
