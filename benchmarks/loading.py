@@ -118,7 +118,7 @@ def main() -> None:
     path = RESULTS / f"loading-{machine_name()}.json"
     path.write_text(json.dumps({"conditions": conditions(), "models": result}, indent=1) + "\n")
     page = ROOT / "docs" / "benchmarks.md"
-    page.write_text(between(page.read_text(), "loading", table(result)))
+    page.write_text(between(page.read_text(), "live models", table(result)))
     print(table(result))
 
 
