@@ -129,7 +129,7 @@ class Equation:
 def leaf_equation(forest: TreeEnsemble, leaf: int, wording: Wording, errors: Array | None = None) -> Equation:
     """Choose the terms of a leaf that are shown: none that rounding hides, and the strongest ones of these."""
     value, least = float(forest.leaf_value[leaf, 0]), 0.0
-    terms = leaf_terms(forest, leaf, errors)
+    terms = leaf_terms(forest, leaf, errors, keeps_unseen=wording.digits >= EXACT)
     if wording.digits < EXACT:
         terms = with_curves(forest, leaf, terms, wording.style == "centered")
     if len(forest.linear_deviation):
@@ -210,8 +210,11 @@ def _limits_of(forest: TreeEnsemble, leaf: int, feature: int) -> tuple[float, fl
     return low, high
 
 
-def leaf_terms(forest: TreeEnsemble, leaf: int, errors: Array | None = None) -> list[Term]:
-    """List the terms of a leaf's equation, the strongest first; `errors` are those of all terms of the forest."""
+def leaf_terms(forest: TreeEnsemble, leaf: int, errors: Array | None = None, keeps_unseen: bool = False) -> list[Term]:
+    """List the terms of a leaf's equation, the strongest first; `errors` are those of all terms of the forest.
+
+    Categories that no row of the leaf has, such as missing ones, are left out, if not told else.
+    """
     if not forest.has_linear_leaves:
         return []
     at = np.arange(*forest.linear_offsets[leaf : leaf + 2])
@@ -220,7 +223,7 @@ def leaf_terms(forest: TreeEnsemble, leaf: int, errors: Array | None = None) -> 
         own = at[forest.linear_feature[at] == feature]
         is_level = ~np.isin(forest.linear_category[own], OF_NUMBERS)
         found += [_single(forest, int(term), errors) for term in own[~is_level]]
-        levels = own[is_level]
+        levels = own[is_level & (keeps_unseen | (forest.linear_mean[own] != 0))]
         if len(levels) == 1:
             found.append(_single(forest, int(levels[0]), errors))
         elif len(levels):
