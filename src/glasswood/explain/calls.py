@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -40,6 +40,35 @@ if TYPE_CHECKING:
     from glasswood.explain.game import Settings
     from glasswood.explain.strongest import PairEngine
     from glasswood.inputs.placed import PlacedRows
+
+
+class Asked(NamedTuple):
+    """What a call of `shap_values` asks for besides its rows: see there."""
+
+    y: ArrayLike | None
+    out: Array | None
+    by_position: bool
+    check_additivity: bool
+    sparse_output: bool
+    standard_errors: bool
+    approximate: bool
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether an earlier call of the same rows may be answered again."""
+        return self.out is None and not (self.check_additivity or self.sparse_output)
+
+
+def refuse_together(asked: Asked, output: Any, as_frame: bool) -> None:
+    """Raise ValueError for options that exclude each other."""
+    if as_frame and (asked.sparse_output or asked.out is not None):
+        raise ValueError("as_frame=True returns a new frame; leave out sparse_output and out")
+    if asked.sparse_output and asked.out is not None:
+        raise ValueError("out is dense; pass either out or sparse_output=True")
+    if asked.standard_errors and asked.approximate:
+        raise ValueError("approximate=True has no standard errors; leave one of them out")
+    if asked.check_additivity and output != "margin" and not asked.standard_errors:
+        raise ValueError(f"check_additivity compares margins; leave it off for output={output!r}")
 
 
 class ExplainerCalls:
@@ -158,43 +187,43 @@ class ExplainerCalls:
         """
         X = without_extra(X, self.game.forest) if ignore_extra and not by_position else X
         limit, approximate = call_arguments(shap_arguments, self.game)
-        if limit is not None:
-            how: Any = {"by_position": by_position, "check_additivity": check_additivity, "approximate": approximate}
-            how |= {"sparse_output": sparse_output, "standard_errors": standard_errors}
-            return self._of_first_trees(limit).shap_values(X, y, out=out, as_frame=as_frame, **how)
-        if as_frame:
-            if sparse_output or out is not None:
-                raise ValueError("as_frame=True returns a new frame; leave out sparse_output and out")
-            make_frame, names = frame_maker(X), self._column_names(X)
-            how = {"by_position": by_position, "check_additivity": check_additivity, "approximate": approximate}
-            found = self.shap_values(X, y, standard_errors=standard_errors, **how)
-            parts = [on_host(one).reshape(len(one), -1).T for one in (found if standard_errors else [found])]
-            frames = tuple(make_frame(dict(zip(names, map(np.ascontiguousarray, part), strict=True))) for part in parts)
-            return frames if standard_errors else frames[0]
-        if sparse_output and out is not None:
-            raise ValueError("out is dense; pass either out or sparse_output=True")
-        if standard_errors and approximate:
-            raise ValueError("approximate=True has no standard errors; leave one of them out")
-        if standard_errors:
-            return self._values_and_errors(X, y, out, by_position)
-        if check_additivity and self.settings.output != "margin":
-            raise ValueError(f"check_additivity compares margins; leave it off for output={self.settings.output!r}")
-        if approximate:
-            values = self._approximate_values(X, by_position, out)
-            return sparse_values(values, self.n_outputs) if sparse_output else values
-        is_plain = out is None and not (check_additivity or sparse_output)
-        if is_plain and (kept := self._engines.again(X, "values")) is not None:
+        asked = Asked(y, out, by_position, check_additivity, sparse_output, standard_errors, approximate)
+        refuse_together(asked, self.settings.output, as_frame)
+        found = (self if limit is None else self._of_first_trees(limit))._values_of(X, asked)
+        return self._frames(X, found) if as_frame else found
+
+    def _values_of(self, X: Rows, asked: Asked) -> Any:
+        """Compute what `shap_values` returns, without frames."""
+        if asked.standard_errors:
+            return self._values_and_errors(X, asked.y, asked.out, asked.by_position)
+        if asked.approximate:
+            values = self._approximate_values(X, asked.by_position, asked.out)
+        elif asked.is_plain and (kept := self._engines.again(X, "values")) is not None:
             return kept
-        X = arranged(X, self.game.forest, by_position, keeps_sparse=not self.game.players.groups)
-        if is_sparse(X):
-            explain = functools.partial(self._of_used.shap_values, check_additivity=check_additivity)
-            about = self.game, self.n_outputs, self.settings.dtype
-            return values_of_sparse(explain, *about, X, out, sparse_output, y)
-        rows = self._engines.place(X, "values", y)
-        values = self._engines.of(rows).values(rows, out)
-        if check_additivity:
+        else:
+            X = arranged(X, self.game.forest, asked.by_position, keeps_sparse=not self.game.players.groups)
+            if is_sparse(X):
+                return self._values_of_sparse(X, asked)
+            values = self._values_of_placed(self._engines.place(X, "values", asked.y), asked)
+        return sparse_values(on_host(values), self.n_outputs) if asked.sparse_output else values
+
+    def _values_of_sparse(self, X: Any, asked: Asked) -> Any:
+        explain = functools.partial(self._of_used.shap_values, check_additivity=asked.check_additivity)
+        about = self.game, self.n_outputs, self.settings.dtype
+        return values_of_sparse(explain, *about, X, asked.out, asked.sparse_output, asked.y)
+
+    def _values_of_placed(self, rows: PlacedRows, asked: Asked) -> Array:
+        values: Array = self._engines.of(rows).values(rows, asked.out)
+        if asked.check_additivity:
             check_sums(self.game.forest, self.settings.dtype, self._engines.cpu.expected_value, rows, values)
-        return sparse_values(on_host(values), self.n_outputs) if sparse_output else values
+        return values
+
+    def _frames(self, X: Rows, found: Any) -> Any:
+        """Make a frame of values like the caller's rows, or two of values and their errors."""
+        make_frame, names = frame_maker(X), self._column_names(X)
+        parts = [on_host(one).reshape(len(one), -1).T for one in (found if isinstance(found, tuple) else [found])]
+        frames = tuple(make_frame(dict(zip(names, map(np.ascontiguousarray, part), strict=True))) for part in parts)
+        return frames if isinstance(found, tuple) else frames[0]
 
     def _column_names(self, X: Rows) -> list[str]:
         """Name the columns of values by features, and by outputs where there are several."""
