@@ -332,6 +332,7 @@ def classes_of(estimator: Any, y: Any) -> tuple[Array, Doubles]:
         raise ValueError(f"This {name} estimator requires y to be passed, but the target y is None")
     labels = column_or_1d(y, warn=True)
     _refuse_missing(labels)
+    _refuse_two_kinds(labels)
     assert_all_finite(labels, input_name="y")
     check_classification_targets(labels)
     classes, codes = np.unique(labels, return_inverse=True)
@@ -347,6 +348,16 @@ def _refuse_missing(labels: Array) -> None:
     if lacks.any():
         at = int(np.argmax(lacks))
         raise ValueError(f"y is {labels[at]!r} in row {at}, expected a class; drop the rows without one")
+
+
+def _refuse_two_kinds(labels: Array) -> None:
+    """Raise ValueError for texts and other labels beside each other, which have no common order."""
+    if labels.dtype != object:
+        return
+    is_text = np.array([isinstance(label, str) for label in labels], bool)
+    if is_text.any() and not is_text.all():
+        first, other = labels[is_text.argmax()], labels[is_text.argmin()]
+        raise ValueError(f"y holds text ({first!r}) and other labels ({other!r}), expected labels of one kind")
 
 
 def _is_missing(label: object) -> bool:

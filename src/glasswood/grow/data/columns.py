@@ -13,6 +13,7 @@ from glasswood.base.typing import Array, Bools, Doubles, Int32s, Int64s
 from glasswood.grow.data.repeats import MOST_ORDERED, in_order, without_scale
 from glasswood.grow.data.rows import columns_with, gathered
 from glasswood.grow.data.sorting import KnownRanks, Sorter
+from glasswood.inputs.arrays import objects_to_floats
 from glasswood.inputs.categories import Coded, Numbers, array_to_rows, columns_to_rows, object_column
 from glasswood.inputs.frames import to_frame
 from glasswood.inputs.matching import check_width, refuse_repeated
@@ -187,13 +188,15 @@ class TrainingColumns:
 
 
 def has_categories(X: object, categorical_features: Sequence[int | str] | None) -> bool:
-    """Whether any column holds categories."""
+    """Whether any column holds categories, or Python objects, which are read one by one too."""
     frame = to_frame(X)
     if frame is not None:
         refuse_repeated(frame.names)
-    if categorical_features is not None:
-        return len(categorical_features) > 0
-    return frame is not None and any(isinstance(column, Coded) for column in _columns(frame))
+    if categorical_features is not None and len(categorical_features):
+        return True
+    columns = [] if frame is None else _columns(frame)
+    is_named = categorical_features is not None
+    return any(column.values.dtype.kind == "O" if isinstance(column, Numbers) else not is_named for column in columns)
 
 
 def numeric_columns(X: Doubles) -> TrainingColumns:
@@ -268,7 +271,7 @@ def _read(
 ) -> tuple[Doubles, Array | None, Int64s | None]:
     """Read a column's values, categories and their order; `categorical` None asks the column itself."""
     if isinstance(column, Numbers) and not categorical:
-        return as_floats(column), None, None
+        return as_floats(column, f"column {name!r} of X"), None, None
     if categorical is False:
         raise ValueError(f"column {name!r} of X holds text; name it in categorical_features or convert it to numbers")
     if categorical is None and isinstance(column, Coded) and not column.is_categorical:
@@ -302,12 +305,16 @@ def is_text_of_number(text: str) -> bool:
     return True
 
 
-def as_floats(column: Numbers) -> Doubles:
-    """Numbers of a column, NaN where there is none."""
+def as_floats(column: Numbers, where: str = "a column of X") -> Doubles:
+    """Numbers of a column, NaN where there is none.
+
+    Raises
+    ------
+    TypeError
+        If it holds Python objects that are no numbers, such as dates.
+    """
     values = column.values
-    if values.dtype.kind == "O":
-        values = np.array([np.nan if value is None else value for value in values])
-    floats = values.astype(np.float64)
+    floats = objects_to_floats(values, np.float64, where) if values.dtype.kind == "O" else values.astype(np.float64)
     return floats if column.absent is None else np.where(column.absent, np.nan, floats)
 
 

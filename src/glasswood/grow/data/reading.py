@@ -104,7 +104,7 @@ def routed(estimator: Any, X: Rows, output: Output) -> Any:
     if array_gpu(X) is not None and (estimator.device == "cpu" or forest.categories is not None):
         X = on_host(X)
     if array_gpu(X) is None:
-        if forest.categories is None:
+        if forest.categories is None and not (hasattr(X, "columns") and grow_columns.has_categories(X, None)):
             with _hint_of_order():
                 X = validate_data(estimator, X, reset=False, dtype=np.float64, ensure_all_finite="allow-nan")
         elif hasattr(X, "columns"):
@@ -158,6 +158,8 @@ def check_labels(y: object) -> None:
     if y is None:
         raise ValueError("This ModelTreeRegressor estimator requires y to be passed, but the target y is None")
     values = np.asarray(y)
+    if values.dtype.kind in "Mm":
+        raise ValueError(f"y holds dates or times ({values.flat[0]}), expected numbers; pass them in days or seconds")
     if values.dtype.kind not in "OUST":
         return
     try:

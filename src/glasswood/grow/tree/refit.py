@@ -87,7 +87,10 @@ class LeafModel:
 
     def spreads_of(self, X: Doubles, weight: Doubles) -> Doubles:
         """Take the standard deviations of the terms over rows."""
-        spreads: Doubles = np.sqrt(weight @ self.deviations(X) ** 2 / weight.sum())
+        deviations = self.deviations(X)
+        units = np.abs(deviations).max(axis=0, initial=0.0)  # squares of large numbers overflow
+        scaled = np.divide(deviations, units, out=np.zeros_like(deviations), where=units > 0)
+        spreads: Doubles = units * np.sqrt(weight @ scaled**2 / weight.sum())
         return spreads
 
     def predict(self, X: Doubles) -> Doubles:
