@@ -74,10 +74,7 @@ def with_derived(
 
 
 def at_the_mean(columns: TrainingColumns) -> TrainingColumns:
-    """Mark rows without a category as missing in the columns of its feature: equations put the leaf's mean there.
-
-    A search takes them for rows of the most frequent category, unless a column of missing values tells them apart.
-    """
+    """Mark rows without a category as missing in the columns of its feature: equations put the leaf's mean there."""
     lacking = [k for k, column in enumerate(columns.derived) if column.category >= 0 or column.codes is not None]
     absent = np.isnan(columns.X[:, [columns.derived[k].source for k in lacking]])
     if not absent.any():

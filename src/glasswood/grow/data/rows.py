@@ -361,7 +361,7 @@ def prepare(
         Type of z. In float32 the units of attributes are powers of two and their centres are round or 0, so that
         columns of few digits are kept exactly; the others and y are rounded.
     testable : bool, (n_attributes,), optional
-        Attributes that splits may test, by default all; the others have one rank for all rows.
+        Attributes that splits may test, by default all; the others have one rank for all rows with a value.
     sorter : Sorter, optional
         What ranks columns, by default the cores.
     known : KnownRanks, optional
@@ -419,7 +419,7 @@ def _ranked_columns(
     ranks, order, values, starts, *units = side_by_side(begin, len(shapes) + n_attributes + 1, n_threads)
 
     def rank(a: int) -> int:
-        tested = np.ascontiguousarray(X[:, a]) if testable[a] else np.zeros(n_rows)
+        tested = np.ascontiguousarray(X[:, a]) if testable[a] else np.where(np.isnan(X[:, a]), np.nan, 0.0)
         # Where they stand if no value repeats: threads write beside each other.
         own_values, own_starts = values[a * n_rows :][:n_rows], starts[a * (n_rows + 1) :][: n_rows + 1]
         is_known = known is not None and testable[a] and known.knows(a)

@@ -86,7 +86,7 @@ def grow(model: Any, data: TrainingData, given: Circumstances) -> Growth:
     (columns, target, weight), order, copies = data.in_order()
     is_linear = model.leaf_model == "linear"
     if is_linear:
-        columns = with_derived(columns, target, weight, model.log_terms)
+        columns = at_the_mean(with_derived(columns, target, weight, model.log_terms))
     linear, threads = ~columns.is_categorical & columns.is_usable & is_linear, n_threads(model.n_jobs)
     ranking = find_sorter(model.device, given.home, *columns.X.shape), columns.ranks
     wide = screened(columns.X, target, weight, linear, columns.is_testable, model.rows_per_parameter)
@@ -96,7 +96,6 @@ def grow(model: Any, data: TrainingData, given: Circumstances) -> Growth:
     result = search(engine, rows, model, replace(given, population=[*given.population, *wide.trees]), gpu)
     if (source := rows.source) is not None:
         columns, target, order = columns.taken(source), gathered(target, source), gathered(order, source)
-    columns = at_the_mean(columns)
     if is_pruned(model):
         factor = choice_factor(len(order) / copies, columns.n_features)
         price = model.penalty * factor, search_of(model).test_weight

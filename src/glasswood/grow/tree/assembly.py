@@ -219,8 +219,6 @@ def _node_arrays(
     for v in splits:
         if (split := _split_of_categories(tree, rows, columns, v)) is None:
             continue
-        if features[v] >= columns.n_features:
-            sides[v] = True
         features[v], goes_left = split
         thresholds[v] = 0
         category_set[v] = len(sets)
@@ -267,8 +265,7 @@ def _possible_categories(
             possible[child] = above
             if split is not None:
                 feature, goes_left = split
-                absent = tree["feature"][v] >= columns.n_features or default_left(tree, rows, v, reached)
-                here = np.append(goes_left, absent) == is_left
+                here = np.append(goes_left, default_left(tree, rows, v, reached)) == is_left
                 possible[child] = {**above, feature: above.get(feature, True) & here}
     return possible
 
