@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from glasswood import Explainer, Forest, load
 from glasswood.base.files import replacing
+from glasswood.datasets import DATA
 from glasswood.model import storage
 from glasswood.model.ensemble import TreeEnsemble
 from glasswood.model.storage import load_forest, save_forest
@@ -102,10 +103,10 @@ def test_a_loaded_forest_does_not_follow_its_file(file):
     assert_same(forest, whole_forest())
 
 
-@pytest.mark.parametrize("model", [Forest(small_forest().ensemble), "model.json"])
+@pytest.mark.parametrize("model", [Forest(small_forest().ensemble), DATA / "california_housing.json"])
 def test_only_glasswood_files_are_mapped(model):
     with pytest.raises(
-        ValueError, match=r"mmap=True maps \.glasswood files, not (Forest|model\.json); pass the path of one"
+        ValueError, match=r"mmap=True maps \.glasswood files, not (Forest|\S+housing\.json); pass the path of one"
     ):
         load(model, mmap=True)
 

@@ -418,7 +418,7 @@ class ExplainerCalls:
                 return CudaPairs(self._engines.cuda, places, math.prod(shape))
 
         def explain(some: PlacedRows, out: Array | None) -> Array:
-            return on_host(engine.interactions(some, places, out))
+            return np.asarray(on_host(engine.interactions(some, places, out)))
 
         outputs = () if self.n_outputs == 1 else (self.n_outputs,)
         return HostPairs(explain, (*shape, *outputs), self.settings.dtype, self.settings.n_jobs)

@@ -104,7 +104,7 @@ class ScoreValues:
             self,
             n_rows=self.n_rows + other.n_rows,
             baseline=float(np.average([self.baseline, other.baseline], weights=weights)),
-            rows=np.concatenate([self.rows, other.rows]) if both else None,  # type: ignore[list-item]
+            rows=np.concatenate([self.rows, other.rows]) if both else None,
             moments=self.moments + other.moments,
         )
 

@@ -155,7 +155,7 @@ class LeafIndex:
     def leaf_weights(self, n_jobs: int | None) -> Doubles:
         """Weight of the rows that each leaf was given, (n_leaves,)."""
         if self.class_weight is not None and (weight := self.weight()) is not None:
-            return np.bincount(self.positions.ravel(), weight.ravel(), self.forest.n_leaves)
+            return np.bincount(self.positions.ravel(), weight.ravel(), self.forest.n_leaves).astype(np.float64)
         first = self.forest.leaf_offsets.astype(np.int32)
         return _core.weigh_leaves(self.positions, first, self.bags, self.row_weight, n_threads(n_jobs))
 

@@ -76,7 +76,9 @@ def class_weights_of(model: Any, forest: TreeEnsemble, targets: Array | None, ba
     if isinstance(chosen, str) and chosen == "balanced_subsample" and bags is not None:
         drawn = np.stack([np.bincount(targets, bag, len(labels)) for bag in bags.T], axis=1)
         there = drawn > 0
-        return np.divide(drawn.sum(axis=0), there.sum(axis=0) * drawn, out=np.zeros_like(drawn), where=there)
+        balanced: Doubles = np.zeros_like(drawn)
+        np.divide(drawn.sum(axis=0), there.sum(axis=0) * drawn, out=balanced, where=there)
+        return balanced
     if bags is not None and drew_by_weight(forest, bags):
         return None
     if isinstance(chosen, str):

@@ -68,10 +68,10 @@ class CudaPairs:
     def magnitudes(self, rows: PlacedRows, entries: Int64s, taken: Int64s) -> tuple[Doubles, Any]:
         """Add up the magnitudes of entries over rows and outputs, (E,); take some entries of each row, (n, t, k)."""
         sums = PerGpu()
-        made: dict[int, GpuArray] = {}
+        made: dict[int, Any] = {}
         n_parts = max(1, min(MOST_PARTS, PART_SUMS // len(entries)))
 
-        def zeros() -> GpuArray:
+        def zeros() -> Any:
             cupy = import_cupy()
             made[cupy.cuda.runtime.getDevice()] = found = cupy.zeros((n_parts, len(entries)), np.float64)
             return found
@@ -107,7 +107,7 @@ class CudaPairs:
             "n_entries": len(entries),
         }
 
-    def _uploaded(self, what: str, array: Array) -> GpuArray:
+    def _uploaded(self, what: str, array: Array) -> Any:
         """Copy what the chosen features decide to the current GPU, once."""
         key = what, len(array), None if self._places is None else self._places.tobytes()
         return self._explainer.uploads.get(lambda: import_cupy().asarray(array), key)
