@@ -136,6 +136,7 @@ def test_the_worst_region_is_named():
     assert found.worst.error > 2 * found.error
 
 
+@pytest.mark.filterwarnings("ignore:the time limit ended the search")
 def test_probabilities_and_classes():
     from sklearn.linear_model import LogisticRegression, RidgeClassifier
 

@@ -261,6 +261,7 @@ def test_deviances_of_rows_that_are_left_out():
     np.testing.assert_allclose(approximate, exact, rtol=0.2)
 
 
+@pytest.mark.filterwarnings("ignore:the time limit ended the search")
 def test_time_for_fits_is_taken_off_the_searches(monkeypatch):
     calls, seconds = [], 0.2
 

@@ -244,6 +244,7 @@ def test_interrupt_keeps_the_best_tree(data):
     assert tree.n_leaves_ == 3
 
 
+@pytest.mark.filterwarnings("ignore:the time limit ended the search")
 def test_time_limit(data):
     tree = glasswood.ModelTreeRegressor(n_iter_no_change=10**6, generations=10**6, time_limit=0.3, n_jobs=1).fit(*data)
     assert tree.history_["seconds"][-1] < 30

@@ -15,6 +15,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from glasswood.base.device import array_gpu, on_host
+from glasswood.base.escapes import shown
 from glasswood.base.typing import Array, Doubles, Int32s, LeafModel, Rows
 from glasswood.forest import Forest
 from glasswood.grow.checks import check_parameters
@@ -347,7 +348,7 @@ def _refuse_missing(labels: Array) -> None:
     lacks = np.array([_is_missing(label) for label in labels]) if is_text else np.isnan(labels)
     if lacks.any():
         at = int(np.argmax(lacks))
-        raise ValueError(f"y is {labels[at]!r} in row {at}, expected a class; drop the rows without one")
+        raise ValueError(f"y is {shown(str(labels[at]))} in row {at}, expected a class; drop the rows without one")
 
 
 def _refuse_two_kinds(labels: Array) -> None:
