@@ -30,6 +30,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         Exit code: 0, 1 after an error that was printed as one line, 130 after an interrupt. Wrong usage exits with 2.
     """
     _open_streams()
+    if hasattr(sys.stdout, "reconfigure"):  # names of files that are no UTF-8, and terminals that know few characters
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         from glasswood.cli.command import run
 

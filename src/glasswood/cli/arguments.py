@@ -171,6 +171,12 @@ def _add_files(command: argparse.ArgumentParser) -> None:
         help="format of standard output (default: csv) or directories (parquet)",
     )
     command.add_argument(
+        "--escape-formulas",
+        action="store_true",
+        help="put an apostrophe before texts of a CSV file that spreadsheets take for formulas (those that begin with "
+        "=, +, -, @, a tab or a line end)",
+    )
+    command.add_argument(
         "--scheduler",
         metavar="ADDRESS",
         help="address of a Dask scheduler (tcp://...) whose workers see the same files; they write the new directory "

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from glasswood.base.escapes import shown
 from glasswood.base.typing import Choice
 from glasswood.cli.commands import read_features
 from glasswood.cli.values import load_model
@@ -23,12 +24,12 @@ def bench(options: argparse.Namespace) -> None:
     rows = read_features(options.data, options, forest.ensemble, options.rows)
     measured = measure(Evaluator(forest.ensemble), rows, options.seconds, options.device, options.n_jobs)
     best = Forest(dataclasses.replace(forest.ensemble, choices=choose_fastest(measured)))
-    print(f"{options.model.name}: {forest}")
+    print(f"{shown(options.model.name)}: {forest}")
     for line in table(measured, best.choices):
         print(line)
     if options.out is not None:
         best.save(options.out)
-        print(f"{options.out}: the model with the choices marked *")
+        print(f"{shown(str(options.out))}: the model with the choices marked *")
 
 
 def table(measured: list[Choice], best: tuple[Choice, ...]) -> Iterator[str]:

@@ -37,6 +37,8 @@ class Job:
     format : str
     metadata : dict or None
     dialect : Dialect
+    escapes : bool
+        Whether texts of CSV that spreadsheets take for formulas get an apostrophe.
     """
 
     columns: list[str]
@@ -48,6 +50,7 @@ class Job:
     format: str
     metadata: dict[str, Any] | None
     dialect: Dialect
+    escapes: bool
 
 
 @contextlib.contextmanager
@@ -129,7 +132,7 @@ def _map_file(number: int, part: Source, mapper: Mapper, job: Job) -> int:
     reader, n_rows = TableReader(part, job.dialect, job.types), 0
     with (
         replacing(job.folder / part_name(number, job.format)) as temporary,
-        Appender(temporary, job.format, job.metadata) as write,
+        Appender(temporary, job.format, job.metadata, job.escapes) as write,
     ):
         for batch in reader.batches(job.columns, job.text, job.numbers, job.n_rows):
             write(mapper(batch))

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from glasswood.base.progress import counting_rows
-from glasswood.cli.tables.formats import STREAM, import_pyarrow
+from glasswood.base.escapes import shown
+from glasswood.base.progress import counting_rows, is_terminal
+from glasswood.cli.tables.formats import STREAM, import_pyarrow, table_format
 from glasswood.cli.tables.reader import TableReader
 from glasswood.cli.tables.sources import find
 from glasswood.cli.tables.writer import check_directory, new_directory, writing
@@ -159,6 +160,18 @@ def check_table(options: argparse.Namespace) -> None:
         check_directory(options.out)
     elif str(options.out) != STREAM and not options.out.suffix:
         raise ValueError(f"{options.out} has no suffix that says its format; for a directory pass --partition-rows")
+    form = _format(options)
+    if options.escape_formulas and form != "csv":
+        raise ValueError(f"--escape-formulas is for CSV, the output is {form.title()}; leave --escape-formulas out")
+    if str(options.out) == STREAM and form != "csv" and is_terminal(sys.stdout):
+        raise ValueError(f"standard output is a terminal, which cannot show {form.title()}; give -o the name of a file")
+
+
+def _format(options: argparse.Namespace) -> str:
+    """Format of the table that a command writes."""
+    if options.scheduler is not None or options.partition_rows is not None:
+        return options.out_format or "parquet"
+    return (options.out_format or "csv") if str(options.out) == STREAM else table_format(options.out)
 
 
 def transform(
@@ -171,17 +184,18 @@ def transform(
     reader.check_columns([*inputs, *options.columns])
     batch_rows = options.batch_rows or _batch_rows(8 * (len(inputs) + len(options.columns) + width))
     wanted = _wanted(inputs, options.columns, forest, batch_rows, reader)
-    with counting_rows(reader.n_rows, options.out.name) as advance:
+    with counting_rows(reader.n_rows, shown(options.out.name)) as advance:
         if options.scheduler is not None:
             n_rows = _transform_on_cluster(options, reader, mapper, wanted, metadata, advance)
         else:
-            with writing(options.out, metadata, options.partition_rows, options.out_format) as write:
+            how = (options.partition_rows, options.out_format, options.escape_formulas)
+            with writing(options.out, metadata, *how) as write:
                 for batch in reader.batches(*wanted):
                     write(mapper(batch))
                     n_rows += batch.num_rows
                     advance(batch.num_rows)
     told = sys.stderr if str(options.out) == STREAM else sys.stdout
-    print(f"{options.out}: {n_rows:,} rows in {time.perf_counter() - start:.1f} s", file=told)
+    print(f"{shown(str(options.out))}: {n_rows:,} rows in {time.perf_counter() - start:.1f} s", file=told)
 
 
 def _transform_on_cluster(
@@ -195,7 +209,9 @@ def _transform_on_cluster(
     from glasswood.cli.cluster import Job, connected, map_files
 
     with connected(options.scheduler) as client, new_directory(options.out) as folder:
-        job = Job(*wanted, reader.types, folder, options.out_format or "parquet", metadata, dialect_of(options))
+        job = Job(
+            *wanted, reader.types, folder, _format(options), metadata, dialect_of(options), options.escape_formulas
+        )
         return map_files(client, mapper, reader.source, job, advance)
 
 

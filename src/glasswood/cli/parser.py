@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
+from glasswood.base.escapes import shown
 from glasswood.base.wording import nearest_text
 
 
@@ -14,7 +15,7 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """End with one line in place of the usage, which is as long as a command has options."""
-        text = message.removeprefix("argument ")
+        text = shown(message.removeprefix("argument "))
         self.exit(2, f"{self.prog}: {text}; see '{self.prog} --help'\n")
 
     def parse_known_args(  # type: ignore[override]

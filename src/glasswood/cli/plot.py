@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+from glasswood.base.escapes import shown
 from glasswood.cli.values import (
     DATA,
     POSITIVE,
@@ -68,4 +69,4 @@ def run(options: argparse.Namespace) -> None:
     assert figure is not None
     with replacing(options.out) as temporary:
         figure.savefig(temporary, format=options.out.suffix[1:].lower(), dpi=150)
-    print(f"{options.out}: tree {options.tree}")
+    print(f"{shown(str(options.out))}: tree {options.tree}")

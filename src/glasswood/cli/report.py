@@ -6,6 +6,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
+from glasswood.base.escapes import shown
 from glasswood.cli.values import (
     DATA,
     POSITIVE,
@@ -88,4 +89,4 @@ def run(options: argparse.Namespace) -> None:
     }
     glasswood.report(forest, X, y, options.out, before=before, **settings)
     size, seconds = options.out.stat().st_size / 1e6, time.perf_counter() - start
-    print(f"{options.out}: {X.num_rows:,} rows, {size:.1f} MB, {seconds:.1f} s")
+    print(f"{shown(str(options.out))}: {X.num_rows:,} rows, {size:.1f} MB, {seconds:.1f} s")

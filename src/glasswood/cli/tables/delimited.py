@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from glasswood.base.escapes import shown
 from glasswood.cli.tables.formats import import_pyarrow
 
 BLOCK = 2**22
@@ -158,9 +159,9 @@ def _guessed(line: bytes, name: str) -> str:
         return ","
     for delimiter in GUESSES:
         if _divides(delimiter, text):
-            shown = "tabs" if delimiter == "\t" else f"{delimiter!r}"
+            found = "tabs" if delimiter == "\t" else f"{delimiter!r}"
             print(
-                f"glasswood: {name} has {shown} between its columns; pass --delimiter if it is another one",
+                f"glasswood: {shown(name)} has {found} between its columns; pass --delimiter if it is another one",
                 file=sys.stderr,
             )
             return delimiter

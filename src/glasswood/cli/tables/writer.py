@@ -14,6 +14,8 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from glasswood.base.files import check_output, replacing
+from glasswood.base.progress import is_terminal
+from glasswood.cli.tables.cells import for_terminals, without_formulas
 from glasswood.cli.tables.formats import STREAM, format_of, import_pyarrow
 
 if TYPE_CHECKING:
@@ -28,6 +30,7 @@ def writing(
     metadata: Mapping[str, Any] | None = None,
     partition_rows: int | None = None,
     form: str | None = None,
+    escapes: bool = False,
 ) -> Iterator[Callable[[Any], None]]:
     """Yield a function that appends a record batch to a table, which appears when the block is left without error.
 
@@ -41,16 +44,21 @@ def writing(
         Rows of each file in the directory.
     form : str, optional
         Format where no suffix says it: by default CSV for standard output, Parquet for directories.
+    escapes : bool
+        Whether texts of CSV that spreadsheets take for formulas get an apostrophe.
     """
     if partition_rows is not None:
         with new_directory(path) as folder:
-            yield from _partitions(folder, form or "parquet", metadata, partition_rows)
+            yield from _partitions(folder, form or "parquet", metadata, partition_rows, escapes)
     elif str(path) == STREAM:
-        with Appender(sys.stdout.buffer, form or "csv", metadata) as write:
+        with Appender(sys.stdout.buffer, form or "csv", metadata, escapes, is_shown=is_terminal(sys.stdout)) as write:
             yield write
     else:
         compressed = path.suffix.lower() == ".gz"
-        with replacing(path) as temporary, Appender(temporary, format_of(path) or "csv", metadata, compressed) as write:
+        with (
+            replacing(path) as temporary,
+            Appender(temporary, format_of(path) or "csv", metadata, escapes, compressed) as write,
+        ):
             yield write
 
 
@@ -99,7 +107,7 @@ def part_name(number: int, form: str) -> str:
 
 
 def _partitions(
-    folder: Path, form: str, metadata: Mapping[str, Any] | None, n_rows: int
+    folder: Path, form: str, metadata: Mapping[str, Any] | None, n_rows: int, escapes: bool
 ) -> Iterator[Callable[[Any], None]]:
     """Yield a function that fills one file of `n_rows` rows after the other."""
     number, left = 0, 0
@@ -113,7 +121,7 @@ def _partitions(
                 appender.__exit__()
                 appender = None
             if appender is None:
-                appender, left = Appender(folder / part_name(number, form), form, metadata), n_rows
+                appender, left = Appender(folder / part_name(number, form), form, metadata, escapes), n_rows
                 number += 1
             part = batch.slice(start, left)
             appender(part)
@@ -127,11 +135,34 @@ def _partitions(
 
 
 class Appender:
-    """Appends record batches to a file, which is opened by the first of them."""
+    """Appends record batches to a file, which is opened by the first of them.
 
-    def __init__(self, sink: Any, form: str, metadata: Mapping[str, Any] | None, compressed: bool = False) -> None:
+    Parameters
+    ----------
+    sink : Path or binary stream
+    form : str
+    metadata : mapping or None
+    escapes : bool
+        Whether texts of CSV that spreadsheets take for formulas get an apostrophe.
+    compressed : bool
+        Whether CSV is written by gzip.
+    is_shown : bool
+        Whether the stream is a terminal, which would obey the control characters of texts.
+    """
+
+    def __init__(
+        self,
+        sink: Any,
+        form: str,
+        metadata: Mapping[str, Any] | None,
+        escapes: bool = False,
+        compressed: bool = False,
+        is_shown: bool = False,
+    ) -> None:
         self._pa: ModuleType = import_pyarrow()
         self._sink, self._form, self._compressed = sink, form, compressed
+        wanted = [(escapes, without_formulas), (is_shown, for_terminals)] if form == "csv" else []
+        self._changes = [change for is_wanted, change in wanted if is_wanted]
         self._metadata = {"glasswood": json.dumps(metadata)} if metadata else None
         self._stack = contextlib.ExitStack()
         self._writer: Any = None
@@ -139,6 +170,8 @@ class Appender:
 
     def __call__(self, batch: RecordBatch) -> None:
         """Append a batch."""
+        for change in self._changes:
+            batch = change(batch)
         if self._writer is None:
             self._schema = batch.schema.with_metadata(self._metadata)
             self._writer = self._stack.enter_context(self._open(self._schema))
