@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 import glasswood
 from glasswood.cli import main
 from glasswood.cli.arguments import make_parser
-from tests.cli.files import read, run, train
+from tests.cli.files import command, read, run, train
 
 
 class TestErrors:
@@ -56,8 +57,8 @@ class TestErrors:
         train(rows, rows[:, 0]).save_model(tmp_path / "model.json")  # of arrays, so without names
         (tmp_path / "out").mkdir()
         np.savetxt(tmp_path / "data.csv", rows, delimiter=",")
-        for command in ("predict", "explain"):
-            line = self.fails(capsys, tmp_path / "out", command, tmp_path / "model.json", tmp_path / "data.csv")
+        for name in ("predict", "explain"):
+            line = self.fails(capsys, tmp_path / "out", name, tmp_path / "model.json", tmp_path / "data.csv")
             assert "has numbers where the names of its columns are expected" in line
         for header in ("0,1,2", "2019,2020,2021", "u,v,w"):
             np.savetxt(tmp_path / "data.csv", rows, delimiter=",", header=header, comments="")
@@ -238,3 +239,75 @@ class TestErrors:
             [sys.executable, "-m", "glasswood", "--version"], capture_output=True, text=True, check=True
         )
         assert result.stdout == f"glasswood {glasswood.__version__}\n"
+
+
+@pytest.mark.parametrize("asked", ["bogus", "V2", os.fsdecode(b"v\xff2\x1b7")])
+def test_unknown_instruction_sets_are_a_sentence(files, tmp_path, asked):
+    arguments = ["predict", files / "regressor.json", files / "data.csv", "-o", tmp_path / "out.csv"]
+    env = {**os.environ, "GLASSWOOD_ISA": asked}
+    done = subprocess.run(command(*arguments), env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert re.fullmatch(
+        r"glasswood: GLASSWOOD_ISA is '[!-~]+', expected one of [a-z0-9, ]+, the kernels of this build that this "
+        r"processor runs; unset it for the fastest\n",
+        done.stderr,
+    )
+    script = "import glasswood, sys; glasswood.load(sys.argv[1]).predict([[0.0] * 4])"
+    again = [sys.executable, "-c", script, files / "regressor.json"]
+    done = subprocess.run(again, env=env, capture_output=True, text=True, check=False)
+    assert done.stderr.splitlines()[-1].startswith("RuntimeError: GLASSWOOD_ISA is '")
+
+
+DATA = ["{files}/regressor.json", "{files}/data.csv"]
+LOOPS = {
+    "model": ["predict", "{loop}.json", "{files}/data.csv", "-o", "{out}.csv"],
+    "rows": ["predict", "{files}/regressor.json", "{loop}.csv", "-o", "{out}.csv"],
+    "output": ["predict", *DATA, "-o", "{loop}.csv"],
+    "folder of output": ["predict", *DATA, "-o", "{loop}.csv/out.csv"],
+    "folder of parts": [
+        "predict",
+        "{files}/regressor.json",
+        "{files}/data.csv",
+        "-o",
+        "{loop}",
+        "--partition-rows",
+        "9",
+    ],
+    "saved": [
+        "neighbors",
+        "{files}/regressor.json",
+        "{files}/data.csv",
+        "--training",
+        "{files}/data.csv",
+        "--save",
+        "{loop}.glasswood",
+        "-o",
+        "{out}.csv",
+    ],
+    "picture": ["plot", "{files}/regressor.json", "-o", "{loop}.svg"],
+    "report": ["report", *DATA, "-o", "{loop}.html"],
+    "tree": ["grow", "{files}/data.csv", "--target", "a", "-o", "{loop}.glasswood"],
+    "demo": ["demo", "--out", "{loop}"],
+}
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_links_in_a_circle_are_a_sentence(files, tmp_path, capsys, name):
+    for suffix in ("", ".json", ".csv", ".glasswood", ".svg", ".html"):
+        (tmp_path / f"loop{suffix}").symlink_to(tmp_path / f"back{suffix}")
+        (tmp_path / f"back{suffix}").symlink_to(tmp_path / f"loop{suffix}")
+    places = {"loop": tmp_path / "loop", "files": files, "out": tmp_path / "out"}
+    assert run(*(word.format(**places) for word in LOOPS[name])) == 1
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert re.fullmatch(r"glasswood: .*(symbolic links|does not exist|File exists).*\n", printed.err)
+    assert sorted(os.listdir(tmp_path)) == sorted(
+        f"{end}{suffix}" for end in ("loop", "back") for suffix in ("", ".json", ".csv", ".glasswood", ".svg", ".html")
+    )
+
+
+def test_saving_over_links_in_a_circle(files, tmp_path):
+    (tmp_path / "loop.glasswood").symlink_to("loop.glasswood")
+    with pytest.raises(OSError, match="Too many levels of symbolic links; give the path of a file"):
+        glasswood.load(files / "regressor.json").save(tmp_path / "loop.glasswood")
+    assert (tmp_path / "loop.glasswood").is_symlink()

@@ -69,6 +69,16 @@ class TestEndsEarly:
         assert result.stderr == f"glasswood: {tmp_path / f'out.{suffix}'}: File too large\n"
         assert os.listdir(tmp_path) == []
 
+    @pytest.mark.parametrize("form", ["png", "svg", "pdf"])
+    def test_a_full_disk_under_matplotlib_is_a_sentence(self, tmp_path, files, form):
+        def limit():
+            resource.setrlimit(resource.RLIMIT_FSIZE, (3000, 3000))
+
+        arguments = ["plot", files / "regressor.json", "-o", tmp_path / f"tree.{form}"]
+        result = subprocess.run(command(*arguments), preexec_fn=limit, capture_output=True, text=True, check=False)
+        assert result.stderr == f"glasswood: {tmp_path / f'tree.{form}'}: File too large\n"
+        assert (result.returncode, os.listdir(tmp_path)) == (1, [])
+
 
 INTERRUPTED_IMPORT = """
 import builtins, signal, sys

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import secrets
 import shutil
@@ -29,8 +30,10 @@ def check_output(path: str | os.PathLike[str], inputs: Iterable[Path] = ()) -> P
         If it cannot be written to.
     ValueError
         If `path` is a folder or a device, or one of the inputs.
+    OSError
+        If its symbolic links lead in a circle.
     """
-    target = Path(path).resolve()
+    target = resolved(path)
     if not target.parent.is_dir():
         raise FileNotFoundError(f"cannot write {path}: the folder {target.parent} does not exist; create it first")
     if not os.access(target.parent, os.W_OK | os.X_OK):
@@ -40,6 +43,18 @@ def check_output(path: str | os.PathLike[str], inputs: Iterable[Path] = ()) -> P
     for source in inputs:
         if target.exists() and source.exists() and target.samefile(source):
             raise ValueError(f"cannot write {path}: it is the input {source}; give the path of another file")
+    return target
+
+
+def resolved(path: str | os.PathLike[str]) -> Path:
+    """Follow the symbolic links of a path; OSError if they lead in a circle, whatever Python's version says of it."""
+    loop = OSError(errno.ELOOP, f"{os.strerror(errno.ELOOP)}; give the path of a file", str(path))
+    try:
+        target = Path(path).resolve()
+    except RuntimeError as error:  # before Python 3.13
+        raise loop from error
+    if target.is_symlink():  # Python 3.13 leaves such links in the path
+        raise loop
     return target
 
 

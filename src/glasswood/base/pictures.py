@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import math
+import os
 from collections.abc import Sequence
 from typing import Any
 
 from glasswood.base.extras import import_extra
+from glasswood.base.files import replacing
 from glasswood.base.wording import tick_texts
 
 CLASS_COLOURS = ("#4c78a8", "#e45756", "#72b7b2", "#eeca3b", "#b279a2", "#54a24b", "#ff9da6", "#9d755d", "#bab0ac")
@@ -14,6 +17,31 @@ CLASS_COLOURS = ("#4c78a8", "#e45756", "#72b7b2", "#eeca3b", "#b279a2", "#54a24b
 
 MOST_COLOURS = 20
 """Colours that can be told apart; the least frequent of more classes share a grey."""
+
+
+def save_picture(figure: Any, path: str | os.PathLike[str], form: str, **settings: Any) -> None:
+    """Write a figure of matplotlib to a file, which appears complete or not at all.
+
+    It is drawn in memory, because matplotlib's PDF raises errors of its own from files on a full disk.
+
+    Parameters
+    ----------
+    figure : matplotlib.figure.Figure
+    path : path
+    form : str
+        'png', 'svg' or 'pdf'.
+    **settings
+        For ``figure.savefig``.
+
+    Raises
+    ------
+    OSError
+        Naming `path` if it cannot be written; as `replacing`, before anything is drawn.
+    """
+    with replacing(path) as temporary:
+        drawn = io.BytesIO()
+        figure.savefig(drawn, format=form, **settings)
+        temporary.write_bytes(drawn.getbuffer())
 
 
 def tone(share: float) -> tuple[float, float, float]:

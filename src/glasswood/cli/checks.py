@@ -6,6 +6,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+from glasswood import _core
 from glasswood.base.files import check_output
 from glasswood.cli.tables.formats import STREAM
 from glasswood.cli.tables.sources import inputs
@@ -19,6 +20,14 @@ MODELS = ("model", "other")
 ROWS = ("data", "other_data", "training", "calibration", "background", "before")
 OUTPUTS = ("out", "save")
 """Arguments of all commands that name files, by what these are."""
+
+
+def check_processor() -> None:
+    """Raise OSError if no kernels run here, or the environment asks for some that are not there."""
+    try:
+        _core.instruction_set()
+    except RuntimeError as error:
+        raise OSError(str(error)) from error
 
 
 def check_files(options: argparse.Namespace) -> None:

@@ -13,7 +13,7 @@ from typing import NoReturn
 from glasswood.base.device import DeviceError
 from glasswood.base.escapes import shown
 from glasswood.cli.arguments import make_parser
-from glasswood.cli.checks import check_files
+from glasswood.cli.checks import check_files, check_processor
 
 FAILED, WRONG_USAGE = 1, 2
 TERMINATING = ("SIGTERM", "SIGHUP")
@@ -29,6 +29,7 @@ def run(given: Sequence[str]) -> int:
     options = parser.parse_args(given)
     try:
         with _cleaning_up_when_terminated():
+            check_processor()
             check_files(options)
             options.run(options)
         sys.stdout.flush()

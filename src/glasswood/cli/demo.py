@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from glasswood.base.pictures import save_picture
 from glasswood.base.typing import Array
 from glasswood.base.wording import leaves_text
 from glasswood.cli.tables.reader import TableReader
@@ -71,7 +72,7 @@ def _grow(options: argparse.Namespace) -> None:
     print(f"Tree grown in {seconds:.1f} s: {size}, error (RMSE) on held-out districts {error:.3f}\n")
     print(glasswood.export_text(tree), "\n")
     glasswood.plot_tree(tree, X.filter(train), y[train])
-    import_plotting()[1].savefig(options.out / "tree.png", dpi=110, bbox_inches="tight")
+    save_picture(import_plotting()[1].gcf(), options.out / "tree.png", "png", dpi=110, bbox_inches="tight")
     tree.forest_.save(options.out / "tree.glasswood")
 
 

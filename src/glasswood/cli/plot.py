@@ -54,7 +54,7 @@ def run(options: argparse.Namespace) -> None:
     """Run `glasswood plot`."""
     import glasswood
     from glasswood.base.extras import import_extra
-    from glasswood.base.files import replacing
+    from glasswood.base.pictures import save_picture
     from glasswood.cli.commands import read_column, read_features
 
     if options.target is not None and options.data is None:
@@ -67,6 +67,5 @@ def run(options: argparse.Namespace) -> None:
     settings = {"tree": options.tree, "max_terms": options.max_terms, "positive": options.positive}
     figure = glasswood.plot_tree(forest, X, y, **settings).get_figure(root=True)
     assert figure is not None
-    with replacing(options.out) as temporary:
-        figure.savefig(temporary, format=options.out.suffix[1:].lower(), dpi=150)
+    save_picture(figure, options.out, options.out.suffix[1:].lower(), dpi=150)
     print(f"{shown(str(options.out))}: tree {options.tree}")

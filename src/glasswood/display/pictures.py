@@ -7,7 +7,7 @@ from typing import Any
 
 from glasswood.base.escapes import PICTURE
 from glasswood.base.extras import import_extra
-from glasswood.base.files import replacing
+from glasswood.base.pictures import save_picture
 
 
 def import_plotting() -> tuple[Any, Any]:
@@ -41,7 +41,6 @@ def save_beeswarm(explanation: object, path: str | os.PathLike[str], title: str 
         try:
             shap.plots.beeswarm(explanation, max_display=max_display, show=False)
             pyplot.title(title)
-            with replacing(path) as temporary:
-                figure.savefig(temporary, format="png", dpi=150, bbox_inches="tight")
+            save_picture(figure, path, "png", dpi=150, bbox_inches="tight")
         finally:
             pyplot.close(figure)

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from glasswood.base.files import check_output, replacing
+from glasswood.base.files import check_output, replacing, resolved
 from glasswood.base.progress import is_terminal
 from glasswood.cli.tables.cells import for_terminals, without_formulas
 from glasswood.cli.tables.formats import STREAM, format_of, import_pyarrow
@@ -72,7 +72,7 @@ def new_directory(path: Path) -> Iterator[Path]:
         If there is something of that name that is not an empty directory.
     """
     check_directory(path)
-    target = path.resolve()
+    target = resolved(path)
     temporary = target.with_name(f".glasswood-{secrets.token_hex(8)}.part")
     try:
         temporary.mkdir()
@@ -95,7 +95,7 @@ def _remove(directory: Path) -> None:
 
 def check_directory(path: Path) -> None:
     """Raise unless a directory can be made there."""
-    target = path.resolve()
+    target = resolved(path)
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise FileExistsError(f"cannot write {path}: it exists; a directory of files is not replaced, remove it first")
     check_output(target / "part" if target.exists() else target)

@@ -46,6 +46,12 @@ static std::string asked() {
   return name ? name : "";
 }
 
+// Messages are UTF-8, the environment may be anything.
+static std::string printable(std::string text) {
+  std::ranges::replace_if(text, [](unsigned char letter) { return letter < ' ' || letter > '~'; }, '?');
+  return text;
+}
+
 static InstructionSet choose() {
   const std::vector<InstructionSet> sets = runnable();
   if (sets.empty()) throw std::runtime_error("glasswood needs a processor with SSE4.2 (x86-64-v2), made since 2009");
@@ -56,8 +62,8 @@ static InstructionSet choose() {
     if (wanted == name) return InstructionSet(std::ranges::find(kNames, std::string_view(name)) - std::begin(kNames));
     names += std::string(names.empty() ? "" : ", ") + name;
   }
-  throw std::runtime_error("GLASSWOOD_ISA is '" + wanted +
-                           "', kernels of this build that this processor runs: " + names);
+  throw std::runtime_error("GLASSWOOD_ISA is '" + printable(wanted) + "', expected one of " + names +
+                           ", the kernels of this build that this processor runs; unset it for the fastest");
 }
 
 InstructionSet instruction_set() {
