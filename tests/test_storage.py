@@ -18,11 +18,13 @@ from hypothesis import strategies as st
 
 from glasswood import Explainer, Forest, load
 from glasswood.base.files import replacing
+from glasswood.cli import main
 from glasswood.datasets import DATA
 from glasswood.model import storage
 from glasswood.model.ensemble import TreeEnsemble
 from glasswood.model.storage import load_forest, save_forest
 from tests.example_forests import assert_same, small_forest, whole_forest
+from tests.fuzz.formats import join_glasswood, split_glasswood
 from tests.strategies import forests
 
 
@@ -407,3 +409,58 @@ def test_what_is_no_file_is_not_replaced(path):
     with pytest.raises(ValueError, match="it is not a regular file; give the path of a file"):
         small_forest().save(path)
     assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
+
+
+def test_metadata_is_kept(tmp_path, capsys):
+    said = {"author": "credit team", "trained": "2026-11-28", "auc": 0.81, "data": {"rows": 3, "files": ["a", None]}}
+    path, again = tmp_path / "model.glasswood", tmp_path / "again.glasswood"
+    forest = small_forest()
+    forest.save(path, metadata=said)
+    assert load(path).ensemble.metadata == said
+    load(path).save(again)
+    assert load(again).ensemble.metadata == said
+    load(path).save(again, metadata={})
+    assert load(again).ensemble.metadata == {}
+    assert forest.ensemble.metadata is None
+    Explainer(load(path)).save(again)
+    assert load(again).ensemble.metadata == said
+    main(["info", str(path)])
+    shown = 'author = credit team; trained = 2026-11-28; auc = 0.81; data = {"rows": 3, "files": ["a", null]}'
+    assert shown in capsys.readouterr().out
+
+
+def test_metadata_without_control_characters(tmp_path, capsys):
+    small_forest().save(tmp_path / "model.glasswood", metadata={"a\x1b[2J": "\x1b[31m"})
+    main(["info", str(tmp_path / "model.glasswood")])
+    assert "\x1b" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("metadata", "message"),
+    [
+        ("a text", "metadata is a str, expected a dict"),
+        ({"a": {1, 2}}, "cannot be written as JSON: Object of type set"),
+        ({"a": float("nan")}, "cannot be written as JSON"),
+        ({1: "a"}, "keys that are not texts"),
+        ({"a": (1, 2)}, "tuples; expected texts as keys, and lists"),
+        ({"a": "x" * 2**20}, "characters as JSON, expected at most"),
+    ],
+)
+def test_metadata_that_files_cannot_hold(metadata, message, tmp_path):
+    with pytest.raises((TypeError, ValueError), match=message):
+        small_forest().save(tmp_path / "model.glasswood", metadata=metadata)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_onnx_files_take_no_metadata(tmp_path):
+    with pytest.raises(ValueError, match="takes no metadata"):
+        small_forest().save(tmp_path / "model.onnx", metadata={"a": 1})
+
+
+def test_a_file_whose_metadata_is_no_mapping(tmp_path):
+    path = tmp_path / "model.glasswood"
+    small_forest().save(path, metadata={"a": 1})
+    version, header, arrays = split_glasswood(path.read_bytes())
+    path.write_bytes(join_glasswood(version, header | {"metadata": [1]}, arrays))
+    with pytest.raises(ValueError, match="truncated or corrupt: metadata is a list"):
+        load(path)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from glasswood.base.typing import Algorithm, Array, Checked, Choice, Output, Rows
@@ -22,7 +22,7 @@ from glasswood.mapping.columns import plain, prediction_columns
 from glasswood.mapping.predictions import PredictionMapper
 from glasswood.model.ensemble import TreeEnsemble
 from glasswood.model.facts import as_html, forest_facts, output_names
-from glasswood.model.storage import save_forest
+from glasswood.model.storage import check_metadata, save_forest
 from glasswood.writers.onnx import save_onnx
 
 
@@ -493,7 +493,7 @@ class Forest:
             raise ImportError("trees_to_dataframe returns a pandas.DataFrame: pip install pandas") from error
         return pandas.DataFrame(node_table(with_sets(self.ensemble)))
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: str | os.PathLike[str], *, metadata: Mapping[str, Any] | None = None) -> None:
         """Write the forest to a `.glasswood` file or, for onnxruntime, to an ONNX file.
 
         The file appears complete or not at all.
@@ -504,17 +504,29 @@ class Forest:
             A file name that ends in ``.glasswood`` or ``.onnx``. An ONNX model computes in float64. Its input ``X`` has
             the type in which the forest compares, with categories as codes. Its outputs are ``margin`` and, if they
             differ, ``response`` (probabilities of all classes) and ``label``.
+        metadata : mapping, optional
+            What a `.glasswood` file says of the model, such as ``{"author": "credit team", "trained": "2026-11-28"}``:
+            texts, numbers, booleans, None, and lists and dicts of them, at most 2**20 characters as JSON. The
+            loaded forest has it in ``ensemble.metadata``, and ``glasswood info`` shows it. The default keeps what the
+            forest holds.
 
         Raises
         ------
+        TypeError
+            If the metadata holds other values.
         ValueError
-            If the suffix belongs to another library's models or to pickles, such as ``.json`` and ``.pkl``.
+            If the suffix belongs to another library's models or to pickles, such as ``.json`` and ``.pkl``; if metadata
+            is too long, or given for an ONNX file.
         NotImplementedError
             If ONNX has no operators for the forest, such as for its link.
         OSError
             If the file cannot be written; nothing is left behind.
         """
         if str(path).lower().endswith(".onnx"):
+            if metadata is not None:
+                raise ValueError(f"{path} is an ONNX file, which takes no metadata; save a .glasswood file")
             save_onnx(self.ensemble, path)
-        else:
+        elif metadata is None:
             save_forest(self.ensemble, path)
+        else:
+            save_forest(dataclasses.replace(self.ensemble, metadata=check_metadata(metadata)), path)

@@ -42,6 +42,7 @@ def merged(forests: Sequence[TreeEnsemble], tree_output: Array, tree_weight: Dou
             "tree_output": np.asarray(tree_output, np.int32),
             "tree_weight": tree_weight,
             "checked": None,
+            "metadata": None,
             "absent_missing": _absent(forests),
             "missing_seen": np.any([forest.missing_seen for forest in forests], axis=0),
             **meaning,

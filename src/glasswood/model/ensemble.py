@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
@@ -149,6 +150,8 @@ class TreeEnsemble:
         What `Forest.tune` has measured: the algorithm per device and batch size; empty if it was not called.
     checked : Checked, or None
         What comparing with the live model has found; None if nothing was compared.
+    metadata : mapping, or None
+        What the user of `Forest.save` has said of the model: plain values by name, as in JSON.
     transform : callable, or None
         The steps before a pipeline's forest, which make the forest's rows of the pipeline's
         (glasswood.readers.sklearn); files hold none.
@@ -205,6 +208,7 @@ class TreeEnsemble:
     objective: str = ""
     choices: tuple[Choice, ...] = ()
     checked: Checked | None = None
+    metadata: Mapping[str, Any] | None = None
     transform: Any = None
 
     def __post_init__(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Mapping
 
 import numpy as np
@@ -28,6 +29,7 @@ def forest_facts(forest: TreeEnsemble) -> dict[str, str]:
         "row type": forest.threshold.dtype.name,
         "memory": _bytes_text(_n_bytes(forest)),
         **_checked(forest),
+        **_metadata(forest),
     }
 
 
@@ -40,6 +42,14 @@ def _checked(forest: TreeEnsemble) -> dict[str, str]:
     same = f"{checked.rows} rows as the library, differing by at most {checked.difference:.1e}"
     left_out = f"not: {'; '.join(shown(what) for what in checked.unchecked)}" if checked.unchecked else ""
     return {"checked": "; ".join(filter(None, [same if checked.rows else "", left_out])) or "no"}
+
+
+def _metadata(forest: TreeEnsemble) -> dict[str, str]:
+    """Write what was said of the model when it was saved."""
+    if not forest.metadata:
+        return {}
+    texts = {name: value if isinstance(value, str) else json.dumps(value) for name, value in forest.metadata.items()}
+    return {"metadata": shown("; ".join(f"{name} = {text}" for name, text in texts.items()))}
 
 
 def _open_tables(forest: TreeEnsemble) -> dict[str, str]:

@@ -22,7 +22,7 @@ import os
 import re
 import struct
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, cast
 
@@ -42,8 +42,11 @@ FIRST_VERSION = 1
 ADDED = {"open_tables": 3, "table_places": 3, "absent_missing": 3, "round_trees": 3, "nan_allowed_in": 3}
 """First version that has a field; others are in all."""
 
-KEPT_APART = ("transform", "checked")
-"""Fields that files hold in another form: target statistics, and what was compared, as entries of the header."""
+KEPT_APART = ("transform", "checked", "metadata")
+"""Fields that files hold in another form, as entries of the header: target statistics, what was compared and said."""
+
+MOST_METADATA = 2**20
+"""Longest text of metadata, in characters of JSON: every process that opens a file reads its header."""
 
 ALIGNMENT = 64
 PREFIX = struct.Struct("<8sIII")
@@ -127,6 +130,7 @@ def _write(file: BinaryIO, forest: TreeEnsemble, attachment: Attachment | None) 
             "attachment": about,
             **statistics,
             **_noted_check(forest),
+            **({} if forest.metadata is None else {"metadata": dict(forest.metadata)}),
         }
     ).encode()
     file.write(PREFIX.pack(MAGIC, version, len(header), zlib.crc32(header)))
@@ -171,7 +175,13 @@ def load_attachment(path: str | os.PathLike[str] | bytes, mmap: bool = False) ->
         fields = {name: field_from_json(name, value) for name, value in header["fields"].items()}
         fields |= {name: _array(buffer, entry) for name, entry in entries.items()}
         model = _statistics(statistics, {name: _array(buffer, entry) for name, entry in made.items()})
-        forest = TreeEnsemble(**fields, transform=model, checked=_check_of(header.get("checked")))
+        said = header.get("metadata")
+        forest = TreeEnsemble(
+            **fields,
+            transform=model,
+            checked=_check_of(header.get("checked")),
+            metadata=None if said is None else check_metadata(said),
+        )
         _check_statistics(forest)
         if note is None:
             return forest, None
@@ -315,6 +325,31 @@ def _check_of(entry: Any) -> Checked | None:
     if not isinstance(rows, int) or not isinstance(difference, float) or not all(isinstance(x, str) for x in unchecked):
         raise ValueError("what it says of its check is no count, difference and texts")
     return Checked(rows, difference, tuple(unchecked))
+
+
+def check_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a copy of what a user says of a model.
+
+    Raises
+    ------
+    TypeError
+        If it is no mapping, or holds other than JSON does: texts, numbers, booleans, None, and lists and dicts of them.
+    ValueError
+        If it is longer than `MOST_METADATA`, or holds NaN or infinity.
+    """
+    if not isinstance(metadata, Mapping):
+        raise TypeError(f"metadata is a {type(metadata).__name__}, expected a dict such as {{'author': 'credit team'}}")
+    try:
+        text = json.dumps(dict(metadata), allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        wanted = "expected texts, finite numbers, booleans, None, and lists and dicts of them"
+        raise type(error)(f"metadata cannot be written as JSON: {error}; {wanted}") from error
+    if len(text) > MOST_METADATA:
+        raise ValueError(f"metadata takes {len(text):,} characters as JSON, expected at most {MOST_METADATA:,}")
+    read: dict[str, Any] = json.loads(text)
+    if read != dict(metadata):  # JSON makes texts of keys, and lists of tuples
+        raise TypeError("metadata holds keys that are not texts, or tuples; expected texts as keys, and lists")
+    return read
 
 
 def _statistics(about: dict[str, Any] | None, arrays: dict[str, Array]) -> TargetStatistics | None:
