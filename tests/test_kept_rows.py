@@ -166,6 +166,13 @@ def of_distillation(given):
     return lambda: [found.model.predict(new_rows()), str(found)]
 
 
+def of_score(given):
+    score = glasswood.score_values(
+        model(), given.X, given.y, background=given.X, sample_weight=given.weight, per_row=True
+    )
+    return lambda: [score.values, score.standard_error, score.rows, score.baseline]
+
+
 def of_importance(given):
     found = glasswood.permutation_importance(model(), given.X, given.y, n_repeats=2, random_state=0)
     return lambda: [found["importances"]]
@@ -207,6 +214,7 @@ MAKERS = {
     "effects": of_effects,
     "partial_dependence": of_dependence,
     "permutation_importance": of_importance,
+    "score_values": of_score,
     "compare": of_comparison,
     "distill": of_distillation,
     "LeafEncoder": of_encoder,
