@@ -20,6 +20,7 @@ from glasswood.base.wording import (
 )
 from glasswood.words.equations import leaf_equation, leaf_terms
 from tests.array_forest import ArrayForest
+from tests.strategies import Node, flatten
 
 pytest.importorskip("sklearn")
 pandas = pytest.importorskip("pandas")
@@ -307,6 +308,42 @@ def test_ends_of_a_curve_keep_to_the_conditions_of_the_leaf():
         for term in leaf_equation(forest, leaf, Wording(style="centered")).terms:
             if term.curve is not None:
                 assert (term.curve.high <= forest.threshold[0]) or (term.curve.low >= forest.threshold[0])
+
+
+def with_terms_of_one_number(threshold, mean, deviation):
+    """Two leaves with a linear and a logarithmic term each, of the feature that divides them."""
+    terms = {
+        "linear_offsets": np.array([0, 2, 4]),
+        "linear_feature": np.zeros(4, np.int32),
+        "linear_category": np.array([-1, -3, -1, -3], np.int32),
+        "linear_coefficient": np.array([2.0, 3.0, 0.5, 4.0]),
+        "linear_mean": np.array([1.0, mean, 1.0, mean]),
+        "linear_deviation": np.array([1.0, deviation, 1.0, deviation]),
+        "leaf_range": np.tile([-np.inf, np.inf], (2, 1)),
+    }
+    leaves = (Node(value=1.0), Node(value=5.0))
+    return flatten([Node(children=leaves, feature=0, threshold=threshold)], 1, "float64", **terms)
+
+
+@pytest.mark.parametrize("style", ["centered", "equation"])
+@pytest.mark.parametrize("threshold", [-0.25, 0.0])
+def test_logarithms_are_left_out_where_no_number_has_one(threshold, style):
+    forest = with_terms_of_one_number(threshold, 0.5, 1.0)
+    X = np.array([[threshold - 3], [threshold - 1]])
+    below, above = (leaf_equation(forest.ensemble, leaf, Wording(style=style)) for leaf in (0, 1))
+    [term] = below.terms
+    assert (term.name, term.coefficient, term.curve) == ("x0", 2.0, None)
+    assert below.constant + 2.0 * X[:, 0] == pytest.approx(forest.predict(X), abs=1e-12)
+    assert above.terms[0].curve is not None
+    assert "log" not in glasswood.export_text(forest, style=style)
+
+
+@pytest.mark.parametrize(("mean", "deviation"), [(600.0, 30.0), (-700.0, 90.0), (0.0, 400.0)])
+def test_curves_of_numbers_of_every_size(mean, deviation):
+    forest = with_terms_of_one_number(1.0, mean, deviation)
+    for leaf in range(2):
+        [term] = leaf_equation(forest.ensemble, leaf, Wording(style="centered")).terms
+        assert np.isfinite([term.effect, term.curve.low, term.curve.high, term.curve.change]).all()
 
 
 def test_terms_that_outweigh_those_shown_are_shown():

@@ -25,8 +25,8 @@ SHOWN_LEVELS = 3
 MIDDLE, NODES = 1.2815515655446004, 16
 """Deviations of a normal distribution within which 80 % lie, and nodes of sums over one."""
 
-LEAST = 1e-300
-"""Smallest number whose logarithm counts."""
+LEAST, MOST = 1e-300, 1e300
+"""Smallest and largest number of a curve."""
 
 SLIGHT = 0.05
 """Part of a curve's way up or down below which the other way is not spoken of."""
@@ -153,8 +153,9 @@ def with_curves(forest: TreeEnsemble, leaf: int, terms: list[Term], joins_all: b
     """Join the linear and the logarithmic term of a feature, with `joins_all` also logarithms alone.
 
     Both are large where they cancel. Over the rows of the leaf, the logarithm counts as normal with its mean and
-    deviation.
+    deviation. It is left out where the leaf's conditions let no positive number through, for there it adds nothing.
     """
+    terms = [term for term in terms if not term.is_logarithm or _limits_of(forest, leaf, term.feature)[1] > 0]
     numbers: dict[int, dict[bool, Term]] = {}
     for term in terms:
         if term.is_number and term.deviation > 0:
@@ -175,13 +176,15 @@ def _curved(forest: TreeEnsemble, leaf: int, logarithm: Term, linear: Term | Non
     def added(x: float) -> float:
         return slope * x + logarithm.coefficient * math.log(x)
 
-    ends = [math.exp(logarithm.mean + side * MIDDLE * logarithm.deviation) for side in (-1, 1)]
-    limits = _limits_of(forest, leaf, logarithm.feature)
-    low, high = (min(max(end, limits[0], LEAST), limits[1]) for end in ends)
     place, weight = np.polynomial.hermite_e.hermegauss(NODES)
-    values = np.array([added(math.exp(logarithm.mean + logarithm.deviation * z)) for z in place.tolist()])
+    logs = logarithm.mean + logarithm.deviation * np.array([-MIDDLE, MIDDLE, *place])
+    numbers = np.exp(np.clip(logs, math.log(LEAST), math.log(MOST)))
+    limits = _limits_of(forest, leaf, logarithm.feature)
+    low, high = (min(max(end, limits[0]), limits[1]) for end in numbers[:2].tolist())
+    values = np.array([added(x) for x in numbers[2:].tolist()])
     weight = weight / weight.sum()
-    deviation = math.sqrt(float(weight @ (values - weight @ values) ** 2))
+    scale = float(np.abs(values).max()) or 1.0  # squares of large values are infinite
+    deviation = scale * math.sqrt(float(weight @ ((values - weight @ values) / scale) ** 2))
     turn = -logarithm.coefficient / slope if slope else math.nan
     curve = Curve(low, high, added(high) - added(low))
     ways = [abs(added(turn) - added(end)) for end in (low, high)] if low < turn < high else [0.0]
