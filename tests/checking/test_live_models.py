@@ -207,6 +207,20 @@ def test_forked_processes_do_not_ask_libraries(models):
     assert os.waitpid(process, 0)[1] == 0
 
 
+def test_models_of_very_many_features_are_not_compared():
+    treelite = pytest.importorskip("treelite")
+    model = treelite.sklearn.import_model(ensemble.RandomForestRegressor(2, max_depth=2).fit(X, Y))
+    n_features = np.array([rows.MOST_FEATURES + 1], np.int32)
+    model.get_header_accessor().set_field("num_feature", n_features)
+    assert glasswood.load(model).checked == (
+        0,
+        0.0,
+        ("predictions: rows of 2,097,153 features would take too much memory",),
+    )
+    model.get_header_accessor().set_field("num_feature", n_features // 2**11)
+    assert glasswood.load(model).checked.rows > 0
+
+
 def test_rows_lie_at_beside_and_between_thresholds(models):
     trees = glasswood.load(models["xgboost"]).ensemble
     numbers = rows.made_rows(trees)

@@ -303,7 +303,7 @@ def test_covers():
     np.testing.assert_array_equal(glasswood.load(build(nodes)).ensemble.cover, [0, 0, 0])
 
 
-OF_MODEL = {"target_id", "class_id", "postprocessor", "num_class", "ratio_c"}
+OF_MODEL = {"target_id", "class_id", "postprocessor", "num_class", "num_target", "ratio_c"}
 
 
 def make_classes():
@@ -328,6 +328,23 @@ CORRUPTIONS = {
     "class beyond": ({"class_id": np.array([4], np.int32)}, ValueError, "tree 0 adds to class 4 of target 0"),
     "NaN leaf": ({"leaf_value": np.array([0, np.nan, 1])}, ValueError, "leaf_value holds NaN"),
     "NaN threshold": ({"threshold": np.array([np.nan, 0, 0])}, ValueError, "threshold of node 0 is NaN"),
+    "leaf with children": (
+        {"node_type": np.array([0, 0, 0], np.int8)},
+        ValueError,
+        "node 0 of tree 0 is a leaf by 'node_type' and has children by 'cleft'",
+    ),
+    "child before": ({"cleft": np.array([1, -2, -1], np.int32)}, ValueError, "node 1 of tree 0 names child -2, exp"),
+    "vector of a number": (
+        {"leaf_vector_begin": np.array([0, 1, 0], np.uint64), "leaf_vector_end": np.array([0, 2, 0], np.uint64)},
+        ValueError,
+        "a node has entries of 'leaf_vector' that do not exist",
+    ),
+    "no vectors' ends": (
+        {"leaf_vector_end": np.array([0], np.uint64)},
+        ValueError,
+        "'leaf_vector_begin' does not have one entry per node",
+    ),
+    "targets without classes": ({"num_target": np.array([2], np.int32)}, ValueError, "2 targets and the classes of 1"),
     "few targets": ({"target_id": np.array([], np.int32)}, ValueError, "'target_id' has 0 entries for 1 trees"),
     "many classes": ({"num_class": np.array([2**31 - 1], np.int32)}, ValueError, "classes of its targets and not as m"),
     "no classes": ({"num_class": np.array([0], np.int32)}, ValueError, "it has \\[0\\] classes"),
@@ -370,6 +387,15 @@ def test_corrupt_leaf_vectors():
     for changed, message in ((end + np.uint64(1), "entries of 'leaf_vector' that do not"), (end[:2], "one entry per")):
         tree.set_field("leaf_vector_end", changed)
         with pytest.raises(ValueError, match=message):
+            glasswood.load(model)
+
+
+def test_postprocessors_of_one_class_are_refused_for_several():
+    model = treelite.frontend.from_xgboost(XGBOOST["softprob"]().model)
+    assert glasswood.load(model).n_outputs > 1
+    for name in set(POSTPROCESSORS) - {"identity", "identity_multiclass", "softmax", "multiclass_ova"}:
+        model.get_header_accessor().set_field("postprocessor", name)
+        with pytest.raises(NotImplementedError, match=f"applies the postprocessor '{name}' to the first of"):
             glasswood.load(model)
 
 

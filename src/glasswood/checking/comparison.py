@@ -15,7 +15,7 @@ import numpy as np
 from glasswood.base.escapes import shown
 from glasswood.base.typing import Checked
 from glasswood.checking.answers import answers, as_shaped, one_thread
-from glasswood.checking.rows import made_rows, shaped
+from glasswood.checking.rows import MOST_FEATURES, made_rows, shaped
 from glasswood.evaluate.evaluator import evaluator_of
 from glasswood.evaluate.links import respond
 from glasswood.inputs import arranged, as_rows
@@ -80,6 +80,8 @@ def check_live(forest: TreeEnsemble, model: object, curve: Curve | None) -> Chec
         return forest.checked
     if os.getpid() != _process or _is_worker():
         return Checked(0, 0.0, ("predictions: in a process that was forked, threads of libraries may hang",))
+    if forest.n_features > MOST_FEATURES:
+        return Checked(0, 0.0, (f"predictions: rows of {forest.n_features:,} features would take too much memory",))
     checksum = _checksum(forest, curve)
     with _lock:
         if (kept := _seen.get(id(model))) is not None and kept[0]() is model and kept[1] == checksum:

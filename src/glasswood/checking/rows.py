@@ -20,6 +20,9 @@ MOST_NUMBERS = 2**20
 """Most entries of all rows: forests of very many features get fewer rows."""
 
 FEWEST_ROWS = 8
+MOST_FEATURES = 2**21
+"""Most features of rows that are made: those of more would take hundreds of MB, and libraries copy them."""
+
 MOST_NODES = 2**12
 """Splits whose thresholds are drawn from, so that large forests take no longer."""
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 NEWEST_MAJOR = 4
 LEAF, CATEGORICAL = 0, 2
+NO_CHILD = -1
 EQUAL, LESS, AT_MOST, MORE, AT_LEAST = range(1, 6)
 MOST_CATEGORIES = 2**24
 """treelite itself matches no codes beyond."""
@@ -38,6 +39,9 @@ LINKS = {
     "multiclass_ova": "one_vs_all",
 }
 """By postprocessor."""
+
+OF_ALL_CLASSES = ("identity", "identity_multiclass", "softmax", "multiclass_ova")
+"""Postprocessors that transform every class of a target, the others its first one."""
 
 
 def read(model: Model) -> TreeEnsemble:
@@ -95,9 +99,13 @@ class _Reader:
             raise ValueError("it holds no trees")
         self.counts = np.array([int(tree("num_nodes")[0]) for tree in self.trees])
         self._check_outputs()
+        for at, tree in enumerate(self.trees):
+            _check_children(tree, at)
 
     def _check_outputs(self) -> None:
         """Raise ValueError unless the header has what it announces for each class and tree."""
+        if (n_targets := int(self.header("num_target")[0])) != len(self.n_classes):
+            raise ValueError(f"it has {n_targets} targets and the classes of {len(self.n_classes)}")
         n_scores = len(self.n_classes) * self.width
         if min(self.n_classes, default=0) < 1 or len(self.header("base_scores")) != n_scores:
             raise ValueError(f"it has {self.n_classes} classes of its targets and not as many 'base_scores'")
@@ -222,6 +230,8 @@ class _Reader:
         sizes = [len(tree("leaf_vector")) for tree in self.trees]
         n_nodes = int(self.counts.sum())
         if not any(sizes):
+            for tree in self.trees:
+                _bounds(tree, "leaf_vector", 0)  # treelite reads the vectors that these announce
             return self._column("leaf_value"), np.array([self._only_output(tree) for tree in range(len(self.trees))])
         table = np.zeros((n_nodes, len(self.n_classes) * self.width))
         bounds = np.concatenate([[0], np.cumsum(self.counts)])
@@ -244,6 +254,11 @@ class _Reader:
         name = str(self.header("postprocessor"))
         if name not in LINKS:
             raise NotImplementedError(f"the postprocessor {name!r} is not supported, known are {', '.join(LINKS)}")
+        if name not in OF_ALL_CLASSES and self.width > 1:
+            raise NotImplementedError(
+                f"treelite applies the postprocessor {name!r} to the first of {self.width} classes alone, for several "
+                f"classes it has {', '.join(OF_ALL_CLASSES)}"
+            )
         if name == "softmax" and len(self.n_classes) > 1:
             raise NotImplementedError("softmax of several targets is not supported")
         scale = 1.0
@@ -278,6 +293,20 @@ def _fields(model: Model, tree: int) -> Fields:
     return read_field
 
 
+def _check_children(tree: Fields, at: int) -> None:
+    """Raise ValueError where two fields of a tree disagree on its leaves, or a child's number means nothing.
+
+    The forest is compared with treelite's own predictions, and treelite follows children unchecked.
+    """
+    left, kind = tree("cleft"), tree("node_type")
+    if len(left) != len(kind):
+        raise ValueError("'cleft' does not have one entry per node")
+    if len(wrong := np.flatnonzero(left < NO_CHILD)):
+        raise ValueError(f"node {wrong[0]} of tree {at} names child {left[wrong[0]]}, expected -1 where there is none")
+    if len(wrong := np.flatnonzero((left != NO_CHILD) & (kind == LEAF))):
+        raise ValueError(f"node {wrong[0]} of tree {at} is a leaf by 'node_type' and has children by 'cleft'")
+
+
 def _category_lists(tree: Fields) -> list[Int64s]:
     """List the categories of each categorical split of a tree."""
     nodes = np.flatnonzero(tree("node_type") == CATEGORICAL)
@@ -303,10 +332,12 @@ def _leaf_vectors(tree: Fields, width: int) -> Doubles:
     values = tree("leaf_vector").astype(np.float64)
     leaves = np.flatnonzero(tree("cleft") < 0)
     result = np.zeros((len(tree("cleft")), width))
-    if not len(values) and width == 1:
-        result[leaves, 0] = tree("leaf_value")[leaves]
-        return result
     begin, end = _bounds(tree, "leaf_vector", len(values))
+    if not len(values) and width == 1:
+        if len(numbers := tree("leaf_value")) != len(result):
+            raise ValueError("'leaf_value' does not have one entry per node")
+        result[leaves, 0] = numbers[leaves]
+        return result
     if (end[leaves] - begin[leaves] != width).any():
         raise ValueError(f"a leaf does not hold {width} values")
     result[leaves] = values[begin[leaves, None] + np.arange(width)]
