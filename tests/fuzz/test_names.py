@@ -33,8 +33,8 @@ def in_quotes(text, quote='"', *_):
     [
         ("glasswood.display.code_comments.comment", as_it_is, "c"),
         ("glasswood.display.code.python_literal", lambda text: f"'{text}'", "python"),
-        ("glasswood.display.languages.sql_name", in_quotes, "sqlite"),
-        ("glasswood.display.languages.sql_literal", lambda text, **_: f"'{text}'", "duckdb"),
+        ("glasswood.display.dialects.sql_name", in_quotes, "sqlite"),
+        ("glasswood.display.dialects.sql_literal", lambda text, **_: f"'{text}'", "duckdb"),
         ("glasswood.display.languages.excel_literal", in_quotes, "excel"),
         ("glasswood.display.text.shown", as_it_is, "text"),
         ("glasswood.model.facts.markup", as_it_is, "html"),
