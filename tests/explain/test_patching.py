@@ -2,6 +2,8 @@
 
 import importlib.metadata
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -27,6 +29,40 @@ def test_shap_is_patched_within_the_block_alone(model_and_rows):
         explainer = shap.TreeExplainer(model)
     assert shap.TreeExplainer is shap.explainers.Tree is shap.explainers.TreeExplainer is theirs
     np.testing.assert_allclose(explainer.shap_values(X), expected, atol=1e-5)
+
+
+def names():
+    return shap.TreeExplainer, shap.explainers.Tree, shap.explainers.TreeExplainer
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 2, 0), (0, 2, 1)])
+def test_blocks_that_overlap_leave_nothing_behind(order):
+    """Of generators and threads, the first block to begin may be the first to end."""
+    theirs, blocks = names(), [glasswood.patch_shap() for _ in order]
+    for block in blocks:
+        block.__enter__()
+    for number in order:
+        assert names() == (glasswood.TreeExplainer,) * 3
+        blocks[number].__exit__(None, None, None)
+    assert names() == theirs
+    with glasswood.patch_shap():
+        assert names() == (glasswood.TreeExplainer,) * 3
+    assert names() == theirs
+
+
+def test_blocks_of_threads_leave_nothing_behind():
+    theirs, all_began = names(), threading.Barrier(4, timeout=60)
+
+    def work(number):
+        for turn in range(50):
+            with glasswood.patch_shap():
+                if turn == number:
+                    all_began.wait()
+                assert names() == (glasswood.TreeExplainer,) * 3
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(work, [0] * 4))
+    assert names() == theirs
 
 
 def test_errors_in_the_block_end_it():

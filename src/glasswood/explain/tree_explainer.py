@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import importlib
 import sys
+import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
@@ -296,6 +297,11 @@ def _best_rounds(model: Any, forest: Forest) -> Any:
 NAMES = (("shap", "TreeExplainer"), ("shap.explainers", "TreeExplainer"), ("shap.explainers", "Tree"))
 
 
+_patching = threading.Lock()
+_blocks: list[list[Any]] = []
+"""For each `patch_shap` that has not ended, what shap had under the names before the first of them."""
+
+
 @contextlib.contextmanager
 def patch_shap() -> Iterator[None]:
     """Let ``shap.TreeExplainer`` be `glasswood.TreeExplainer` within a ``with`` block.
@@ -310,7 +316,8 @@ def patch_shap() -> Iterator[None]:
 
     Notes
     -----
-    The replacement affects all threads of the process.
+    The replacement affects all threads of the process. Of blocks that overlap, in threads or generators, the last to
+    end gives shap its own names back.
 
     Examples
     --------
@@ -321,11 +328,14 @@ def patch_shap() -> Iterator[None]:
         places = [(importlib.import_module(module), name) for module, name in NAMES]
     except ImportError as error:
         raise ImportError("patch_shap requires shap, which is not installed: pip install shap") from error
-    before = [getattr(module, name) for module, name in places]
-    try:
+    with _patching:
+        _blocks.append([getattr(module, name) for module, name in places] if not _blocks else _blocks[0])
         for module, name in places:
             setattr(module, name, TreeExplainer)
+    try:
         yield
     finally:
-        for (module, name), value in zip(places, before, strict=True):
-            setattr(module, name, value)
+        with _patching:
+            before = _blocks.pop()
+            for (module, name), value in zip(places, before, strict=True):
+                setattr(module, name, TreeExplainer if _blocks else value)
