@@ -279,3 +279,18 @@ def test_pipes_devices_and_folders_among_the_files_are_skipped(files, tmp_path, 
     os.mkfifo(folder / "b.parquet")
     (folder / "c.parquet").symlink_to("/dev/zero")
     assert predict(files, tmp_path, folder, "--columns", "id").equals(expected)
+
+
+def test_patterns_enter_no_links(tmp_path, monkeypatch):
+    """A link to a folder above would list each file again and again, as other rows."""
+    from glasswood.cli.tables import sources
+
+    for name in ("a.csv", "deep/b.csv", "deep/c.txt", ".hidden/d.csv", "deep/.e.csv"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("x\n1\n")
+    for place in ("up", "deep/up"):
+        (tmp_path / place).symlink_to(tmp_path, target_is_directory=True)
+    monkeypatch.chdir(tmp_path)
+    for pattern in (tmp_path / "**" / "*.csv", type(tmp_path)("**/*.csv")):
+        found = [file.resolve().relative_to(tmp_path.resolve()).as_posix() for file in sources.find(pattern).files]
+        assert found == ["a.csv", "deep/b.csv"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import glob
-import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -74,13 +73,26 @@ def find(path: Path) -> Source:
         root, files = path, sorted(file for file in found if file.is_file())  # no pipes or devices, which may not end
     else:
         root = Path(str(path).split("*")[0]).parent
-        files = sorted(Path(file) for file in glob.glob(str(path), recursive=True) if os.path.isfile(file))
+        files = _matching(path)
     if not files:
         raise FileNotFoundError(f"{path} holds no table; expected files that end in {', '.join(SUFFIXES)}")
     formats = {table_format(file) for file in files}
     if len(formats) > 1:
         raise ValueError(f"{path} holds files of several formats ({', '.join(sorted(formats))}); name those of one")
     return Source(str(path), tuple(files), _typed([_folders(file, root) for file in files], path), formats.pop())
+
+
+def _matching(pattern: Path) -> list[Path]:
+    """List the files of a pattern. "**" enters no links: one to a folder above would list each file many times."""
+    parts = pattern.parts
+    first = next(place for place, part in enumerate(parts) if glob.has_magic(part))
+    root = Path(*parts[:first])
+    rest = Path(*parts[first:], *(["*"] if parts[-1] == "**" else []))
+    wants_hidden = any(part.startswith(".") for part in rest.parts)
+    found = (file for file in root.glob(str(rest)) if file.is_file())
+    return sorted(
+        file for file in found if wants_hidden or not any(part.startswith(".") for part in file.relative_to(root).parts)
+    )
 
 
 def _is_data(place: Path) -> bool:
