@@ -106,6 +106,18 @@ def test_poisson_and_callables(data):
     check(absolute, model.predict, lambda t, f: np.abs(t - f), X, counts, X[50:70], 2)
 
 
+def test_names_of_callables_mean_nothing(data):
+    """A function that is called log_loss is no log-loss: numbers stay numbers."""
+
+    def log_loss(y, f):
+        return (y - f) ** 2
+
+    X, y = data
+    model = RandomForestRegressor(2, max_depth=3, random_state=0).fit(X, y)
+    found, expected = (glasswood.score_values(model, X[:9], y[:9], loss=loss) for loss in (log_loss, "squared"))
+    np.testing.assert_array_equal(found.values, expected.values)
+
+
 @pytest.mark.parametrize("kind", ["one tree", "forest", "boosting"])
 def test_path_dependent_values(kind, data):
     X, y = data

@@ -262,8 +262,9 @@ class _ScoreGame:
             )
         self.loss_name = _loss_name(loss, forest)
         self._loss = loss if callable(loss) else None
-        self._is_classifier = self.loss_name == "log_loss" or (callable(loss) and has_probabilities(forest))
-        if self.loss_name == "log_loss":
+        is_log_loss = not callable(loss) and self.loss_name == "log_loss"
+        self._is_classifier = is_log_loss or (callable(loss) and has_probabilities(forest))
+        if is_log_loss:
             make_response("log_loss", forest)  # refuses what has no classes of one label
         self._response = make_response("response", forest)
         self._background: Background | None = None
