@@ -119,7 +119,9 @@ def _last_step(model: Any, forest: TreeEnsemble) -> tuple[Any, TreeEnsemble]:
 def _checksum(forest: TreeEnsemble, curve: Curve | None) -> int:
     """Checksum of what may change if the model is trained on or its parameters are."""
     checksum = 0
-    for array in (forest.feature, forest.threshold, forest.leaf_value, forest.tree_weight, forest.base_score):
+    routes = forest.feature, forest.threshold, forest.left, forest.default_left, forest.category_set
+    numbers = forest.leaf_value, forest.linear_coefficient, forest.tree_weight, forest.base_score
+    for array in (*routes, *numbers):
         checksum = zlib.crc32(np.ascontiguousarray(array).view(np.uint8).data, checksum)
     said = (
         forest.link,
