@@ -50,10 +50,10 @@ def faults(explainer, X, rows):
     i, j = np.triu_indices(X.shape[1], 1)
     entries = matrices[:, i, j]
     order = np.argsort(-np.abs(entries), axis=1, kind="stable")[:, :TOP]
-    found, values = explainer.shap_interaction_values(rows[:256], top=TOP)
+    found, values = map(on_host, explainer.shap_interaction_values(rows[:256], top=TOP))
     wrong = [] if np.array_equal(found, np.stack([i[order], j[order]], axis=2)) else ["other pairs"]
     wrong += [] if np.array_equal(values, np.take_along_axis(entries, order, axis=1)) else ["other values"]
-    overall, _ = explainer.shap_interaction_values(rows[:256], top=TOP, overall=True)
+    overall = on_host(explainer.shap_interaction_values(rows[:256], top=TOP, overall=True)[0])
     first = np.argsort(-np.abs(entries).sum(axis=0, dtype=np.float64), kind="stable")[:TOP]
     return wrong + ([] if np.array_equal(overall, np.stack([i, j], axis=1)[first]) else ["other pairs overall"])
 
@@ -75,22 +75,23 @@ def main():
             rows = cupy.asarray(X)
         record = {"features": n_features, "rows": n, "differs": faults(explainer, X, rows)}
         if not record["differs"]:
-            searched = functools.partial(explainer.shap_interaction_values, rows, top=TOP)
+            values = functools.partial(waited, explainer.shap_interaction_values, rows)
             calls = {
-                "all pairs": lambda e=explainer, r=rows: waited(e.shap_interaction_values(r)),
-                "top": searched,
-                "overall": functools.partial(searched, overall=True),
+                "all pairs": values,
+                "top": functools.partial(values, top=TOP),
+                "overall": functools.partial(values, top=TOP, overall=True),
             }
             times = {name: float(np.median(runs)) for name, runs in interleaved(calls).items()}
             record |= {"seconds": times, "ratios": {name: times[name] / times["all pairs"] for name in times}}
         if n_features == 127:
             many = np.random.default_rng(2).normal(size=(MANY[where], n_features)).astype(np.float32)
             rows = cupy.asarray(many) if where == "cuda" else many
+            searched = functools.partial(waited, explainer.shap_interaction_values, rows, top=TOP)
             began = time.perf_counter()
-            explainer.shap_interaction_values(rows, top=TOP)
+            searched()
             record["many"] = {"rows": MANY[where], "seconds": time.perf_counter() - began}
             began = time.perf_counter()
-            explainer.shap_interaction_values(rows, top=TOP, overall=True)
+            searched(overall=True)
             record["many"]["overall"] = time.perf_counter() - began
         print(json.dumps(record), flush=True)
         records.append(record)
@@ -100,9 +101,10 @@ def main():
         pathlib.Path(arguments.results, f"{name}.json").write_text(json.dumps(about, indent=1) + "\n")
 
 
-def waited(result):
-    """Wait for a GPU's result."""
-    if not isinstance(result, np.ndarray):
+def waited(function, rows, **options):
+    """Call with rows that may lie on a GPU, and wait for what it computes there."""
+    result = function(rows, **options)
+    if not isinstance(rows, np.ndarray):
         import cupy
 
         cupy.cuda.get_current_stream().synchronize()
