@@ -2,7 +2,7 @@
 # Builds glasswood, tests it and measures its explanations on a machine with NVIDIA GPUs.
 #
 #     benchmarks/gpu.sh build test memcheck racecheck train tables throughput background responses shap
-#     benchmarks/gpu.sh categories large wide strongest roofline
+#     benchmarks/gpu.sh categories large wide strongest wide_background roofline
 #     benchmarks/gpu.sh report
 #
 # The kernels of explanations alone, minutes of sanitizers instead of an hour:
@@ -13,7 +13,7 @@
 # that lies in RESULTS.
 # DATA: folder with the data sets of benchmarks/cuda_models.py. RESULTS: where results go. SITE: where glasswood is
 # installed. TRAINED: where models are kept. MODELS: rows of the tables. NAME: their file. SKIP: rivals left out. TESTS:
-# what pytest is given. WORKERS: processes of tests. LIMIT: seconds a step. COMMIT: what is measured.
+# what pytest is given. WORKERS: processes of tests. LIMIT: seconds a step. RIVAL: run rivals too. COMMIT: what is measured.
 set -u
 : "${DATA:=.data}" "${RESULTS:=benchmarks/results}" "${SITE:=build/gpu}" "${TRAINED:=build/trained}" "${SKIP:=}"
 : "${TESTS:=tests/cuda tests/explain tests/evaluate}" "${WORKERS:=$(nproc)}" "${LIMIT:=300}" "${NAME:=tables}"
@@ -64,6 +64,7 @@ for step in "$@"; do
     shap) run python3 benchmarks/cuda_shap.py --results "$RESULTS" --commit "${COMMIT:-unknown}" ;;
     large) run python3 benchmarks/cuda_large.py --results "$RESULTS" --commit "${COMMIT:-unknown}" ;;
     categories) GLASSWOOD_DATA=$DATA run python3 benchmarks/cuda_categories.py --results "$RESULTS" --commit "${COMMIT:-unknown}" ;;
+    wide_background) run python3 -m benchmarks.wide_background --results "$RESULTS" ${RIVAL:+--rival} ;;
     strongest) run python3 -m benchmarks.strongest --device cuda --results "$RESULTS" ;;
     wide) run $tables --name wide --wide ;;
     roofline) run python3 benchmarks/cuda_roofline.py --data "$DATA" --trained "$TRAINED" --results "$RESULTS" ;;

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+import pickle
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -95,6 +98,51 @@ def test_rows_and_background_on_a_gpu():
             elsewhere = cupy.asarray(background)
         found = Explainer(forest, elsewhere, device="cuda:0").shap_values(cupy.asarray(X))
         np.testing.assert_array_equal(cupy.asnumpy(found), expected)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_background_on_a_gpu_stays_there_and_is_the_callers_no_more(weighted, tmp_path):
+    import cupy
+
+    forest, background, X = full_forest(4, n_trees=9, depth=5, n_features=6), rows(500, 6), rows(40, 6, 2)
+    background[::7, 2] = np.nan
+    weight = np.random.default_rng(3).integers(0, 4, len(background)) / 3 if weighted else None
+    expected = Explainer(forest, background, background_weight=weight, device="cpu")
+    theirs = cupy.asarray(background)
+    explainer = Explainer(forest, theirs, background_weight=weight)
+    theirs[:] = 0
+    found = explainer.shap_values(cupy.asarray(X))
+    np.testing.assert_allclose(cupy.asnumpy(found), expected.shap_values(X), rtol=1e-5, atol=1e-6)
+    assert "rows" not in explainer.game.background.__dict__
+    assert explainer.expected_value == expected.expected_value
+    for name, written in (("host", expected), ("gpu", explainer)):
+        written.save(tmp_path / f"{name}.glasswood")
+    host, gpu = (Explainer.load(tmp_path / f"{name}.glasswood", device="cpu") for name in ("host", "gpu"))
+    np.testing.assert_array_equal(gpu.shap_values(X), host.shap_values(X))
+    np.testing.assert_array_equal(
+        pickle.loads(pickle.dumps(explainer)).game.background.rows, expected.game.background.rows
+    )
+
+
+def test_a_background_on_a_gpu_is_checked_there():
+    import cupy
+
+    forest = full_forest(4, n_trees=2, depth=3, n_features=6)
+    with pytest.raises(ValueError, match=r"background: X has shape \(9, 5\), expected \(rows, 6\)"):
+        Explainer(forest, cupy.asarray(rows(9, 5)))
+    with pytest.raises(ValueError, match=r"background has no rows"):
+        Explainer(forest, cupy.asarray(rows(0, 6)))
+    refusing = dataclasses.replace(forest, nan_allowed=False)
+    background = rows(9, 6)
+    background[3, 3] = np.nan
+    with pytest.raises(ValueError, match=r"background: X holds NaN"):
+        Explainer(refusing, cupy.asarray(background))
+    whole_numbers = (10 * rows(50, 6)).astype(np.int32)
+    explainer = Explainer(forest, cupy.asarray(whole_numbers))
+    expected = Explainer(forest, whole_numbers, device="cpu")
+    assert explainer.expected_value == expected.expected_value
+    found = explainer.shap_values(cupy.asarray(rows(5, 6)))
+    np.testing.assert_allclose(cupy.asnumpy(found), expected.shap_values(rows(5, 6)), rtol=1e-5, atol=1e-6)
 
 
 def test_trees_without_tables_are_refused_on_a_gpu_and_explained_on_the_cpu():

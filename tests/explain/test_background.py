@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import pickle
+from fractions import Fraction
 
 import numpy as np
 import pytest
 from hypothesis import given
 
 from glasswood import Explainer
+from glasswood.explain.background import mean
 from glasswood.plans import plan_of
 from tests.explain.tolerance import assert_close
 from tests.oracles import evaluate, interventional
@@ -343,3 +345,17 @@ def test_a_background_is_kept_as_it_was():
 def test_what_does_not_fit_is_refused_in_a_sentence(background, options, error, message):
     with pytest.raises(error, match=message):
         Explainer(full_forest(0, n_trees=2, depth=2, n_features=5), background, **options)
+
+
+@pytest.mark.parametrize("is_weighted", [False, True])
+@pytest.mark.parametrize("spread", [0, 3, 300])
+def test_means_are_the_exact_ones_rounded_once(spread, is_weighted):
+    rng = np.random.default_rng(spread)
+    for n in (1, 2, 1000):
+        values = rng.normal(size=n) * 10.0 ** rng.uniform(-spread, min(spread, 280), n)
+        weight = rng.integers(1, 2**62 // n, n) if is_weighted else np.ones(n, np.int64)
+        exact = sum(Fraction(v) * int(w) for v, w in zip(values.tolist(), weight.tolist(), strict=True))
+        assert mean(values, weight) == float(exact / int(weight.sum()))
+    assert mean(np.zeros(5), np.ones(5, np.int64)) == 0
+    tiny = np.array([5e-324, 5e-324, 1e308, -1e308])
+    assert mean(tiny, np.ones(4, np.int64)) == 0  # half the least number rounds to even

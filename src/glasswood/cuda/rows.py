@@ -135,7 +135,7 @@ def _map_on_gpu(
 ) -> Any:
     cupy = import_cupy()
     with cupy.cuda.Device(gpu), explaining_memory(cupy, gpu):
-        x = _as_floats(as_cupy(X), input_type)
+        x = as_floats(as_cupy(X), input_type)
         target = cupy.empty((len(x), *row_shape), dtype) if out is None else as_cupy(out)
         if len(x):
             compute(x, target)
@@ -290,7 +290,8 @@ def as_cupy(X: object) -> Any:
     return cupy.asarray(X) if hasattr(X, "__cuda_array_interface__") else cupy.from_dlpack(X)
 
 
-def _as_floats(x: Any, input_type: DTypeLike) -> Any:
+def as_floats(x: Any, input_type: DTypeLike) -> Any:
+    """Cast rows of other types than float32 and float64."""
     return x if x.dtype in (np.float32, np.float64) else x.astype(input_type)
 
 

@@ -7,21 +7,26 @@ them; rows of equal classes are one row with their weights.
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from glasswood.base.device import on_host
+from glasswood.base.device import array_gpu, import_cupy, on_host
 from glasswood.base.typing import Array, Bools, Doubles, Floats, Int64s, Rows
 from glasswood.evaluate.evaluator import evaluator_of
 from glasswood.inputs import arranged, as_rows
+from glasswood.inputs.categories import arrays_hold_values
 from glasswood.inputs.targets import as_vector
 from glasswood.model.ensemble import TreeEnsemble
 
 WEIGHT_BITS = 62
 """Weights are integers whose sum stays below 2 to this, so that no sum of them depends on the order of rows."""
+
+LIMB_BITS = 20
+"""Bits of a weight that are summed at a time; beside them the bits of a value, and of the number of rows, fit int64."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +35,8 @@ class Background:
 
     Attributes
     ----------
-    rows : (m, F), float32 or float64
+    placed : (m, F), float32 or float64
+        Where they came from: on the host, or a CuPy array.
     weight : (m,)
         In some unit of which the rows' weights are multiples.
     total : int
@@ -39,13 +45,34 @@ class Background:
         Mean margin.
     """
 
-    rows: Array
+    placed: Any
     weight: Int64s
     total: int
     expected_value: Doubles
 
+    @functools.cached_property
+    def rows(self) -> Array:
+        """The rows on the host, copied there at the first use."""
+        rows: Array = on_host(self.placed)
+        return rows
+
+    def on_gpu(self, gpu: int) -> Any:
+        """Return the rows where a GPU reads them fastest: in its memory if they lie there."""
+        return self.placed if array_gpu(self.placed) == gpu else self.rows
+
+    @property
+    def is_weighted(self) -> bool:
+        """Whether rows have other weights than 1."""
+        return self.total != len(self.weight)
+
+    def __len__(self) -> int:
+        return len(self.placed)
+
+    def __reduce__(self) -> tuple[Any, ...]:  # where it goes there may be no GPU
+        return Background, (self.rows, self.weight, self.total, self.expected_value)
+
     def __repr__(self) -> str:
-        return f"<{len(self.rows):,} rows>"
+        return f"<{len(self):,} rows>"
 
 
 def make_background(X: Rows | Background, weight: Any, forest: TreeEnsemble, n_jobs: int | None) -> Background:
@@ -59,19 +86,41 @@ def make_background(X: Rows | Background, weight: Any, forest: TreeEnsemble, n_j
     if isinstance(X, Background):
         return X
     try:
-        rows = as_rows(arranged(on_host(X), forest, by_position=False), forest)
+        rows = _rows_on_gpu(X, forest)
+        rows = as_rows(arranged(on_host(X), forest, by_position=False), forest) if rows is None else rows
     except (TypeError, ValueError) as error:
         raise type(error)(f"background: {error}") from error
     if len(rows) == 0:
         raise ValueError("background has no rows, expected at least 1; leave background=None for path-dependent values")
     counts = integer_weights(on_host(weight), len(rows))
-    used = counts > 0
     # Rows that the caller changes later must not count.
-    return placed_background(np.array(rows[used]), counts[used], forest, n_jobs)
+    rows, counts = _copied(rows, counts > 0), counts[counts > 0]
+    return placed_background(rows, counts, forest, n_jobs)
 
 
-def placed_background(rows: Array, counts: Int64s, forest: TreeEnsemble, n_jobs: int | None) -> Background:
-    """Background of rows that `as_rows` made, with weights above 0."""
+def _rows_on_gpu(X: Rows, forest: TreeEnsemble) -> Any:
+    """Check rows where they lie; None if that is the host, or only the host does what the forest asks for."""
+    gpu = array_gpu(X)
+    if gpu is None or forest.transform is not None or arrays_hold_values(forest) or forest.has_linear_leaves:
+        return None
+    from glasswood.cuda.rows import as_floats, check_gpu_rows
+    from glasswood.cuda.streams import stream_of
+
+    with stream_of(X), import_cupy().cuda.Device(gpu):
+        return as_floats(check_gpu_rows(X, forest, gpu), forest.threshold.dtype)
+
+
+def _copied(rows: Any, used: Bools) -> Any:
+    """Copy some of the rows, where they lie."""
+    if (gpu := array_gpu(rows)) is None:
+        return np.array(rows if used.all() else rows[used])
+    cupy = import_cupy()
+    with cupy.cuda.Device(gpu):
+        return rows.copy() if used.all() else rows[cupy.asarray(used)]
+
+
+def placed_background(rows: Any, counts: Int64s, forest: TreeEnsemble, n_jobs: int | None) -> Background:
+    """Background of rows that `as_rows` made, or CuPy's, with weights above 0."""
     if forest.has_linear_leaves:  # sums of what the leaves' models return have an order
         order = np.lexsort(rows.T)
         rows, counts = rows[order], counts[order]
@@ -100,13 +149,15 @@ def integer_weights(weight: Any, n_rows: int) -> Int64s:
     return counts
 
 
-def margins_of(forest: TreeEnsemble, rows: Array, n_jobs: int | None) -> Doubles:
-    """Margins of rows that `as_rows` made, few beside what explains them: (n, n_outputs)."""
-    evaluator = evaluator_of(forest).cpu
-    return evaluator.margins(rows, evaluator.choice_for_once(len(rows)), n_jobs)
+def margins_of(forest: TreeEnsemble, rows: Any, n_jobs: int | None) -> Any:
+    """Margins of rows that `as_rows` made or of CuPy's, where they lie: (n, n_outputs)."""
+    evaluator = evaluator_of(forest)
+    if (gpu := array_gpu(rows)) is not None:
+        return evaluator.cuda.margins(rows, (gpu,), evaluator.cuda.default_choice(len(rows)))
+    return evaluator.cpu.margins(rows, evaluator.cpu.choice_for_once(len(rows)), n_jobs)
 
 
-def mean_margin(forest: TreeEnsemble, rows: Array, weight: Int64s, n_jobs: int | None) -> Doubles:
+def mean_margin(forest: TreeEnsemble, rows: Any, weight: Int64s, n_jobs: int | None) -> Doubles:
     """Weighted mean of the rows' margins: (n_outputs,).
 
     Raises
@@ -115,9 +166,9 @@ def mean_margin(forest: TreeEnsemble, rows: Array, weight: Int64s, n_jobs: int |
         If their sum is beyond float64: linear leaves extrapolate infinite and huge numbers.
     """
     margins = margins_of(forest, rows, n_jobs)
-    largest = np.abs(margins).max(initial=0.0)
+    largest = float(abs(margins).max()) if margins.size else 0.0
     with np.errstate(over="ignore"):
-        if not np.isfinite(largest * weight.sum()):
+        if not np.isfinite(np.float64(largest) * weight.sum()):
             raise ValueError(
                 f"background: margins of its rows reach {largest:.3g}, and their sum exceeds float64; leave out "
                 "rows with numbers far beyond those of training"
@@ -125,12 +176,29 @@ def mean_margin(forest: TreeEnsemble, rows: Array, weight: Int64s, n_jobs: int |
     return np.array([mean(of_output, weight) for of_output in margins.T])
 
 
-def mean(values: Doubles, weight: Int64s) -> float:
-    """Weighted mean by exactly rounded sums, which have no order; rows of equal values are one."""
-    distinct, place = np.unique(values, return_inverse=True)
-    counts = np.zeros(len(distinct), np.int64)
-    np.add.at(counts, place, weight)
-    return math.fsum((distinct * counts).tolist()) / int(weight.sum())
+def mean(values: Any, weight: Int64s) -> float:
+    """Weighted mean of finite numbers on the host or a GPU: the exact one, rounded once, so that it has no order."""
+    is_on_gpu = array_gpu(values) is not None
+    numbers: Any = import_cupy() if is_on_gpu else np
+    weights = [(0, None)] if (weight == 1).all() else _limbs(weight, numbers)
+    bits = WEIGHT_BITS - len(values).bit_length() - (0 if weights[0][1] is None else LIMB_BITS)
+    shift = bits - math.frexp(float(abs(values).max()))[1]
+    total, rest = 0, numbers.ldexp(values, shift)
+    while True:
+        limb = numbers.rint(rest)
+        whole, rest = limb.astype(np.int64), rest - limb
+        total += sum(int((whole if part is None else whole * part).sum()) << power for power, part in weights)
+        if not rest.any():
+            break
+        total, rest, shift = total << bits, numbers.ldexp(rest, bits), shift + bits
+    n = int(weight.sum())
+    return total / (n << shift) if shift >= 0 else (total << -shift) / n
+
+
+def _limbs(weight: Int64s, numbers: Any) -> list[tuple[int, Any]]:
+    """Weights as sums of few bits: powers of two, and what they are multiplied by."""
+    n_bits = int(weight.max()).bit_length()
+    return [(power, numbers.asarray((weight >> power) & (2**LIMB_BITS - 1))) for power in range(0, n_bits, LIMB_BITS)]
 
 
 def merged(background: Background, forest: TreeEnsemble) -> Background:

@@ -100,7 +100,7 @@ class Engines:
         n_blocks = -(-count_rows(X) // (ROWS_TOGETHER * n_threads(self.settings.n_jobs)))
         work = n_blocks * forest.n_nodes * (forest.n_features if kind == "pairs" else 1)
         if isinstance(self.cpu, CoalitionExplainer):
-            gpus = gpus_worthwhile(device, X, work * len(self.cpu.background.rows), WORTHWHILE)
+            gpus = gpus_worthwhile(device, X, work * len(self.cpu.background), WORTHWHILE)
             estimates = self.cpu.layout.n_used > self.cpu.most  # which GPUs do not
             return () if gpus and estimates and self._is_free(X) else gpus
         if self.settings.algorithm == "paths":

@@ -168,7 +168,7 @@ class Writer:
         background = self.game.background
         if background is None:
             return self.phrases.text(f"average{kind}", value=value)
-        n = self.phrases.number(f"{len(background.rows):,}")
+        n = self.phrases.number(f"{len(background):,}")
         return self.phrases.text(f"background{kind}", n=n, value=value)
 
     def _change(self, feature: str, size: float, error: float, scale: Scale, decimals: int) -> str:

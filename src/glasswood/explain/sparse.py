@@ -22,7 +22,7 @@ def in_used_columns(game: Game) -> Game:
     """Game of the features that the forest uses alone."""
     used, background = used_columns(game.forest), game.background
     if background is not None:
-        background = dataclasses.replace(background, rows=background.rows[:, used])
+        background = dataclasses.replace(background, placed=background.rows[:, used])
     forest = in_columns(game.forest, used)
     return Game(forest, make_players(None, forest), background)
 

@@ -236,7 +236,7 @@ def make_cupy(gpus):
     cupy.zeros = lambda shape, dtype: np.zeros(shape, dtype).view(DeviceArray)
     cupy.asnumpy = np.array
     cupy.from_dlpack = np.asarray
-    cupy.isnan = np.isnan
+    cupy.isnan, cupy.ldexp, cupy.rint = np.isnan, np.ldexp, np.rint
     for name in ("where", "cumsum", "flatnonzero", "full", "arange", "searchsorted", "concatenate"):
         setattr(cupy, name, on_device(getattr(np, name)))
     cupy.argsort = on_device(functools.partial(np.argsort, kind="stable"))

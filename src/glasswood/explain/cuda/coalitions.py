@@ -144,7 +144,7 @@ class CoalitionPlan:
     @property
     def n_parts(self) -> int:
         """Sums of background rows."""
-        return -(-len(self.background.rows) // TOGETHER)
+        return -(-len(self.background) // TOGETHER)
 
     def on_gpu(self) -> dict[str, Any]:
         """Arrays of the forest and of the background on the current GPU."""
@@ -195,7 +195,7 @@ class CoalitionJob(Job):
     def _batch_rows(self, n_rows: int, row_shape: tuple[int, ...]) -> int:  # noqa: ARG002
         plan = self.plan
         n_sums = plan.n_parts * self.wanted.n * plan.response.n * len(TEAMS)
-        row_bytes = plan.n_leaves * plan.mask.itemsize + 4 * len(plan.background.rows)
+        row_bytes = plan.n_leaves * plan.mask.itemsize + 4 * len(plan.background)
         most_rows = 65_535  # of a grid's second axis
         return max(1, min(MASK_BYTES // max(1, row_bytes), SUM_BYTES // max(1, 8 * n_sums), most_rows))
 
@@ -282,7 +282,7 @@ class CoalitionJob(Job):
                 "labels": labels if labels is NOWHERE else labels[some],
                 "differ": differ[some],
                 "share": shared["share"],
-                "n_others": len(plan.background.rows),
+                "n_others": len(plan.background),
                 "together": TOGETHER,
                 "fewest": team.fewest,
                 "most": team.most,
@@ -297,7 +297,7 @@ class CoalitionJob(Job):
 
     def _differing(self, masks: GpuArray, shared: dict[str, Any]) -> tuple[GpuArray, GpuArray]:
         """Players on which each pair differs, as bits, and how many pairs differ on 0 to 32 of them."""
-        cupy, m = import_cupy(), len(self.plan.background.rows)
+        cupy, m = import_cupy(), len(self.plan.background)
         differ, histogram = cupy.empty((len(masks), m), np.uint32), cupy.zeros(MOST_PLAYERS + 1, np.uint32)
         n_words = masks.shape[1] * self.plan.mask.itemsize // 4
         args = {"rows": masks, "others": shared["masks"], "n_words": n_words, "n_others": m}

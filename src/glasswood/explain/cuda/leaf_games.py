@@ -49,10 +49,10 @@ class BackgroundContents:
         count: GpuArray = cupy.zeros(max(1, plan.arrays["n_states"]), np.uint64)
         most = max(batch.n_subtrees for batch in plan.batches)
         step = fitting_rows(IN_FLIGHT, KEY_BYTES * most + plan.codes.row_bytes)
-        is_weighted = bool((background.weight != 1).any())
-        for start in range(0, len(background.rows), step):
-            x = cupy.asarray(background.rows[start : start + step])
-            weight = cupy.asarray(background.weight[start : start + step]) if is_weighted else None
+        rows = background.on_gpu(cupy.cuda.runtime.getDevice())
+        for start in range(0, len(rows), step):
+            x = cupy.asarray(rows[start : start + step])
+            weight = cupy.asarray(background.weight[start : start + step]) if background.is_weighted else None
             codes = plan.codes.encode(x, padded_rows(len(x)))
             for batch in plan.batches:
                 _count(plan, arrays, batch, (codes, len(x), weight), count)

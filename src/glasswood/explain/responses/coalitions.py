@@ -245,7 +245,7 @@ class CoalitionExplainer:
         n_entries, n = asked.n_entries * self.response.n, len(number)
         size = max(1, min(MASK_BYTES // max(1, self.layout.row_bytes), MASK_BYTES // (8 * max(1, n_entries)), 1024))
         seconds = self._seconds(rows, number, asked)
-        warn_of_cost(seconds, n, len(self.background.rows), self._may_rescale)
+        warn_of_cost(seconds, n, len(self.background), self._may_rescale)
         quick = contextlib.nullcontext(lambda _: None)
         with counting_rows(n, "explain") if seconds >= 4 * TOLD_SECONDS else quick as tell:
             size = max(1, min(size, int(n * TOLD_SECONDS / seconds))) if seconds else size
@@ -278,10 +278,10 @@ class CoalitionExplainer:
 
     def _seconds(self, rows: PlacedRows, number: Int64s, asked: Asked) -> float:
         """Estimate the time of a long call by some of its pairs, spread over both; 0 for others."""
-        n_pairs, players = len(number) * len(self.background.rows), min(self.layout.n_used, self.most)
+        n_pairs, players = len(number) * len(self.background), min(self.layout.n_used, self.most)
         if not could_be_long(n_pairs, players, self.response.n + self.game.forest.n_outputs):
             return 0.0
-        some, others = (slice(None, None, -(-n // PROBED)) for n in (len(number), len(self.background.rows)))
+        some, others = (slice(None, None, -(-n // PROBED)) for n in (len(number), len(self.background)))
         few, share = self._masked(rows, number[some]), self.background.weight[others].astype(np.float64)
         against = Against(self._masks(self.background.rows[others]), share / share.sum())
         threads = n_threads(self.settings.n_jobs)
@@ -304,7 +304,7 @@ class CoalitionExplainer:
             yield Against(self._kept_masks, self._share)
             return
         size = max(1, MASK_BYTES // self.layout.row_bytes)
-        for first in range(0, len(self.background.rows), size):
+        for first in range(0, len(self.background), size):
             some = slice(first, first + size)
             yield Against(self._masks(self.background.rows[some]), self._share[some], first)
 
@@ -315,7 +315,7 @@ class CoalitionExplainer:
     @cached_property
     def _kept_masks(self) -> Any:
         """Masks of the background if they are small."""
-        is_small = len(self.background.rows) * self.layout.row_bytes <= MASK_BYTES
+        is_small = len(self.background) * self.layout.row_bytes <= MASK_BYTES
         return self._masks(self.background.rows) if is_small else None
 
     def _masks(self, rows: Array) -> Any:

@@ -244,7 +244,7 @@ class ResponseExplainer:
                 groups.setdefault(tuple(equal.tolist()), []).append(int(row))
         for by_others, at in groups.items():
             some = np.array(by_others)
-            own = replace(background, rows=background.rows[some], weight=background.weight[some])
+            own = replace(background, placed=background.rows[some], weight=background.weight[some])
             slopes = self._ratio(margins[at], margins[at])
             if self._is_loss:
                 slopes = slopes - cast("Int32s", rows.labels)[at]
