@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 import re
+import traceback
 from pathlib import Path
 
 import numpy as np
@@ -99,3 +100,38 @@ def test_errors_hold_no_escapes_of_terminals():
         with pytest.raises((ValueError, TypeError, NotImplementedError)) as raised:
             call()
         assert "\x1b" not in str(raised.value)
+
+
+LOADERS = {
+    "load": glasswood.load,
+    "Explainer.load": glasswood.Explainer.load,
+    "TreeExplainer.load": glasswood.TreeExplainer.load,
+    "Neighbors.load": glasswood.Neighbors.load,
+    "Summary.load": glasswood.Summary.load,
+}
+
+
+def test_every_public_loader_is_attacked_here():
+    classes = [getattr(glasswood, name) for name in glasswood.__all__ if isinstance(getattr(glasswood, name), type)]
+    assert {f"{one.__name__}.load" for one in classes if hasattr(one, "load")} | {"load"} == set(LOADERS)
+
+
+@pytest.mark.parametrize("name", LOADERS)
+def test_refusals_of_files_hold_nothing_that_terminals_obey(tmp_path, name, monkeypatch):
+    """Whatever a reader, or a library that parses for it, quotes; nor do the error's causes, which tracebacks show."""
+
+    def quoting(*_, **__):
+        try:
+            raise OSError("a parser says \x1b]0;t\x07\n")
+        except OSError as error:
+            raise ValueError(f"{path} holds \x1b[31m\u202e in its names") from error
+
+    path = tmp_path / "model.json"
+    path.write_text("{}")
+    for module in ("glasswood.loading.read_file", "glasswood.explain.explainer.load_explainer"):
+        monkeypatch.setattr(module, quoting)
+    monkeypatch.setattr("glasswood.neighbors.leaf_rows.load_neighbors", quoting)
+    monkeypatch.setattr("glasswood.explain.summary._text_of", quoting)
+    with pytest.raises(ValueError, match=re.escape(f"{path} holds \\u001b[31m\\u202e in its names")) as raised:
+        LOADERS[name](path)
+    assert "\x1b" not in "".join(traceback.format_exception(raised.value))

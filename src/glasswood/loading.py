@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from glasswood.base.escapes import shown
+from glasswood.base.escapes import escaped_errors, shown
 from glasswood.base.typing import ModelFormat, Rows
 from glasswood.base.wording import spelled
 from glasswood.checking.comparison import TOLERANCE, check_live
@@ -159,6 +159,7 @@ def _with_names(trees: TreeEnsemble, class_names: Sequence[str]) -> TreeEnsemble
     return dataclasses.replace(trees, classes=(names.astype(str),), **fields)
 
 
+@escaped_errors()
 def _read(model: object, mmap: bool, library: str | None, curve: Curve | None) -> TreeEnsemble:
     path = Path(model) if isinstance(model, str | os.PathLike) else None
     if curve is not None and (path is not None or isinstance(model, Forest | TreeEnsemble)):

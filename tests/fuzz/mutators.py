@@ -8,7 +8,11 @@ import struct
 INTEGERS = (0, 1, -1, 2, 3, 7, 63, 64, 255, 256, 2**15, 2**16, 2**24, 2**31 - 1, -(2**31), 2**31, 2**32, 2**53 + 1)
 HUGE = (2**63 - 1, -(2**63), 2**63, 2**64, 10**30, -(10**30))
 FLOATS = (0.5, -0.0, 1e-45, 1e-310, 3.4028235e38, 3.5e38, -3.5e38, 1.7e308, -1.7e308, float("nan"), float("inf"))
+TERMINAL = "\x1b]0;t\x07\x1b[31m\u202e"
+"""What a terminal obeys, or shows out of order."""
+
 TEXTS = ("", "0", "-1", "x", "1e400", "nan", "inf", "[1,2]", "9" * 5000, "é\0\n", "2147483648", "None", "a" * 300)
+TEXTS += (TERMINAL, TERMINAL)
 OTHERS = (None, True, False, [], {}, [[]], {"a": 1}, [None], [0.5, "x"])
 
 

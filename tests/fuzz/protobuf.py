@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import struct
 
-from tests.fuzz.mutators import FLOATS, HUGE, INTEGERS, pick
+from tests.fuzz.mutators import FLOATS, HUGE, INTEGERS, TERMINAL, pick
 
 NESTED = {(): (7,), (7,): (1, 11, 12), (7, 1): (5,), (7, 1, 5): (5,)}
 """Fields that hold messages, by the path to them: the graph, its operators and inputs, attributes, tensors."""
 
 TEXTS = (b"", b"LEAF", b"BRANCH_LEQ", b"BRANCH_EQ", b"BRANCH_MEMBER", b"SOFTMAX", b"MIN", b"\xff\xfe", b"nodes_values")
+TEXTS += (TERMINAL.encode(),) * 2
 
 
 def decode(data, path=()):

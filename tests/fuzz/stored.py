@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import glasswood
+from glasswood.base.escapes import NOT_SHOWN
 from glasswood.cli.tables.reader import TableReader
 from tests.fuzz.formats import mutate_explainer, mutate_glasswood
 from tests.fuzz.mutators import mutate_bytes, mutate_document, pick
@@ -109,7 +110,9 @@ def attack(kind, path):
                 warnings.simplefilter("ignore")
                 answers.append(ask(kind, path))
         except (ValueError, NotImplementedError) as error:
-            return None if str(path) in str(error) else f"does not name the file: {error}"
+            if str(path) not in str(error):
+                return f"does not name the file: {error}"
+            return f"a message holds what terminals obey: {error!r}" if NOT_SHOWN.search(str(error)) else None
         except MemoryError:
             return "asks for more than 3 GB"
         except Exception:

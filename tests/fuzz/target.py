@@ -10,6 +10,7 @@ import numpy as np
 import treelite
 
 import glasswood
+from glasswood.base.escapes import NOT_SHOWN
 from tests.oracles import evaluate
 from tests.readers import spark_models
 from tests.strategies import random_rows
@@ -145,6 +146,8 @@ def check_refusal(error, path):
     """Errors are glasswood's own: a sentence that names the file."""
     if type(error) not in REFUSALS or path not in str(error) or len(str(error)) < len(path) + 10:
         raise WrongAnswerError(f"no sentence of glasswood's: {type(error).__name__}: {error}") from error
+    if NOT_SHOWN.search(str(error)):
+        raise WrongAnswerError(f"a message holds what terminals obey: {error}") from error
 
 
 def complete(whole):

@@ -6,8 +6,10 @@ code, markup or a picture; what a target cannot hold, the function refuses.
 
 from __future__ import annotations
 
+import contextlib
 import html
 import re
+from collections.abc import Iterator
 from typing import Any
 
 NOT_IN_COMMENTS = re.compile(r"[^A-Za-z0-9 _.,:;=<>()\[\]{}+#%&@!|~^$-]")
@@ -36,6 +38,27 @@ def short(text: str, most: int = 32) -> str:
     """Write a text for people in at most `most` characters: what does not fit becomes dots."""
     text = shown(text)
     return text if len(text) <= most else f"{text[: most - 1].rstrip()}…"
+
+
+@contextlib.contextmanager
+def escaped_errors() -> Iterator[None]:
+    """Let refusals of a file hold nothing that terminals obey, whatever the file, or a library that parses it, says.
+
+    Every function that reads what somebody may have written is decorated with it.
+    """
+    try:
+        yield
+    except (ValueError, TypeError, NotImplementedError) as error:
+        causes: list[BaseException] = []
+        cause: BaseException | None = error
+        while cause is not None and cause not in causes:
+            causes.append(cause)
+            cause = cause.__cause__ or cause.__context__
+        if not any(NOT_SHOWN.search(str(one)) for one in causes):
+            raise
+        kinds = (NotImplementedError, TypeError, ValueError)
+        kind = next(kind for kind in kinds if isinstance(error, kind))
+        raise kind(shown(" ".join(str(error).split()))) from None  # tracebacks show causes as they are
 
 
 def markup(text: str) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from glasswood.base.device import parse_device
+from glasswood.base.escapes import escaped_errors
 from glasswood.base.parallel import n_threads
 from glasswood.base.typing import (
     Array,
@@ -419,6 +420,7 @@ class Explainer(ExplainerCalls):
         save_forest(self.game.forest, path, attachment_of(self.game, self.settings))
 
     @classmethod
+    @escaped_errors()
     def load(cls, path: str | os.PathLike[str] | bytes, device: str = "auto", n_jobs: int | None = None) -> Self:
         """Read an explainer that `save` wrote, without the background rows.
 

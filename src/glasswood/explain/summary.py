@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from glasswood import _core
+from glasswood.base.escapes import escaped_errors
 from glasswood.base.extras import import_extra
 from glasswood.base.files import check_output, replacing
 from glasswood.base.parallel import n_threads
@@ -198,6 +199,7 @@ class Summary:
             parquet.write_table(arrow.Table.from_pylist(lines).replace_schema_metadata({KEY: text}), temporary)
 
     @classmethod
+    @escaped_errors()
     def load(cls, path: str | os.PathLike[str]) -> Summary:
         """Read a file that `save` wrote.
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from glasswood.base.device import on_host
-from glasswood.base.escapes import shown
+from glasswood.base.escapes import escaped_errors, shown
 from glasswood.base.parallel import cached_property
 from glasswood.base.typing import Array, Doubles, Int32s, Rows
 from glasswood.evaluate.evaluator import evaluator_of
@@ -126,6 +126,7 @@ class LeafRows:
         save_neighbors(path, self._index, parts, self._by_target if has_numbers else [], self._by_position)
 
     @classmethod
+    @escaped_errors()
     def load(cls, path: str | os.PathLike[str], *, mmap: bool = False, n_jobs: int | None = None) -> Self:
         """Read what `save` has written.
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 
+from glasswood.base.escapes import shown
 from glasswood.base.extras import import_arrow
 
 SUFFIXES = {
@@ -68,6 +69,6 @@ def naming(path: object, names: Sequence[str] = ()) -> Iterator[None]:
             text = text.replace(found[0], f"column {names[int(found[1])]!r}")
         if re.search(r"invalid value '-?\d*,\d+'|string: '-?\d*,\d+'", text):
             text = f"{text}; if commas are decimal points, say --decimal ,"
-        raise ValueError(f"cannot read {path}: {text}") from error
+        raise ValueError(f"cannot read {path}: {shown(' '.join(text.split()))}") from error
     except MemoryError as error:  # Arrow believes the sizes that a file says
         raise ValueError(f"cannot read {path}: it asks for more memory than there is; {error}") from error
