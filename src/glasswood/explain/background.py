@@ -25,6 +25,9 @@ from glasswood.model.ensemble import TreeEnsemble
 WEIGHT_BITS = 62
 """Weights are integers whose sum stays below 2 to this, so that no sum of them depends on the order of rows."""
 
+SENT_BYTES = 2**30
+"""Bytes of host rows up to which a GPU that explains keeps them: it reads them for their mean, and for its tables."""
+
 LIMB_BITS = 20
 """Bits of a weight that are summed at a time; beside them the bits of a value, and of the number of rows, fit int64."""
 
@@ -75,8 +78,10 @@ class Background:
         return f"<{len(self):,} rows>"
 
 
-def make_background(X: Rows | Background, weight: Any, forest: TreeEnsemble, n_jobs: int | None) -> Background:
-    """Check background rows and their weights.
+def make_background(
+    X: Rows | Background, weight: Any, forest: TreeEnsemble, n_jobs: int | None, gpu: int | None = None
+) -> Background:
+    """Check background rows and their weights; those of the host go to a GPU that is given, if they are few bytes.
 
     Raises
     ------
@@ -87,14 +92,16 @@ def make_background(X: Rows | Background, weight: Any, forest: TreeEnsemble, n_j
         return X
     try:
         rows = _rows_on_gpu(X, forest)
-        rows = as_rows(arranged(on_host(X), forest, by_position=False), forest) if rows is None else rows
+        if rows is None:
+            gpu = None if array_gpu(X) is not None or forest.has_linear_leaves else gpu
+            rows = as_rows(arranged(on_host(X), forest, by_position=False), forest)
     except (TypeError, ValueError) as error:
         raise type(error)(f"background: {error}") from error
     if len(rows) == 0:
         raise ValueError("background has no rows, expected at least 1; leave background=None for path-dependent values")
     counts = integer_weights(on_host(weight), len(rows))
     # Rows that the caller changes later must not count.
-    rows, counts = _copied(rows, counts > 0), counts[counts > 0]
+    rows, counts = _copied(rows, counts > 0, gpu), counts[counts > 0]
     return placed_background(rows, counts, forest, n_jobs)
 
 
@@ -110,12 +117,15 @@ def _rows_on_gpu(X: Rows, forest: TreeEnsemble) -> Any:
         return as_floats(check_gpu_rows(X, forest, gpu), forest.threshold.dtype)
 
 
-def _copied(rows: Any, used: Bools) -> Any:
-    """Copy some of the rows, where they lie."""
-    if (gpu := array_gpu(rows)) is None:
+def _copied(rows: Any, used: Bools, gpu: int | None) -> Any:
+    """Copy some of the rows, where they lie or to a GPU."""
+    home = array_gpu(rows)
+    if home is None and (gpu is None or rows.nbytes > SENT_BYTES):
         return np.array(rows if used.all() else rows[used])
     cupy = import_cupy()
-    with cupy.cuda.Device(gpu):
+    with cupy.cuda.Device(gpu if home is None else home):
+        if home is None:
+            return cupy.asarray(np.ascontiguousarray(rows if used.all() else rows[used]))
         return rows.copy() if used.all() else rows[cupy.asarray(used)]
 
 

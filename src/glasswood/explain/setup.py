@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from glasswood.base.device import find_gpus, is_cuda_usable
 from glasswood.explain.background import make_background
 from glasswood.explain.checks import (
     check_background,
@@ -74,6 +75,7 @@ def set_up(
     if background is not None:
         background = without_extra(background, forest) if ignore_extra else background
         forest = with_tables(background, forest)
-        background = make_background(background, weight, forest, settings.n_jobs)
+        gpu = find_gpus(settings.device)[0] if settings.is_for_gpus and is_cuda_usable() else None
+        background = make_background(background, weight, forest, settings.n_jobs, gpu)
     settings = replace(settings, output=output, feature_names=shown[0], output_names=shown[1])
     return Game(forest, players, background), settings
