@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from glasswood.base.escapes import escaped_errors, shown
+from glasswood.base.sources import FORMATS
 from glasswood.base.typing import ModelFormat, Rows
 from glasswood.base.wording import spelled
 from glasswood.checking.comparison import TOLERANCE, check_live
@@ -21,7 +22,7 @@ from glasswood.inputs.matching import listed
 from glasswood.model.ensemble import TreeEnsemble
 from glasswood.model.facts import feature_names
 from glasswood.model.storage import load_forest
-from glasswood.readers import FORMATS, READERS, library_of, read_file, read_model, suffix_of
+from glasswood.readers import READERS, library_of, read_file, read_model, suffix_of
 from glasswood.readers.contents import folder_of
 from glasswood.readers.curve import make_curve
 from glasswood.readers.spark import is_folder, read_folder

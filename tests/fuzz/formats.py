@@ -18,6 +18,7 @@ import pyarrow as arrow
 from pyarrow import parquet
 
 import glasswood
+from glasswood.base.sources import MODEL_SUFFIXES
 from glasswood.explain.stored import explainer_bytes
 from glasswood.loading import load
 from glasswood.model.storage import ATTACHED, MAGIC, PREFIX, _padding
@@ -36,19 +37,8 @@ TOLD = ".told.json"
 METADATA = 14
 """Field of a model's metadata in ONNX."""
 
-SUFFIXES = (
-    ".json",
-    ".ubj",
-    ".txt",
-    ".cbm",
-    ".onnx",
-    ".treelite",
-    ".glasswood",
-    ".explainer",
-    ".spark",
-    ".zip",
-    ".model",
-)
+SUFFIXES = (*MODEL_SUFFIXES, ".model", ".treelite", ".spark", ".glasswood", ".explainer")
+"""Of models of other libraries (.model: XGBoost's binary files), and of glasswood's own files."""
 
 
 def find_seeds(only="*"):

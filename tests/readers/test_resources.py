@@ -12,7 +12,7 @@ from tests.readers import spark_models
 from tests.readers.resource_attacks import MEGABYTE, attacks
 
 import glasswood
-from glasswood.readers import BINARY, FILES
+from glasswood.base.sources import BINARY, FILES
 
 resource = pytest.importorskip("resource", reason="limits of POSIX")
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="how much is used is read as Linux tells it")

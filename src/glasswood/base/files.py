@@ -11,10 +11,6 @@ import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-MODEL_SUFFIXES = (".json", ".ubj", ".cbm", ".txt", ".onnx", ".zip")
-"""Suffixes of other libraries' model files, by which `glasswood.load` chooses a reader."""
-
-
 UNFINISHED = ".glasswood-*.part"
 """Names of files that are being written; one is left only where its process was killed."""
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from glasswood.inputs.categories import BY_VALUE
+from glasswood.base.sources import BY_VALUE
 
 if TYPE_CHECKING:
     from numpy.random import Generator

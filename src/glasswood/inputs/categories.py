@@ -13,16 +13,11 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from glasswood import _core
+from glasswood.base.sources import BY_CODE, BY_VALUE
 from glasswood.base.typing import Array, Bools
 from glasswood.inputs.arrays import objects_to_floats, to_floats
 from glasswood.inputs.tables import tables_at
 from glasswood.model.ensemble import TreeEnsemble
-
-BY_VALUE = ("scikit-learn", "catboost", "onnx", "spark", "ydf")
-"""Libraries that expect the values of categories in arrays; others, their codes."""
-
-BY_CODE = ("xgboost", "lightgbm")
-"""Libraries that read the codes of a column of categories where they have no table for it."""
 
 ABSENT = ("", "None", "nan", "<NA>")
 """What NumPy makes of a missing value beside text."""

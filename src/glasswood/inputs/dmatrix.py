@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from glasswood.base.escapes import shown
+from glasswood.base.sources import BY_VALUE
 from glasswood.base.typing import Array
-from glasswood.inputs.categories import BY_VALUE, Coded, Numbers, column_floats
+from glasswood.inputs.categories import Coded, Numbers, column_floats
 from glasswood.inputs.frames import Frame
 from glasswood.inputs.matching import check_width, column_order
 from glasswood.inputs.tables import tables_at

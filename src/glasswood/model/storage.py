@@ -28,7 +28,8 @@ from typing import Any, BinaryIO, NamedTuple, cast
 
 import numpy as np
 
-from glasswood.base.files import MODEL_SUFFIXES, replacing
+from glasswood.base.files import replacing
+from glasswood.base.sources import MODEL_SUFFIXES
 from glasswood.base.typing import Array, Checked, Choice
 from glasswood.model.ensemble import TreeEnsemble
 from glasswood.model.stored_statistics import PREFIX as STATISTICS

@@ -7,32 +7,15 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from glasswood.base.sources import FILES, FORMATS, MODEL_SUFFIXES, SOURCES
 from glasswood.model.ensemble import TreeEnsemble
-from glasswood.readers.contents import BINARY, kind_of
+from glasswood.readers.contents import kind_of
 from glasswood.readers.own_methods import refuse_own_methods
 
 if TYPE_CHECKING:
     from glasswood.readers.curve import Curve
 
-READERS = {
-    "xgboost": "glasswood.readers.xgboost",
-    "lightgbm": "glasswood.readers.lightgbm",
-    "catboost": "glasswood.readers.catboost",
-    "onnx": "glasswood.readers.onnx",
-    "treelite": "glasswood.readers.treelite",
-    "glasswood": "glasswood.readers.model_tree",
-    "sklearn": "glasswood.readers.sklearn",
-    "sksurv": "glasswood.readers.sksurv",
-    "quantile_forest": "glasswood.readers.quantile_forest",
-    "ngboost": "glasswood.readers.ngboost",
-    "econml": "glasswood.readers.econml",
-    "causalml": "glasswood.readers.causalml",
-    "imodels": "glasswood.readers.imodels",
-    "lineartree": "glasswood.readers.lineartree",
-    "ydf": "glasswood.readers.ydf",
-    "pyspark": "glasswood.readers.spark",
-    "h2o": "glasswood.readers.h2o",
-}
+READERS = {name: f"glasswood.readers.{source.module}" for name, source in SOURCES.items()}
 """Modules whose `read` takes a live model of a library."""
 
 UNREAD = {
@@ -41,37 +24,13 @@ UNREAD = {
 }
 """Libraries that are told apart only to say why they are not read."""
 
-FILES = {
-    ".json": "glasswood.readers.json_file",
-    ".ubj": "glasswood.readers.xgboost",
-    ".cbm": "glasswood.readers.catboost",
-    ".txt": "glasswood.readers.lightgbm",
-    ".onnx": "glasswood.readers.onnx",
-    ".zip": "glasswood.readers.h2o",
-    BINARY: "glasswood.readers.xgboost",
-}
-"""Modules whose `read_file` takes a path of a file, by what its first bytes or else its suffix tell."""
-
-FORMATS = {
-    "xgboost": ".json",
-    "lightgbm": ".txt",
-    "catboost": ".cbm",
-    "onnx": ".onnx",
-    "h2o": ".zip",
-    "glasswood": ".glasswood",
-}
-"""Libraries by name, and a suffix of their files; XGBoost's and CatBoost's are told apart by what they hold."""
-
 EXPECTED = (
-    "expected a Booster or estimator of XGBoost or LightGBM, a CatBoost model, a tree ensemble of scikit-learn, "
-    "scikit-survival, quantile-forest, NGBoost, econml, causalml, imodels, linear-tree or YDF, a treelite.Model, an "
-    "onnx.ModelProto, a glasswood.Forest, or the path of a .json, .ubj, .txt, .cbm, .onnx, .zip (H2O), .glasswood "
-    "or binary file of XGBoost, or of a folder of pyspark.ml"
+    "expected a Booster or estimator of "
+    + ", ".join(source.title for source in SOURCES.values() if source.has_estimators)
+    + ", a treelite.Model, an onnx.ModelProto, a glasswood.Forest, or the path of a "
+    + ", ".join(MODEL_SUFFIXES).replace(".zip", ".zip (H2O)")
+    + ", .glasswood or binary file of XGBoost, or of a folder of pyspark.ml"
 )
-
-
-WITH_CURVES = ("sksurv", "sklearn")
-"""Libraries of models that predict curves over time; scikit-learn's pipelines may end in one."""
 
 
 def read_model(model: object, curve: Curve | None = None) -> TreeEnsemble:
@@ -101,7 +60,7 @@ def read_model(model: object, curve: Curve | None = None) -> TreeEnsemble:
         )
     if library is None:
         raise TypeError(f"cannot load a {type(model).__module__}.{type(model).__qualname__}; {EXPECTED}")
-    if curve is not None and library not in WITH_CURVES:
+    if curve is not None and not SOURCES[library].has_curves:
         raise TypeError(
             f"a {type(model).__name__} does not predict curves over time; {curve.kind}_at is for survival forests of "
             "scikit-survival"

@@ -5,20 +5,9 @@ from __future__ import annotations
 import stat
 from pathlib import Path
 
+from glasswood.base.sources import BINARY, STARTS
 from glasswood.readers.ubjson import is_ubjson
 from glasswood.readers.xgboost.binary import START, is_binary
-
-BINARY = "binf"
-"""Kind of XGBoost's binary files, which have any suffix."""
-
-STARTS = (
-    (b"\x93GLASS", ".glasswood"),
-    (b"CBM1", ".cbm"),
-    (b"tree\n", ".txt"),
-    (b"tree\r\n", ".txt"),
-    (b"PK\x03\x04", ".zip"),
-)
-"""First bytes of files of models, by kind."""
 
 ONNX = b"\x08"
 """First byte of an ONNX model; other files begin with it, too."""
@@ -60,7 +49,7 @@ def kind_of(path: Path, suffix: str) -> str:
     Returns
     -------
     str
-        A key of `glasswood.readers.FILES`, ".glasswood", or, if nothing is told, `suffix`.
+        A key of `glasswood.base.sources.FILES`, ".glasswood", or, if nothing is told, `suffix`.
 
     Raises
     ------
