@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import glasswood
+from glasswood.readers.lightgbm.objective import ALIASES
 
 DATA = Path(__file__).parent / "data" / "versions"
 OLD = (DATA / "lightgbm-2.0.10-squared.txt").read_text()
@@ -124,3 +125,27 @@ def test_damaged_dumps_are_refused(tmp_path, name):
 def test_dumps_without_an_objective_are_refused(tmp_path):
     with pytest.raises(NotImplementedError, match=r"model\.json: a dump of LightGBM before 2\.2 lacks the objective"):
         load(tmp_path, {key: value for key, value in DUMP.items() if key != "average_output"})
+
+
+NEEDED = {"multiclass": {"num_class": 3}, "multiclassova": {"num_class": 3}, "rank_xendcg": {"max_position": 5}}
+
+
+@pytest.mark.parametrize("name", sorted(ALIASES))
+def test_other_names_of_objectives(tmp_path, name):
+    """LightGBM takes each in training, and versions differ in which one they write."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 3))
+    labels = np.digitize(X[:, 0], [-0.5, 0.5]) if name in NEEDED else (X[:, 0] > 0) * 1.0
+    options = {"verbose": -1, "num_leaves": 4} | NEEDED.get(name, {})
+    group = [20] * 10 if name == "rank_xendcg" else None
+    for alias in (name, *ALIASES[name]):
+        objective = (lambda margin, data: (margin - data.get_label(), np.ones(200))) if name == "custom" else alias
+        booster = lightgbm.train(options | {"objective": objective}, lightgbm.Dataset(X, labels, group=group), 2)
+        expected = booster.predict(X)
+        assert glasswood.load(booster).checked.rows
+        written = booster.model_to_string()
+        assert (f"objective={name}" in written) == (name != "custom")
+        said = f"objective={alias}"
+        old, new = (f"objective={name}", said) if name != "custom" else ("feature_names=", f"{said}\nfeature_names=")
+        text = written.replace(old, new, 1)
+        np.testing.assert_allclose(load(tmp_path, text).predict(X), expected, rtol=1e-12)

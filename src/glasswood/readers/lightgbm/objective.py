@@ -28,6 +28,21 @@ LINKS = {
     "multiclass": "softmax",
     "multiclassova": "one_vs_all",
 }
+ALIASES = {
+    "custom": ("none", "null", "na"),
+    "regression": ("regression_l2", "l2", "mean_squared_error", "mse", "l2_root", "root_mean_squared_error", "rmse"),
+    "regression_l1": ("l1", "mean_absolute_error", "mae"),
+    "mape": ("mean_absolute_percentage_error",),
+    "multiclass": ("softmax",),
+    "multiclassova": ("multiclass_ova", "ova", "ovr"),
+    "cross_entropy": ("xentropy",),
+    "cross_entropy_lambda": ("xentlambda",),
+    "rank_xendcg": ("xendcg", "xe_ndcg", "xe_ndcg_mart", "xendcg_mart"),
+}
+"""Other names of objectives in LightGBM's parameters; some of its versions wrote them into files."""
+
+_NAMES = {name: name for name in LINKS} | {alias: name for name, several in ALIASES.items() for alias in several}
+
 WITH_SQUARE_ROOT = ("regression", "regression_l1", "fair", "quantile", "mape")
 """Objectives that obey `reg_sqrt`."""
 
@@ -47,13 +62,16 @@ def link_of(text: str, n_outputs: int) -> dict[str, Any]:
         If its parameters make no sense.
     """
     # A model with a user's own objective names none.
-    name, *words = text.split() or ["custom"]
-    if name not in LINKS:
-        raise NotImplementedError(f"LightGBM's objective {name!r} is not supported; predictions need its link function")
+    given, *words = text.split() or ["custom"]
+    name = _NAMES.get(given)
+    if name is None:
+        raise NotImplementedError(
+            f"LightGBM's objective {given!r} is not supported; predictions need its link function"
+        )
     if name.startswith("multiclass") and f"num_class:{n_outputs}" not in words:
         raise ValueError(f"objective {text!r} does not match the {n_outputs} trees of an iteration")
     has_root = name in WITH_SQUARE_ROOT and "sqrt" in words
-    fields: dict[str, Any] = {"link": "sign_square" if has_root else LINKS[name], "objective": text or name}
+    fields: dict[str, Any] = {"link": "sign_square" if has_root else LINKS[name], "objective": " ".join([name, *words])}
     if name in {"binary", "multiclassova"}:
         fields["link_scale"] = _sigmoid(text, words)
     return fields
