@@ -146,20 +146,95 @@ def test_bad_input():
         glasswood.load(uplift)
 
 
-def test_unknown_categories_that_are_not_as_missing_ones():
-    model, _, _ = train(0, "boosted", "regression")
-    trees = list(model.iter_trees())
-    waiting = [tree.root for tree in trees]
-    conditions = []
+POLICIES = ["GLOBAL_IMPUTATION", "LOCAL_IMPUTATION", "RANDOM_LOCAL_IMPUTATION"]
+TEXTS = ["a", "c", "b"]
+
+
+def rare(seed, **options):
+    """A model of a column with so many rare categories that training does not keep all of them, and its rows."""
+    rng = np.random.default_rng(seed)
+    n, n_texts = int(rng.integers(100, 500)), int(rng.integers(3, 40))
+    codes = rng.zipf(1.3, n) % n_texts
+    frame = pd.DataFrame({"a": rng.normal(size=n), "c": np.array([f"t{i}" for i in range(n_texts)], object)[codes]})
+    frame["b"] = rng.random(n) < 0.5
+    y = frame["a"] + 2 * rng.normal(size=n_texts)[codes] + frame["b"]
+    frame.loc[rng.random(n) < 0.1, "c"] = None
+    frame.loc[rng.random(n) < 0.1, "a"] = np.nan
+    learner = ydf.GradientBoostedTreesLearner if seed % 2 else ydf.RandomForestLearner
+    options = {"num_trees": 4, "max_depth": 4, "min_vocab_frequency": int(rng.integers(2, 12))} | options
+    model = learner(label="y", task=ydf.Task.REGRESSION, features=TEXTS, **options).train(frame.assign(y=y))
+    rows = pd.concat([frame] * 2, ignore_index=True)
+    for text in ("beige", None, "", "<OOD>"):
+        rows.loc[rng.random(len(rows)) < 0.08, "c"] = text
+    return model, rows[TEXTS]
+
+
+def conditions(model):
+    waiting, found = [tree.root for tree in model.iter_trees()], []
     while waiting:
         node = waiting.pop()
         if not node.is_leaf:
-            conditions.append(node.condition)
+            found.append(node.condition)
             waiting += [node.pos_child, node.neg_child]
-    of_text = next(one for one in conditions if type(one).__name__ == "CategoricalIsInCondition")
-    of_text.missing = not of_text.missing
-    with pytest.raises(NotImplementedError, match="a split on 'c' sends categories that training did not keep to one"):
-        glasswood.load(Changed(model, trees))
+    return found
+
+
+def is_apart(model):
+    """Whether a split sends categories that training did not keep elsewhere than missing ones."""
+    sets = [one for one in conditions(model) if type(one).__name__ == "CategoricalIsInCondition"]
+    return any((0 in one.mask) != bool(one.missing) for one in sets)
+
+
+def test_categories_that_training_did_not_keep():
+    n_apart = n_missing = 0
+    for seed in range(36):
+        na = seed % 4 > 1
+        policy = POLICIES[0 if seed % 2 else 2 if seed % 12 == 0 else 1]
+        model, rows = rare(seed, missing_value_policy=policy, allow_na_conditions=na)
+        forest = glasswood.load(model)
+        assert forest.checked.rows
+        assert not forest.checked.unchecked
+        expected = model.predict(rows, use_slow_engine=True)
+        np.testing.assert_allclose(forest.predict(rows), expected, rtol=SINGLE, atol=SINGLE)
+        n_apart += is_apart(model)
+        n_missing += any(type(one).__name__ == "IsMissingInCondition" for one in conditions(model))
+    assert n_apart > 5
+    assert n_missing > 2
+
+
+def test_categories_that_training_did_not_keep_in_code_and_single_rows(tmp_path):
+    seed = next(seed for seed in range(0, 60, 2) if is_apart(rare(seed, missing_value_policy="LOCAL_IMPUTATION")[0]))
+    model, rows = rare(seed, missing_value_policy="LOCAL_IMPUTATION")
+    rows, forest = rows[::5], glasswood.load(model)
+    expected = model.predict(rows, use_slow_engine=True)
+    near = {"rtol": SINGLE, "atol": SINGLE}
+    predictor = forest.predictor(names=True)
+    records = rows.astype(object).where(rows.notna(), None).to_dict("records")
+    np.testing.assert_allclose([predictor(row) for row in records], expected, **near)
+    space = {}
+    exec(glasswood.export_python(forest), space)
+    np.testing.assert_allclose([space["predict"](row) for row in records], expected, **near)
+    duckdb = pytest.importorskip("duckdb")
+    table = rows.assign(id=range(len(rows)), b=rows["b"].astype(int))  # noqa: F841
+    for query in (glasswood.export_sql(forest, table="table", keep=["id"], dialect="duckdb"), None):
+        query = query or f'SELECT id, {glasswood.export_sql(forest, dialect="duckdb")} AS prediction FROM "table"'
+        found = duckdb.sql(query).df().sort_values("id")
+        np.testing.assert_allclose(found["prediction"], expected, **near)
+    forest.save(tmp_path / "forest.glasswood")
+    np.testing.assert_array_equal(glasswood.load(tmp_path / "forest.glasswood").predict(rows), forest.predict(rows))
+    explainer = glasswood.Explainer(forest, rows, dtype="float64")
+    total = explainer.shap_values(rows).sum(axis=1) + explainer.expected_value
+    np.testing.assert_allclose(total, expected, **near)
+    assert "c not in" in glasswood.export_text(forest)
+
+
+def test_folders(tmp_path):
+    model, rows = rare(0)
+    model.save(str(tmp_path / "folder"))
+    with pytest.raises(IsADirectoryError, match=r"a folder of YDF; load it by ydf\.load_model"):
+        glasswood.load(tmp_path / "folder")
+    loaded = glasswood.load(ydf.load_model(str(tmp_path / "folder")))
+    np.testing.assert_allclose(loaded.predict(rows), model.predict(rows), rtol=SINGLE, atol=SINGLE)
 
 
 def test_a_layout_of_another_version():

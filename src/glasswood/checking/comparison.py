@@ -22,6 +22,7 @@ from glasswood.inputs import arranged, as_rows
 from glasswood.inputs.sparse import is_sparse
 from glasswood.model.target_statistics import TargetStatistics
 from glasswood.readers import library_of
+from glasswood.readers.ydf import as_taken
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -151,7 +152,7 @@ def _remember(model: object, checksum: int, found: Checked) -> None:
 def _compared(forest: TreeEnsemble, model: Any, library: str, curve: Curve | None) -> Checked:
     n_rows, difference = 0, 0.0
     unchecked = [*_unknown(forest)]
-    for X, what in _rows(forest, library):
+    for X, what in _rows(forest, model, library):
         try:
             expected = answers(model, library, forest, X, curve)
         except Exception as error:  # whatever a library raises for rows that it does not take
@@ -173,7 +174,7 @@ def _in_short(error: Exception) -> str:
     return f"{type(error).__name__}: {str(error).partition(chr(10))[0][:200]}"
 
 
-def _rows(forest: TreeEnsemble, library: str) -> Iterator[tuple[Any, str]]:
+def _rows(forest: TreeEnsemble, model: Any, library: str) -> Iterator[tuple[Any, str]]:
     """Yield rows of each kind that the model takes, and their name."""
     numbers = made_rows(forest)
     if isinstance(forest.transform, TargetStatistics) or forest.category_hash:
@@ -188,7 +189,8 @@ def _rows(forest: TreeEnsemble, library: str) -> Iterator[tuple[Any, str]]:
         yield scipy.sparse.csr_matrix(stored), "sparse rows"
         if not len(forest.absent_missing):
             return
-    yield shaped(numbers, forest, library != "xgboost", library != "ydf"), "rows"
+    rows = shaped(numbers, forest, library != "xgboost")
+    yield (as_taken(model, rows) if library == "ydf" else rows), "rows"
 
 
 def _unknown(forest: TreeEnsemble) -> Iterator[str]:

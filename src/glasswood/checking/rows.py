@@ -99,7 +99,7 @@ def _most_codes(forest: TreeEnsemble, feature: int) -> int:
     return max(32 * int(last.max(initial=1)), 1)
 
 
-def shaped(numbers: Doubles, forest: TreeEnsemble, takes_unknown: bool = True, takes_missing: bool = True) -> Any:
+def shaped(numbers: Doubles, forest: TreeEnsemble, takes_unknown: bool = True) -> Any:
     """Make of the numbers rows of the kind that the model was trained with: a frame where it knows names or categories.
 
     Parameters
@@ -109,8 +109,6 @@ def shaped(numbers: Doubles, forest: TreeEnsemble, takes_unknown: bool = True, t
     forest : TreeEnsemble
     takes_unknown : bool
         Whether the library takes categories that training did not know; they are missing otherwise.
-    takes_missing : bool
-        Whether it takes missing ones in columns of texts; they are unknown otherwise.
     """
     tables = forest.categories
     rows = numbers.astype(forest.threshold.dtype)
@@ -133,21 +131,19 @@ def shaped(numbers: Doubles, forest: TreeEnsemble, takes_unknown: bool = True, t
         if table is None:
             columns[name] = rows[:, feature]
         else:
-            columns[name] = _category_column(numbers[:, feature], table, takes_unknown, takes_missing)
+            columns[name] = _category_column(numbers[:, feature], table, takes_unknown)
     return pandas.DataFrame(columns)
 
 
-def _category_column(codes: Doubles, table: Array, takes_unknown: bool, takes_missing: bool) -> Any:
+def _category_column(codes: Doubles, table: Array, takes_unknown: bool) -> Any:
     import pandas
 
     known: Any = pandas.Index(table)
     if takes_unknown:
         is_text = any(isinstance(value, str) for value in table.tolist())
         known = known.append(pandas.Index([UNSEEN if is_text else max(table.tolist(), default=0) + 1]))
-    missing = -1 if takes_missing else len(known) - 1
-    places = np.where(np.isnan(codes) | (codes >= len(known)) | (codes < 0), missing, codes).astype(np.int64)
-    column = pandas.Categorical.from_codes(places, known)
-    return column if takes_missing else np.asarray(column, object)
+    places = np.where(np.isnan(codes) | (codes >= len(known)) | (codes < 0), -1, codes).astype(np.int64)
+    return pandas.Categorical.from_codes(places, known)
 
 
 def _taken(known: Array, codes: Doubles, missing: Any) -> Array:

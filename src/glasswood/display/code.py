@@ -432,15 +432,17 @@ class _Writer:
         return self.language.negated(self.language.any([]))
 
     def is_missing(self, feature: int) -> str:
-        """Whether a row lacks a value; a category that training did not see counts as missing."""
+        """Whether a row lacks a value; a category that training did not see counts as missing, but for YDF."""
         if self._has_words(feature):
             return cast("Sql", self.language).in_words(feature, (), True)
         language, tests = self.language, [self.language.is_missing(feature)]
         if not math.isnan(self._forest.missing):
             tests.append(self._is_marker(feature))
-        table = self.table(feature)
+        table = None if self._forest.unseen_apart else self.table(feature)
         if table is not None:
             tests.append(language.negated(language.is_in(feature, table)))
+        if self._forest.empty_missing and self.table(feature) is not None and not self._has_codes:
+            tests.append(language.equals(feature, ""))
         return language.any(tests) if len(tests) > 1 else tests[0]
 
     def _is_marker(self, feature: int) -> str:
@@ -473,7 +475,7 @@ class _Writer:
             coded = [code for code, left in zip(codes, lefts, strict=True) if left]
             return cast("Sql", language).in_words(feature, coded, bool(forest.default_left[node]))
         named = [code if table is None else table[code] for code in codes]
-        if table is not None or not others:
+        if not others or (table is not None and not forest.unseen_apart):
             is_left = language.is_in(feature, [one for one, left in zip(named, lefts, strict=True) if left])
             return language.any([missing, is_left]) if forest.default_left[node] else is_left
         is_right = language.is_in(feature, [one for one, left in zip(named, lefts, strict=True) if not left])

@@ -19,14 +19,14 @@ RESULT = "prediction"
 def words_of(forest: TreeEnsemble, names: Sequence[str]) -> tuple[list[str], dict[int, list[str]]]:
     """Name the columns of a query that features become: numbers, or words of bits where there is a table of categories.
 
-    They begin as no column of the table does.
+    They begin as no column of the table does. Words have one bit for missing values and unseen categories.
     """
     prefix = "g_"
     while any(name.lower().startswith(prefix) for name in names):
         prefix = f"g{prefix}"
     words = {}
     for feature, table in enumerate(forest.categories or ()):
-        if table is not None and math.isnan(forest.missing):
+        if table is not None and math.isnan(forest.missing) and not forest.unseen_apart:
             n_words = len(table) // WORD_BITS + 1
             words[feature] = [f"{prefix}b{feature}_{number}" for number in range(n_words)]
     return [f"{prefix}x{feature}" for feature in range(forest.n_features)], words

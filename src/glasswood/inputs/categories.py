@@ -133,9 +133,9 @@ def column_floats(column: Column, table: Array | None, feature: int, forest: Tre
     if isinstance(column, Numbers):
         if table is None:
             return number_floats(column, forest.threshold.dtype, where)
-        return _positions_of_numbers(number_floats(column, np.float64, where), table, where)
+        return _positions_of_numbers(number_floats(column, np.float64, where), table, forest, where)
     if table is not None:
-        return _positions(column, table, where)
+        return _positions(column, table, forest, where)
     if column.is_categorical and forest.source.lower().startswith(BY_CODE):
         return _codes(column, feature, forest, where)
     return _category_numbers(column, where)
@@ -157,20 +157,24 @@ def number_floats(column: Column, row_type: DTypeLike, where: str) -> Array:
     return floats if column.absent is None else np.where(column.absent, floats.dtype.type(np.nan), floats)
 
 
-def _positions(column: Coded, table: Array, where: str) -> Array:
-    """Position of each value in the table, NaN if it is not there."""
+def _positions(column: Coded, table: Array, forest: TreeEnsemble, where: str) -> Array:
+    """Position of each value in the table, NaN if it is missing; if it is not there NaN, or the table's length."""
     position = {value: float(i) for i, value in enumerate(table.tolist())}
+    unseen = float(len(table)) if forest.unseen_apart else np.nan
+    if forest.empty_missing:
+        position[""] = np.nan
     _check_kinds(column.values, table, where)
-    translated = np.array([position.get(value, np.nan) for value in column.values] + [np.nan])
+    translated = np.array([position.get(value, unseen) for value in column.values] + [np.nan])
     return translated.take(column.codes, mode="wrap")
 
 
-def _positions_of_numbers(floats: Array, table: Array, where: str) -> Array:
-    """Position of each number in a table of numbers, NaN if it is not there."""
+def _positions_of_numbers(floats: Array, table: Array, forest: TreeEnsemble, where: str) -> Array:
+    """Position of each number in a table of numbers; if it is not there NaN, or the table's length."""
     values, codes = np.unique(floats, return_inverse=True)
     if table.dtype.kind not in "biuf" and np.isnan(values).all():
         return np.full(len(floats), np.nan)
-    return _positions(Coded(codes, values.tolist(), is_categorical=False), table, where)
+    codes = np.where(np.isnan(floats), -1, codes)
+    return _positions(Coded(codes, values.tolist(), is_categorical=False), table, forest, where)
 
 
 def _hashed_positions(column: Column, table: Array, where: str) -> Array:

@@ -53,7 +53,7 @@ class RowEncoder:
         refuse_open_tables(forest, "a row by name")
         self._forest = forest
         self._tables = forest.categories or (None,) * forest.n_features
-        self._features = [_feature_of(table, bool(forest.category_hash)) for table in self._tables]
+        self._features = [_feature_of(table, forest) for table in self._tables]
 
     def __call__(self, row: Mapping[str, Any] | Sequence[Any]) -> Doubles:
         """Encode a row.
@@ -158,14 +158,16 @@ class NamedRow(ValueRow):
         return self._of_codes(row if isinstance(row, np.ndarray) else self._encoder(row))
 
 
-def _feature_of(table: Array | None, is_hashed: bool) -> _Feature:
+def _feature_of(table: Array | None, forest: TreeEnsemble) -> _Feature:
     if table is None:
         return _Feature(None, (float, int), None, math.nan)
-    if is_hashed:
+    if forest.category_hash:
         return _Feature({}, (str, int), None, None)
-    values = table.tolist()
+    values, unseen = table.tolist(), float(len(table)) if forest.unseen_apart else math.nan
     codes = {value: float(place) for place, value in enumerate(values)}
+    if forest.empty_missing:
+        codes[""] = math.nan
     for kinds in ((str,), (float, int)):
         if values and all(type(value) in kinds for value in values):
-            return _Feature(codes, kinds, math.nan, math.nan)
-    return _Feature(codes, (), math.nan, None)
+            return _Feature(codes, kinds, unseen, math.nan)
+    return _Feature(codes, (), unseen, None)

@@ -101,8 +101,8 @@ class TreeEnsemble:
     outputs : tuple of str
         Names of outputs other than classes: times, parameters, treatments; empty if there are none.
     categories : tuple, or None
-        Per feature None or the array of category values; a row's value becomes its position there, and missing if it
-        is not there.
+        Per feature None or the array of category values; a row's value becomes its position there. One that is not
+        there is missing, or the table's length where `unseen_apart`.
     open_tables : tuple of arrays
         Tables of categories whose features the model's file leaves open (LightGBM): a frame's columns of categories
         take them in turn, in the order of the features. `categories` is then None; empty if none are open.
@@ -314,6 +314,16 @@ class TreeEnsemble:
             if len(used := np.flatnonzero(named)):
                 found[feature] = max(found[feature], 32 * int(used[-1]) + int(named[used[-1]]).bit_length())
         return found
+
+    @property
+    def unseen_apart(self) -> bool:
+        """Whether categories that the tables lack are not as missing ones: CatBoost refuses those, YDF keeps both."""
+        return bool(self.category_hash) or self.empty_missing
+
+    @property
+    def empty_missing(self) -> bool:
+        """Whether an empty text is a missing category."""
+        return self.source.lower().startswith("ydf")
 
     @cached_property
     def leaf_offsets(self) -> Int64s:

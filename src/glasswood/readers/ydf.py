@@ -25,14 +25,29 @@ LINKS = {
 }
 """By loss of boosted trees."""
 
+BOOLEAN_SPLIT = 0.5
+"""Threshold between false and true."""
+
 
 class Test(NamedTuple):
-    """A split: rows whose feature is at least the threshold, or a category not among `left`, go right."""
+    """A split: rows whose feature is at least the threshold, or a category not among `left`, go right.
+
+    Attributes
+    ----------
+    feature : int
+    threshold : float
+        Infinite where every number goes left.
+    missing_right : bool
+    left : bool, (n_categories,), or None
+    others_left : bool
+        Side of categories that training did not keep.
+    """
 
     feature: int
     threshold: float
     missing_right: bool
-    left: Array | None
+    left: Array | None = None
+    others_left: bool = False
 
 
 def read(model: Any) -> TreeEnsemble:
@@ -43,13 +58,12 @@ def read(model: Any) -> TreeEnsemble:
     TypeError
         If it is another model.
     NotImplementedError
-        If trees test more than a number, a boolean or a category, or send categories that training did not keep
-        elsewhere than missing ones, which glasswood cannot tell apart.
+        If trees test more than a number, a boolean or a category.
     """
     names = {kind.__name__ for kind in type(model).__mro__}
     if not names & {RANDOM, BOOSTED}:
         raise TypeError(f"got {type(model).__name__} of YDF, expected a {RANDOM} (or CART) or a {BOOSTED}")
-    columns = [model.data_spec().columns[i] for i in model.input_features_col_idxs()]
+    columns = _columns(model)
     place = {column: feature for feature, column in enumerate(model.input_features_col_idxs())}
     trees = [_preorder(tree.root) for tree in model.iter_trees()]
     nodes = [node for tree in trees for node in tree]
@@ -61,7 +75,7 @@ def read(model: Any) -> TreeEnsemble:
     right[splits] = [index[id(nodes[at].pos_child)] for at in splits]
     feature[splits] = [test.feature for test in tests]
     threshold, default_left = np.zeros(len(nodes), np.float32), np.zeros(len(nodes), np.bool_)
-    threshold[splits] = [test.threshold for test in tests]
+    threshold[splits] = [0.0 if test.left is not None else test.threshold for test in tests]
     default_left[splits] = [not test.missing_right for test in tests]
     is_set = np.array([test.left is not None for test in tests], np.bool_)
     category_set[splits[is_set]] = np.arange(is_set.sum())
@@ -90,10 +104,35 @@ def read(model: Any) -> TreeEnsemble:
 
 
 def predict(model: Any, X: Any) -> Any:
-    """Predict with the live model itself, whose columns have names; arrays are given them."""
+    """Predict with the live model itself, whose columns have names and types; arrays are given them."""
     if not hasattr(X, "columns"):
-        X = dict(zip(model.input_feature_names(), np.asarray(X).T, strict=True))
-    return model.predict(X)
+        columns = zip(_columns(model), np.asarray(X).T, strict=True)
+        X = {one.name: of_rows.astype(bool) if one.HasField("boolean") else of_rows for one, of_rows in columns}
+    try:
+        return model.predict(X)
+    except RuntimeError:  # its fast engines do not know all tests
+        return model.predict(X, use_slow_engine=True)
+
+
+def as_taken(model: Any, X: Any) -> Any:
+    """Let rows made from numbers and categories, a frame or an array, hold what YDF takes: truths, and texts.
+
+    They are changed in place. Booleans of YDF are never missing: missing ones become false.
+    """
+    for place, column in enumerate(_columns(model)):
+        if not hasattr(X, "columns"):
+            if column.HasField("boolean"):
+                X[:, place] = X[:, place] >= BOOLEAN_SPLIT
+        elif column.HasField("boolean"):
+            X[column.name] = X[column.name] >= BOOLEAN_SPLIT
+        elif X[column.name].dtype.kind == "O":
+            X[column.name] = X[column.name].astype(object).where(X[column.name].notna(), "")
+    return X
+
+
+def _columns(model: Any) -> list[Any]:
+    """List the specifications of the columns that the model takes."""
+    return [model.data_spec().columns[i] for i in model.input_features_col_idxs()]
 
 
 def _source() -> str:
@@ -119,23 +158,21 @@ def _test(model: Any, condition: Any, place: dict[int, int]) -> Test:
     column = model.data_spec().columns[getattr(condition, "attribute", 0)]
     feature = place.get(getattr(condition, "attribute", -1), -1)
     if kind == "NumericalHigherThanCondition":
-        return Test(feature, condition.threshold, missing, None)
+        return Test(feature, condition.threshold, missing)
     if kind == "DiscretizedNumericalHigherThanCondition":
-        return Test(feature, column.discretized_numerical.boundaries[condition.threshold_idx - 1], missing, None)
+        return Test(feature, column.discretized_numerical.boundaries[condition.threshold_idx - 1], missing)
     if kind == "IsTrueCondition":
-        return Test(feature, 0.5, missing, None)
+        return Test(feature, BOOLEAN_SPLIT, missing)
+    if kind == "IsMissingInCondition":
+        left = np.ones(len(_vocabulary(column)) - 1, np.bool_) if _has_texts(column) else None
+        return Test(feature, np.inf, True, left, True)
     if kind != "CategoricalIsInCondition" or not _has_texts(column):
         raise NotImplementedError(
             f"a {kind} on {column.name!r} is not supported; glasswood reads tests of numbers, booleans and categories"
         )
     is_right = np.zeros(len(_vocabulary(column)), np.bool_)
     is_right[list(condition.mask)] = True
-    if is_right[0] != missing:
-        raise NotImplementedError(
-            f"a split on {column.name!r} sends categories that training did not keep to one side and missing ones to "
-            "the other, which glasswood cannot tell apart; encode the column before training"
-        )
-    return Test(feature, 0.0, missing, ~is_right[1:])
+    return Test(feature, 0.0, missing, ~is_right[1:], not is_right[0])
 
 
 def _vocabulary(column: Any) -> list[str]:
@@ -159,7 +196,7 @@ def _packed(tests: list[Test]) -> dict[str, Any]:
     sets = [test for test in tests if test.left is not None]
     if not sets:
         return {}
-    others = np.array([not test.missing_right for test in sets], np.bool_)
+    others = np.array([test.others_left for test in sets], np.bool_)
     offsets, words = pack_sets([test.left for test in sets if test.left is not None], others)
     return {"set_offsets": offsets, "set_words": words, "set_others_left": others}
 

@@ -99,6 +99,10 @@ def _side_text(
     said = quoted_name(name)
     if forest.is_categorical and forest.category_set[node] >= 0:
         listed, is_this = _categories(forest, node, side)
+        if (
+            forest.unseen_apart and not listed and is_this == _takes_missing(forest, node, side)
+        ):  # splits by whether there is a category
+            return f"{said} {'missing' if is_this else 'present'}"
         single = len(listed) == 1
         text = f"{said} {('=' if single else 'in') if is_this else ('!=' if single else 'not in')} {_listed(listed)}"
     elif np.isinf(threshold):
@@ -335,13 +339,14 @@ def _categories(forest: TreeEnsemble, node: int, side: int) -> tuple[list[str], 
     """List the categories of one side, and say whether it is this one (0: left, 1: right).
 
     The side of fewer categories where all are known (others count as missing), the asked one of two equal ones;
-    otherwise the left one, unless it takes categories that nobody can list. Hashes of categories stand behind a #.
+    otherwise the left one, unless it takes categories that nobody can list: those that training did not keep, or of
+    which hashes are known, which stand behind a #.
     """
     at = int(forest.category_set[node])
     words = forest.set_words[forest.set_offsets[at] : forest.set_offsets[at + 1]]
     goes_left = np.unpackbits(words.astype("<u4").view(np.uint8), bitorder="little").astype(np.bool_)
     table = forest.categories[int(forest.feature[node])] if forest.categories else None
-    if table is not None and not forest.category_hash:
+    if table is not None and not forest.unseen_apart:
         sides = np.full(max(len(table), len(goes_left)), forest.set_others_left[at])
         sides[: len(goes_left)] = goes_left
         sides = sides[: len(table)]
@@ -350,7 +355,9 @@ def _categories(forest: TreeEnsemble, node: int, side: int) -> tuple[list[str], 
         return [str(table[code]) for code in np.flatnonzero(sides == is_left)], is_left == (side == 0)
     is_left = not forest.set_others_left[at]
     codes = np.flatnonzero(goes_left == is_left)
-    names = [str(code) if table is None else f"#{table[code]:08x}" for code in codes]
+    if table is not None and forest.category_hash:
+        return [f"#{table[code]:08x}" for code in codes], is_left == (side == 0)
+    names = [str(code if table is None else table[code]) for code in codes]
     return names, is_left == (side == 0)
 
 
