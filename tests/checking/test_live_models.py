@@ -5,6 +5,9 @@ from __future__ import annotations
 import dataclasses
 import gc
 import os
+import pickle
+import subprocess
+import sys
 import weakref
 
 import catboost
@@ -205,6 +208,35 @@ def test_forked_processes_do_not_ask_libraries(models):
         checked = glasswood.load(models["lightgbm"]).checked
         os._exit(0 if checked.rows == 0 and "forked" in checked.unchecked[0] else 1)
     assert os.waitpid(process, 0)[1] == 0
+
+
+WORKERS = """
+import multiprocessing, pickle, sys
+
+def checked(model):
+    import glasswood
+    found = glasswood.load(pickle.loads(model)).checked
+    return found.rows, *found.unchecked
+
+if __name__ == "__main__":
+    with open(sys.argv[1], "rb") as file:
+        model = file.read()
+    for method in ("spawn", "fork", "forkserver"):
+        with multiprocessing.get_context(method).Pool(1) as pool:
+            print(method, *pool.apply(checked, (model,)))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks of POSIX")
+def test_processes_that_are_spawned_ask_libraries(models, tmp_path):
+    """They have no threads of their parent's; of what was forked before glasswood was imported, nobody knows."""
+    (tmp_path / "workers.py").write_text(WORKERS)
+    (tmp_path / "model.pickle").write_bytes(pickle.dumps(models["forest"]))
+    command = [sys.executable, "-W", "ignore", tmp_path / "workers.py", tmp_path / "model.pickle"]
+    told = subprocess.run(command, capture_output=True, text=True, check=True)
+    spawned, *forked = told.stdout.splitlines()
+    assert spawned == f"spawn {rows.N_ROWS}"
+    assert [line.split()[:3] for line in forked] == [[name, "0", "predictions:"] for name in ("fork", "forkserver")]
 
 
 def test_models_of_very_many_features_are_not_compared():

@@ -96,9 +96,16 @@ def check_live(forest: TreeEnsemble, model: object, curve: Curve | None) -> Chec
 
 
 def _is_worker() -> bool:
-    """Whether this process works for another that may have forked it before glasswood was imported."""
+    """Whether this process works for another that may have forked it before glasswood was imported.
+
+    A process that `spawn` has started is a new one, without threads that only its parent has; those that it forks are
+    not, and their identity has a number more.
+    """
     processes = sys.modules.get("multiprocessing.process")
-    return processes is not None and processes.parent_process() is not None
+    if processes is None or processes.parent_process() is None:
+        return False
+    is_spawned = "--multiprocessing-fork" in sys.orig_argv and len(processes.current_process()._identity) == 1
+    return not is_spawned
 
 
 def _last_step(model: Any, forest: TreeEnsemble) -> tuple[Any, TreeEnsemble]:

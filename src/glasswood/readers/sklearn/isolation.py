@@ -11,6 +11,8 @@ from glasswood.model.ensemble import TreeEnsemble
 from glasswood.readers.sklearn.trees import Member, forest_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from sklearn.base import BaseEstimator
 
 
@@ -26,9 +28,10 @@ def read_isolation_forest(model: BaseEstimator) -> TreeEnsemble:
     unit = float(_average_path_length([model._max_samples])[0])
     # One sample a tree makes every path 0 long; the library then takes the ratio 0 / 0 as 1.
     weight = 1 / (n_trees * unit) if unit else 0.0
+    trees = [estimator.tree_ for estimator in model.estimators_]
     members = [
-        Member(estimator.tree_, _path_lengths(estimator.tree_), weight, features)
-        for estimator, features in zip(model.estimators_, _columns(model), strict=True)
+        Member(tree, lengths, weight, features)
+        for tree, lengths, features in zip(trees, _path_lengths(trees), _columns(model), strict=True)
     ]
     return forest_of(
         model,
@@ -49,13 +52,17 @@ def _columns(model: BaseEstimator) -> list[Array | None]:
     return [np.asarray(features) for features in model.estimators_features_]
 
 
-def _path_lengths(tree: Any) -> Doubles:
+def _path_lengths(trees: Sequence[Any]) -> list[Doubles]:
     """Add to the splits above each node what isolating its samples would take further."""
     from sklearn.ensemble._iforest import _average_path_length
 
+    further = _average_path_length(np.concatenate([tree.n_node_samples for tree in trees]))
+    ends = np.cumsum([tree.node_count for tree in trees])
     # Depths count from 1 at the root.
-    lengths = tree.compute_node_depths() + _average_path_length(tree.n_node_samples) - 1.0
-    return np.asarray(lengths, np.float64)[:, None]
+    return [
+        np.asarray(tree.compute_node_depths() + part - 1.0, np.float64)[:, None]
+        for tree, part in zip(trees, np.split(further, ends[:-1]), strict=True)
+    ]
 
 
 def _accepts_nan(model: BaseEstimator) -> bool:
