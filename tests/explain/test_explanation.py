@@ -106,3 +106,25 @@ def test_violins_of_columns_with_categories(X, pyplot):
     shap.plots.violin(explanation.values, feature_names=explanation.feature_names, show=False)
     labels = [label.get_text() for label in pyplot.gca().get_yticklabels()]
     assert set(frame.columns) <= set(labels)
+
+
+def test_parts_of_rows_with_texts_are_shaps_own(monkeypatch):
+    pd, lightgbm = pytest.importorskip("pandas"), pytest.importorskip("lightgbm")
+    shap, slicer = pytest.importorskip("shap"), pytest.importorskip("slicer.slicer_internal")
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"size": rng.normal(size=300), "place": pd.Categorical(rng.choice(["a", "bb", "c"], 300))})
+    y = frame["size"] * (frame["place"] == "a")
+    explainer = Explainer(lightgbm.LGBMRegressor(n_estimators=5, verbose=-1).fit(frame, y))
+    visits, max_dim = [], slicer.UnifiedDataHandler.max_dim
+    monkeypatch.setattr(slicer.UnifiedDataHandler, "max_dim", lambda o: visits.append(0) or max_dim(o))
+    found = explainer(frame)
+    assert len(visits) < 100 < frame.size  # shap looks for axes in every text: longer than values take
+    texts = np.array(found.data)
+    expected = shap.Explanation(found.values, found.base_values, texts, feature_names=found.feature_names)
+    keys = (3, slice(2, 9), (slice(None), 1), (slice(None), "place"), (5, "place"), np.arange(300) < 9, [7, 2])
+    for key in keys:
+        for part in ("data", "values", "base_values"):
+            ours, theirs = (getattr(one[key], part) for one in (found, expected))
+            np.testing.assert_array_equal(np.asarray(ours, object), np.asarray(theirs, object))
+    assert found[3][1].data == texts[3, 1]
+    assert found.sample(4).data.shape == (4, 2)
