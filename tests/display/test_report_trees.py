@@ -113,7 +113,7 @@ def test_the_search_finds_every_column(browser, tmp_path):
     assert "town" in page.locator("#rows thead").first.inner_text()
     assert "all 9 features" in page.locator("#searched").inner_text()
     page.fill('#rows input[type="search"]', "12,345")
-    assert "1 rows" in page.locator("#rows .controls").last.inner_text()
+    assert "1 row" in page.locator("#rows .controls").last.inner_text()
     assert page.locator("#rows .two tbody button").first.inner_text() == "17"
     shown.close()
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import glasswood
+from glasswood.base.phrases import LANGUAGES, Phrases
 from glasswood.cli import main
-from glasswood.words.phrases import LANGUAGES, Phrases
 from tests.strategies import Options, full_forest, random_forest
 
 pandas = pytest.importorskip("pandas")

@@ -13,6 +13,8 @@ from decimal import ROUND_HALF_UP, Context, Decimal
 from itertools import pairwise
 from typing import Any
 
+from glasswood.base.phrases import Phrases
+
 SEPARATED = 10_000
 """Numbers from here on have thousands separators; years have none."""
 
@@ -36,6 +38,8 @@ class Wording:
         Whether equations of classifiers are sums of log-odds instead of odds factors.
     style : {"equation", "centered"}
         Whether an equation begins with its intercept, or with the value at the means of the leaf's rows.
+    phrases : Phrases
+        Texts of the language.
     """
 
     digits: int = 4
@@ -43,6 +47,15 @@ class Wording:
     units: Mapping[str, str] = field(default_factory=dict)
     log_odds: bool = False
     style: str = "equation"
+    phrases: Phrases = field(default_factory=lambda: Phrases("en"))
+
+    def text(self, key: str, /, **parts: str) -> str:
+        """Fill in a text of the language."""
+        return self.phrases.text(key, **parts)
+
+    def number(self, text: str) -> str:
+        """Write a number as the language does; English ones keep the hyphens of programs."""
+        return text if self.phrases.language == "en" else self.phrases.number(text)
 
     def with_unit(self, text: str, name: str) -> str:
         """Write a value of a feature with its unit, if it has one."""

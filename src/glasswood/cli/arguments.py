@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
 from glasswood import __version__
+from glasswood.base.phrases import LANGUAGES
 from glasswood.base.typing import FLOAT_TYPES, OUTPUTS, ExplainRule
 from glasswood.cli import bench, commands, compare, demo, distill, grow, neighbors, plot, report
 from glasswood.cli.parser import Parser
@@ -26,7 +27,6 @@ from glasswood.cli.values import (
     rows_source,
     table,
 )
-from glasswood.words.phrases import LANGUAGES
 
 if TYPE_CHECKING:
     import argparse

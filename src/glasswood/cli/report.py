@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 from glasswood.base.escapes import shown
+from glasswood.base.phrases import LANGUAGES
 from glasswood.cli.values import (
     DATA,
     POSITIVE,
@@ -63,6 +64,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Parser]) -> None:
         "threshold that costs least",
     )
     parser.add_argument("--before", type=rows_source, metavar="ROWS", help="earlier rows, to show what changed since")
+    parser.add_argument("--language", choices=LANGUAGES, default="en", help="of the page (default: en)")
     parser.add_argument("--title", help="title (default: the kind of model)")
     parser.add_argument("--redact", action="store_true", help="leave all single rows out of the file")
     add_reading(parser)
@@ -84,6 +86,7 @@ def run(options: argparse.Namespace) -> None:
         "positive": options.positive,
         "costs": options.costs,
         "title": options.title,
+        "language": options.language,
         "redact": options.redact,
         "n_jobs": options.n_jobs,
     }

@@ -113,8 +113,8 @@ def export_text(
     forest, is_turned = of_event(forest, positive, share_of_second(forest, summary))
     lines = _Lines(forest, tree, wording, turned_facts(summary) if is_turned else summary)
     clipped = "Log-odds" if speaks_of_odds(forest) else "Predictions"
-    common = "" if speaks_of_odds(forest) and not log_odds else common_range(forest, tree, digits)
-    added = sum_note(forest, tree, digits)
+    common = "" if speaks_of_odds(forest) and not log_odds else common_range(forest, tree, wording)
+    added = sum_note(forest, tree, wording)
     clipped = "Leaves" if added and not speaks_of_odds(forest) else clipped
     notes = [*filter(None, [added]), *([f"{clipped} are clipped to {common}."] if common else [])]
     if forest.source == "glasswood" and np.diff(forest.tree_offsets)[tree] == 1 and not is_cut_short(forest):
@@ -183,7 +183,7 @@ class _Lines:
         self.first = int(forest.tree_offsets[tree])
         self.tests, self.sizes = node_tests(forest, tree, wording), cover_texts(forest, tree)
         self.shares = class_shares(forest, tree, summary)
-        self.range = common_range(forest, tree, wording.digits)
+        self.range = common_range(forest, tree, wording)
 
     def text(self) -> str:
         """Join the lines; what stands beside them begins in one column."""
@@ -222,7 +222,7 @@ class _Lines:
             facts = [] if self.shares is not None and node and facts == [n_rows] else facts
         facts += leaf_facts(forest, leaf, self.summary, wording.digits)
         if forest.has_linear_leaves and np.isfinite(forest.leaf_range[leaf]).all() and not self.range:
-            facts.append(f"clipped to {range_text(forest.leaf_range[leaf], wording.digits)}")
+            facts.append(f"clipped to {range_text(forest.leaf_range[leaf], wording)}")
         known = f"   ({', '.join(facts)})" if facts else ""
         return f"leaf {leaf_number(forest, leaf, self.summary)}: {self._value(node, leaf)}{known}"
 

@@ -194,7 +194,7 @@ def _facts(picture: Picture, at: int) -> list[str]:
     is_leaf, mean = forest.feature[at] < 0, picture.means[at - picture.first]
     first = [f"leaf {leaf_number(forest, leaf, picture.summary)}"] if is_leaf else []
     if picture.shares is not None and picture.shares.explained < 0:
-        said = shares_text(picture.shares.names, picture.shares.shares[place])
+        said = shares_text(picture.shares.names, picture.shares.shares[place], picture.wording)
     elif mean != mean:
         said = "no rows of X"
     elif shown_number(picture).startswith("share of"):

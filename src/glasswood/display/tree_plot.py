@@ -256,9 +256,9 @@ def _heading(picture: Picture, title: str | None, target: object) -> list[str]:
         parts.append(
             f"Leaves: the strongest terms; bar and number, on one scale: what one standard deviation adds{unit}{error}."
         )
-    if added := sum_note(forest, picture.tree, picture.wording.digits):
+    if added := sum_note(forest, picture.tree, picture.wording):
         parts.append(added)
-    if common := "" if name else common_range(forest, picture.tree, picture.wording.digits):
+    if common := "" if name else common_range(forest, picture.tree, picture.wording):
         parts.append(f"{'Leaves' if added else 'Predictions'} are clipped to {common}.")
     return [*lines, " ".join(parts)]
 

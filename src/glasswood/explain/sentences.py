@@ -12,6 +12,7 @@ import numpy as np
 
 from glasswood.base.device import on_host
 from glasswood.base.escapes import shown
+from glasswood.base.phrases import Phrases
 from glasswood.base.typing import Doubles
 from glasswood.base.wording import Wording, checked_wording, decimals_of, fixed_text, number_text, quoted_name
 from glasswood.evaluate.links import expit
@@ -30,7 +31,6 @@ from glasswood.inputs.matching import listed
 from glasswood.inputs.shown import MISSING
 from glasswood.model.ensemble import TreeEnsemble
 from glasswood.model.facts import feature_names, output_names
-from glasswood.words.phrases import Phrases
 
 if TYPE_CHECKING:
     from glasswood.explain.game import Game, Settings

@@ -4,44 +4,52 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
 from glasswood.base.escapes import markup, shown
+from glasswood.base.phrases import Phrases
 from glasswood.model.ensemble import TreeEnsemble
 
 SHOWN_NAMES = 12
 
 
-def forest_facts(forest: TreeEnsemble) -> dict[str, str]:
+ENGLISH = Phrases("en")
+"""How facts are written if nobody says otherwise."""
+
+
+def forest_facts(forest: TreeEnsemble, phrases: Phrases = ENGLISH) -> dict[str, str]:
     """Name source, objective and sizes of a forest."""
-    names = f" ({_listed(forest.feature_names)})" if forest.feature_names else ""
-    return {
-        "source": shown(forest.source or "unknown"),
-        **_objective(forest),
-        "trees": f"{forest.n_trees:,}",
-        "leaves": f"{forest.n_leaves:,}",
+    names = f" ({_listed(forest.feature_names, phrases)})" if forest.feature_names else ""
+    facts = {
+        "source": shown(forest.source) or phrases.text("unknown"),
+        **_objective(forest, phrases),
+        "trees": phrases.count(forest.n_trees),
+        "leaves": phrases.count(forest.n_leaves),
         "depth": str(forest.depth),
-        "features": f"{forest.n_features:,}{names}",
-        **_open_tables(forest),
-        "outputs": _outputs(forest),
+        "features": f"{phrases.count(forest.n_features)}{names}",
+        **_open_tables(forest, phrases),
+        "outputs": _outputs(forest, phrases),
         "row type": forest.threshold.dtype.name,
         "memory": _bytes_text(_n_bytes(forest)),
-        **_checked(forest),
+        **_checked(forest, phrases),
         **_metadata(forest),
     }
+    return {phrases.text(f"fact {name}"): fact for name, fact in facts.items()}
 
 
-def _checked(forest: TreeEnsemble) -> dict[str, str]:
+def _checked(forest: TreeEnsemble, phrases: Phrases) -> dict[str, str]:
     """Say on how many rows the forest was compared with its library; glasswood's own have none to compare with."""
     if forest.source == "glasswood":
         return {}
     if (checked := forest.checked) is None:
-        return {"checked": "no, a file or check=False"}
-    same = f"{checked.rows} rows as the library, differing by at most {checked.difference:.1e}"
-    left_out = f"not: {'; '.join(shown(what) for what in checked.unchecked)}" if checked.unchecked else ""
-    return {"checked": "; ".join(filter(None, [same if checked.rows else "", left_out])) or "no"}
+        return {"checked": phrases.text("not checked")}
+    size = phrases.number(f"{checked.difference:.1e}")
+    same = phrases.text("checked rows", n=str(checked.rows), size=size) if checked.rows else ""
+    what = "; ".join(shown(what) for what in checked.unchecked)
+    left_out = phrases.text("unchecked", what=what) if checked.unchecked else ""
+    return {"checked": "; ".join(filter(None, [same, left_out])) or phrases.text("no")}
 
 
 def _metadata(forest: TreeEnsemble) -> dict[str, str]:
@@ -52,29 +60,45 @@ def _metadata(forest: TreeEnsemble) -> dict[str, str]:
     return {"metadata": shown("; ".join(f"{name} = {text}" for name, text in texts.items()))}
 
 
-def _open_tables(forest: TreeEnsemble) -> dict[str, str]:
+def _open_tables(forest: TreeEnsemble, phrases: Phrases) -> dict[str, str]:
     """Name the columns that LightGBM's tables of categories may belong to, where the model leaves it open."""
     if not forest.open_tables:
         return {}
     names = feature_names(forest)
-    could = _listed(names[i] for i in np.flatnonzero(forest.table_places.any(axis=0)))
-    return {"tables": f"{len(forest.open_tables)} of categories, of columns among {could}"}
+    could = _listed((names[i] for i in np.flatnonzero(forest.table_places.any(axis=0))), phrases)
+    return {"tables": phrases.text("open tables", n=str(len(forest.open_tables)), names=could)}
 
 
 def _bytes_text(n_bytes: int) -> str:
     return f"{n_bytes / 2**20:,.1f} MiB" if n_bytes >= 2**20 else f"{n_bytes / 2**10:.1f} KiB"
 
 
-def _objective(forest: TreeEnsemble) -> dict[str, str]:
+def _objective(forest: TreeEnsemble, phrases: Phrases) -> dict[str, str]:
     """Name the objective, and apart from it what glasswood's own forests keep to."""
-    if held := constraints(forest):
-        return {"objective": shown(forest.objective.partition("; ")[0]), "constraints": held}
-    return {"objective": shown(forest.objective or "unknown")}
+    objective = shown(forest.objective) or phrases.text("unknown")
+    if forest.source != "glasswood":
+        return {"objective": objective}
+    objective = phrases.translated(objective.partition("; ")[0], OBJECTIVES)
+    held = constraints(forest, phrases)
+    return {"objective": objective} | ({"constraints": held} if held else {})
 
 
-def constraints(forest: TreeEnsemble) -> str:
+OBJECTIVES = ("squared error", "Huber's loss", "log-loss", "quantile")
+"""Texts of objectives of glasswood's own forests; other losses have the same name in all languages."""
+
+CONSTRAINTS = (
+    *("rise with", "fall with", "positive coefficients", "negative coefficients"),
+    *("act alone", "act in pairs", "act within", "cut short"),
+)
+"""Texts of what objectives of glasswood's own forests say behind a semicolon."""
+
+
+def constraints(forest: TreeEnsemble, phrases: Phrases = ENGLISH) -> str:
     """Name what predictions of a forest of glasswood's own keep to: its objective says so behind a semicolon."""
-    return shown(forest.objective.partition("; ")[2]) if forest.source == "glasswood" else ""
+    if forest.source != "glasswood":
+        return ""
+    held = shown(forest.objective.partition("; ")[2])
+    return "; ".join(phrases.translated(one, CONSTRAINTS) for one in held.split("; ")) if held else ""
 
 
 CUT_SHORT = "the time limit ended the search"
@@ -126,16 +150,20 @@ def as_html(title: str, facts: Mapping[str, str]) -> str:
     return f"<div><strong>{markup(title)}</strong><table>{rows}</table></div>"
 
 
-def _outputs(forest: TreeEnsemble) -> str:
-    classes = [f"{len(labels)} classes ({_listed(map(str, labels.tolist()))})" for labels in forest.classes]
-    names = f" ({_listed(forest.outputs)})" if forest.outputs else ""
-    return "; ".join([f"{forest.n_outputs:,}{names}", *classes])
+def _outputs(forest: TreeEnsemble, phrases: Phrases) -> str:
+    classes = [
+        phrases.text("classes named", n=str(len(labels)), names=_listed(map(str, labels.tolist()), phrases))
+        for labels in forest.classes
+    ]
+    names = f" ({_listed(forest.outputs, phrases)})" if forest.outputs else ""
+    return "; ".join([f"{phrases.count(forest.n_outputs)}{names}", *classes])
 
 
-def _listed(names: object) -> str:
-    listed = [shown(name) for name in names]  # type: ignore[attr-defined]
-    more = f" and {len(listed) - SHOWN_NAMES} more" if len(listed) > SHOWN_NAMES else ""
-    return ", ".join(listed[:SHOWN_NAMES]) + more
+def _listed(names: Iterable[str], phrases: Phrases) -> str:
+    listed = [shown(name) for name in names]
+    said = ", ".join(listed[:SHOWN_NAMES])
+    n_more = len(listed) - SHOWN_NAMES
+    return phrases.text("and more", names=said, n=str(n_more)) if n_more > 0 else said
 
 
 def _n_bytes(forest: TreeEnsemble) -> int:

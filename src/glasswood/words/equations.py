@@ -35,6 +35,10 @@ HIDING = 3
 """Terms that those left out may not outweigh together."""
 
 
+ENGLISH = Wording()
+"""How texts are written if nobody says otherwise."""
+
+
 @dataclass(frozen=True, eq=False)
 class Curve:
     """What a feature with a logarithm adds over most of a leaf's rows.
@@ -129,7 +133,7 @@ class Equation:
 def leaf_equation(forest: TreeEnsemble, leaf: int, wording: Wording, errors: Array | None = None) -> Equation:
     """Choose the terms of a leaf that are shown: none that rounding hides, and the strongest ones of these."""
     value, least = float(forest.leaf_value[leaf, 0]), 0.0
-    terms = leaf_terms(forest, leaf, errors, keeps_unseen=wording.digits >= EXACT)
+    terms = leaf_terms(forest, leaf, errors, wording.digits >= EXACT, wording)
     if wording.digits < EXACT:
         terms = with_curves(forest, leaf, terms, wording.style == "centered")
     if len(forest.linear_deviation):
@@ -213,7 +217,13 @@ def _limits_of(forest: TreeEnsemble, leaf: int, feature: int) -> tuple[float, fl
     return low, high
 
 
-def leaf_terms(forest: TreeEnsemble, leaf: int, errors: Array | None = None, keeps_unseen: bool = False) -> list[Term]:
+def leaf_terms(
+    forest: TreeEnsemble,
+    leaf: int,
+    errors: Array | None = None,
+    keeps_unseen: bool = False,
+    wording: Wording = ENGLISH,
+) -> list[Term]:
     """List the terms of a leaf's equation, the strongest first; `errors` are those of all terms of the forest.
 
     Categories that no row of the leaf has, such as missing ones, are left out, if not told else.
@@ -225,16 +235,16 @@ def leaf_terms(forest: TreeEnsemble, leaf: int, errors: Array | None = None, kee
     for feature in dict.fromkeys(forest.linear_feature[at].tolist()):
         own = at[forest.linear_feature[at] == feature]
         is_level = ~np.isin(forest.linear_category[own], OF_NUMBERS)
-        found += [_single(forest, int(term), errors) for term in own[~is_level]]
+        found += [_single(forest, int(term), errors, wording) for term in own[~is_level]]
         levels = own[is_level & (keeps_unseen | (forest.linear_mean[own] != 0))]
         if len(levels) == 1:
-            found.append(_single(forest, int(levels[0]), errors))
+            found.append(_single(forest, int(levels[0]), errors, wording))
         elif len(levels):
-            found.append(_of_levels(forest, feature, levels))
+            found.append(_of_levels(forest, feature, levels, wording))
     return sorted(found, key=lambda term: -abs(term.effect))
 
 
-def _single(forest: TreeEnsemble, at: int, errors: Array | None) -> Term:
+def _single(forest: TreeEnsemble, at: int, errors: Array | None, wording: Wording) -> Term:
     feature, category = int(forest.linear_feature[at]), int(forest.linear_category[at])
     coefficient, mean = float(forest.linear_coefficient[at]), float(forest.linear_mean[at])
     is_number = category in OF_NUMBERS
@@ -244,7 +254,7 @@ def _single(forest: TreeEnsemble, at: int, errors: Array | None) -> Term:
         deviation = float(forest.linear_deviation[at]) if len(forest.linear_deviation) else float("nan")
     return Term(
         feature,
-        term_name(forest, feature, category),
+        term_text(forest, feature, category, wording),
         is_number,
         coefficient,
         coefficient * (1.0 if math.isnan(deviation) else deviation),
@@ -255,13 +265,21 @@ def _single(forest: TreeEnsemble, at: int, errors: Array | None) -> Term:
     )
 
 
-def _of_levels(forest: TreeEnsemble, feature: int, terms: Array) -> Term:
+def term_text(forest: TreeEnsemble, feature: int, category: int, wording: Wording) -> str:
+    """Name what a term takes of its feature, in the language of the text."""
+    if category == MISSING:
+        return wording.text("is missing", name=feature_name(forest, feature))
+    return term_name(forest, feature, category)
+
+
+def _of_levels(forest: TreeEnsemble, feature: int, terms: Array, wording: Wording) -> Term:
     """Join the categories of a feature, those without a coefficient too, about the mean of the leaf's rows."""
     shares, amounts = forest.linear_mean[terms], forest.linear_coefficient[terms]
     centre, rest = float(shares @ amounts), max(0.0, 1 - float(shares.sum()))
     categories = forest.linear_category[terms].tolist()
     table = forest.categories[feature] if forest.categories else None
-    named = {category: "missing" if category == MISSING else _category(table, category) for category in categories}
+    missing = wording.text("missing")
+    named = {category: missing if category == MISSING else _category(table, category) for category in categories}
     levels = [
         (named[category], float(amount) - centre)
         for category, amount, share in zip(categories, amounts, shares, strict=True)
@@ -269,7 +287,7 @@ def _of_levels(forest: TreeEnsemble, feature: int, terms: Array) -> Term:
     ]
     if rest > 1e-9:
         others = [] if table is None else [code for code in range(len(table)) if code not in named]
-        levels.append((_category(table, others[0]) if len(others) == 1 else "others", -centre))
+        levels.append((_category(table, others[0]) if len(others) == 1 else wording.text("others"), -centre))
     effect = math.sqrt(float(shares @ (amounts - centre) ** 2) + rest * centre**2)
     ordered = sorted(levels, key=lambda level: -level[1])
     return Term(feature, feature_name(forest, feature), False, float("nan"), effect, levels=ordered)
@@ -284,44 +302,57 @@ def equation_text(equation: Equation, wording: Wording) -> str:
     most = _shown_levels(equation, wording)
 
     def amount(value: float) -> str:
-        return signed_text(value, wording.digits - (wording.digits < EXACT))
+        return wording.number(signed_text(value, wording.digits - (wording.digits < EXACT)))
 
     if wording.style == "centered":
         return _centred_text(equation, wording, amount, most)
-    parts = [number_text(equation.constant, wording.digits)] if equation.constant or not equation.terms else []
+    constant = wording.number(number_text(equation.constant, wording.digits))
+    parts = [constant] if equation.constant or not equation.terms else []
     for term in equation.terms:
         if term.is_centred:
             parts.append(f"+ {_joint_text(term, most, amount, wording)}")
             continue
-        size = number_text(abs(term.coefficient), wording.digits)
-        sign = "-" if term.coefficient < 0 else "+"
-        parts.append(f"{sign} {size} {_said(term) if term.is_number else f'if {term.name}'}")
+        size = _signed_size(term, wording)
+        parts.append(f"{size} {_said(term)}" if term.is_number else wording.text("if", size=size, name=term.name))
     if equation.n_smaller:
-        parts.append(f"and {equation.n_smaller} smaller (±{number_text(equation.smaller, 2)})")
+        parts.append(wording.text("and smaller", **_smaller(equation, wording)))
     return " ".join(parts).removeprefix("+ ")
+
+
+def _signed_size(term: Term, wording: Wording) -> str:
+    sign = wording.number("-" if term.coefficient < 0 else "+")
+    return f"{sign} {wording.number(number_text(abs(term.coefficient), wording.digits))}"
+
+
+def _smaller(equation: Equation, wording: Wording) -> dict[str, str]:
+    return {"n": str(equation.n_smaller), "size": wording.number(number_text(equation.smaller, 2))}
 
 
 def _centred_text(equation: Equation, wording: Wording, amount: Callable[[float], str], most: int) -> str:
     """Write the value at the means of the leaf's rows, and what moves it: 3.28 at income = 7.1: + 0.23 per income."""
     numbers = [term for term in equation.terms if term.is_number]
-    means = [f"{_said(term)} = {wording.with_unit(_near(term.mean, term.deviation), term.name)}" for term in numbers]
+    means = [_mean_text(term, wording) for term in numbers]
     parts = []
     for term in equation.terms:
         if term.is_centred:
             parts.append(_joint_text(term, most, amount, wording))
         elif term.is_number:
-            sign = "-" if term.coefficient < 0 else "+"
-            parts.append(f"{sign} {number_text(abs(term.coefficient), wording.digits)} per {_said(term)}")
+            parts.append(wording.text("per", size=_signed_size(term, wording), name=_said(term)))
         else:
             yes, no = term.coefficient * (1 - term.mean), -term.coefficient * term.mean
-            parts.append(f"{amount(yes)} if {term.name}, else {amount(no)}")
+            parts.append(wording.text("if else", size=amount(yes), name=term.name, other=amount(no)))
     if equation.n_smaller:
-        parts.append(f"{equation.n_smaller} smaller (±{number_text(equation.smaller, 2)})")
-    value = number_text(equation.value, wording.digits)
+        parts.append(wording.text("smaller", **_smaller(equation, wording)))
+    value = wording.number(number_text(equation.value, wording.digits))
     if not parts:
         return value
-    at = f" at {', '.join(means)}" if means else ""
-    return f"{value}{at}: {', '.join(parts)}"
+    at = wording.text("value at", value=value, means=", ".join(means)) if means else value
+    return f"{at}: {', '.join(parts)}"
+
+
+def _mean_text(term: Term, wording: Wording) -> str:
+    mean = wording.number(_near(term.mean, term.deviation))
+    return f"{_said(term)} = {wording.with_unit(mean, term.name)}"
 
 
 def _joint_text(term: Term, most: int, write: Callable[[float], str], wording: Wording) -> str:
@@ -333,12 +364,14 @@ def _joint_text(term: Term, most: int, write: Callable[[float], str], wording: W
 
 def curve_text(curve: Curve, write: Callable[[float], str], wording: Wording, name: str) -> str:
     """Write where a curve goes, and what it changes over the middle 80 % of the rows."""
-    size = curve.high - curve.low
-    low, turn = _near(curve.low, size), _near(curve.turn, size)
-    high = wording.with_unit(_near(curve.high, size), name)
+    low, turn, high = (
+        wording.number(_near(value, curve.high - curve.low)) for value in (curve.low, curve.turn, curve.high)
+    )
+    high = wording.with_unit(high, name)
     if curve.turn == curve.turn:
-        return f"{write(curve.to_turn)} from {low} to {turn}, {write(curve.change - curve.to_turn)} to {high}"
-    return f"{'rising' if curve.change > 0 else 'falling'}, {write(curve.change)} from {low} to {high}"
+        there, back = write(curve.to_turn), write(curve.change - curve.to_turn)
+        return wording.text("curve turns", size=there, low=low, turn=turn, back=back, high=high)
+    return wording.text("rising" if curve.change > 0 else "falling", size=write(curve.change), low=low, high=high)
 
 
 def _near(value: float, size: float) -> str:
@@ -356,25 +389,33 @@ def _said(term: Term) -> str:
 def odds_text(equation: Equation, wording: Wording) -> str:
     """Write what multiplies the odds: a step of a number, a category, categories against the leaf's mean."""
     parts, most = [], _shown_levels(equation, wording)
+
+    def factor(value: float) -> str:
+        return wording.number(factor_text(value))
+
     for term in equation.terms:
         if term.is_centred:
-            parts.append(_joint_text(term, most, factor_text, wording))
+            parts.append(_joint_text(term, most, factor, wording))
         elif term.is_number:
             step = step_of(term)
-            name = wording.with_unit(number_text(step, 3), term.name)
-            joint = " of " if term.name in wording.units else " "
-            parts.append(f"{factor_text(term.coefficient * step)} per {name}{joint}{term.name}")
+            of = "per of" if term.name in wording.units else "per step"
+            size = wording.with_unit(wording.number(number_text(step, 3)), term.name)
+            parts.append(wording.text(of, size=factor(term.coefficient * step), step=size, name=term.name))
         else:
-            parts.append(f"{factor_text(term.coefficient)} if {term.name}")
+            parts.append(wording.text("if", size=factor(term.coefficient), name=term.name))
     if equation.n_smaller:
         change = math.expm1(min(equation.smaller, 700.0))
-        parts.append(f"{equation.n_smaller} smaller (±{number_text(100 * change, 2)} %)")
+        size = f"{wording.number(number_text(100 * change, 2))} %"
+        parts.append(wording.text("smaller", n=str(equation.n_smaller), size=size))
     return ", ".join(parts)
 
 
 def described(term: Term, is_odds: bool, wording: Wording) -> tuple[str, str, float, float]:
     """Name a term, write its coefficient or factor, and give the effect of one standard deviation and its error."""
-    write = factor_text if is_odds else lambda amount: signed_text(amount, 3)
+
+    def write(amount: float) -> str:
+        return wording.number(factor_text(amount) if is_odds else signed_text(amount, 3))
+
     if term.curve is not None:
         return term.name, curve_text(term.curve, write, wording, term.name), term.effect, math.nan
     if term.levels:
@@ -382,12 +423,12 @@ def described(term: Term, is_odds: bool, wording: Wording) -> tuple[str, str, fl
         return term.name, text.replace(", ...,", " …"), term.effect, math.nan
     error = term.error * (term.deviation if term.deviation == term.deviation else 1.0)
     if not is_odds:
-        return term.name, signed_text(term.coefficient, wording.digits), term.effect, error
+        return term.name, wording.number(signed_text(term.coefficient, wording.digits)), term.effect, error
     if not term.is_number:
-        return term.name, factor_text(term.coefficient), term.effect, error
+        return term.name, write(term.coefficient), term.effect, error
     step = step_of(term)
-    per = wording.with_unit(number_text(step, 3), term.name)
-    return term.name, f"{factor_text(term.coefficient * step)} per {per}", term.effect, error
+    per = wording.with_unit(wording.number(number_text(step, 3)), term.name)
+    return term.name, wording.text("per", size=write(term.coefficient * step), name=per), term.effect, error
 
 
 def step_of(term: Term) -> float:

@@ -66,7 +66,7 @@ def tree_html(forest: TreeEnsemble, tree: int, summary: Any) -> str:
 
     name = class_of(forest, tree)
     title = f"<div>Probability of <b>{markup(name)}</b> &ensp;{facts(0)}</div>" if name else ""
-    added = sum_note(forest, tree, wording.digits)
+    added = sum_note(forest, tree, wording)
     note = f"<div><small>{markup(added)}</small></div>" if added else ""
     return f"<div style='font-size:90%;line-height:1.6'>{title}{below(0, 0)}{note}</div>"
 

@@ -104,17 +104,18 @@ def _side_text(
         ):  # splits by whether there is a category
             return f"{said} {'missing' if is_this else 'present'}"
         single = len(listed) == 1
-        text = f"{said} {('=' if single else 'in') if is_this else ('!=' if single else 'not in')} {_listed(listed)}"
+        sign = ("=" if single else "in") if is_this else ("!=" if single else "not in")
+        text = wording.text(sign, name=said, listed=_listed(listed, wording))
     elif np.isinf(threshold):
-        return f"{said} {'missing' if side else 'present'}"
+        return wording.text("is missing" if side else "is present", name=said)
     else:
         included = _included(forest, float(threshold))
         signs, limit = (("<", ">="), limits[feature][float(threshold)])
         if included is not None:
             signs, limit = (("<=", ">"), f"{included:.{EXACT}g}" if included else "0")
-        text = f"{said} {signs[side]} {wording.with_unit(limit, name)}"
+        text = f"{said} {signs[side]} {wording.with_unit(wording.number(limit), name)}"
     says_missing = _takes_missing(forest, node, side) and _may_be_missing(forest, feature) and not is_present
-    return f"{text} or missing" if says_missing else text
+    return wording.text("or missing", test=text) if says_missing else text
 
 
 def _included(forest: TreeEnsemble, threshold: float) -> float | None:
@@ -133,10 +134,11 @@ def _included(forest: TreeEnsemble, threshold: float) -> float | None:
     return before if is_short and abs(before) < SEPARATED else None
 
 
-def _listed(names: list[str]) -> str:
+def _listed(names: list[str], wording: Wording) -> str:
     if len(names) == 1:
         return names[0]
-    more = f", ... {len(names) - SHOWN_CATEGORIES} more" if len(names) > SHOWN_CATEGORIES else ""
+    n_more = len(names) - SHOWN_CATEGORIES
+    more = f", ... {wording.text('more', n=str(n_more))}" if n_more > 0 else ""
     return "{" + ", ".join(names[:SHOWN_CATEGORIES]) + more + "}"
 
 
@@ -198,11 +200,12 @@ def rule_table(forest: TreeEnsemble, summary: dict[str, Any]) -> dict[str, Any]:
 def value_text(forest: TreeEnsemble, leaf: int, wording: Wording) -> str:
     """Write the leaf's value, a number or an equation; of classifiers what multiplies the odds, if not told else."""
     if not forest.has_linear_leaves:
-        return _values_text(forest, forest.leaf_value[leaf], wording.digits)
+        return _values_text(forest, forest.leaf_value[leaf], wording)
     found = leaf_equation(forest, leaf, wording)
     if wording.log_odds or not speaks_of_odds(forest):
         return equation_text(found, wording)
-    return f"odds {factors}" if (factors := odds_text(found, wording)) else "the same for all rows"
+    factors = odds_text(found, wording)
+    return wording.text("odds times", factors=factors) if factors else wording.text("same for all")
 
 
 def speaks_of_odds(forest: TreeEnsemble) -> bool:
@@ -210,7 +213,7 @@ def speaks_of_odds(forest: TreeEnsemble) -> bool:
     return forest.link in {"logistic", "softmax"} and forest.n_trees == forest.n_outputs and forest.leaf_width == 1
 
 
-def sum_note(forest: TreeEnsemble, tree: int, digits: int) -> str:
+def sum_note(forest: TreeEnsemble, tree: int, wording: Wording) -> str:
     """Say how predictions follow from the leaves of this tree and others; empty where they are its leaves."""
     output, width = int(forest.tree_output[tree]), forest.leaf_width
     own = forest.tree_weight if width > 1 else forest.tree_weight[forest.tree_output == output]
@@ -218,19 +221,24 @@ def sum_note(forest: TreeEnsemble, tree: int, digits: int) -> str:
     if len(own) == 1 and own[0] == 1 and not base.any():
         return ""
     name = class_of(forest, tree)
-    of = f" of {shown(name)}" if name else ""
     is_margin = forest.link not in {"identity", "shares"}
-    what = f"Log-odds{of}" if is_margin and name else f"Margin{of}" if is_margin else f"Prediction{of}"
-    leaves = "its leaf" if len(own) == 1 else f"the leaves of {len(own):,} trees"
-    weight = float(forest.tree_weight[tree])
-    if (own == own[0]).all() and abs(own.sum() - 1) < 1e-9:
-        said = f"the mean of {leaves}" if len(own) > 1 else leaves
-    elif (own == own[0]).all():
-        said = leaves if weight == 1 else f"{number_text(weight, digits)} × {leaves}"
-    else:
-        said = f"{leaves}, each by its weight, here {number_text(weight, digits)}"
-    constants = ", ".join(number_text(value, max(digits, 6)) for value in base)
+    what = ("log-odds" if name else "margin") if is_margin else "prediction"
+    what = wording.text(f"sum {what} of", name=shown(name)) if name else wording.text(f"sum {what}")
+    constants = ", ".join(wording.number(number_text(value, max(wording.digits, 6))) for value in base)
+    said = _sum_text(own, float(forest.tree_weight[tree]), wording)
     return f"{what} = {f'{constants} + ' if base.any() else ''}{said}."
+
+
+def _sum_text(own: Doubles, weight: float, wording: Wording) -> str:
+    """Write the sum of the leaves of trees with weights."""
+    n = len(own)
+    leaves = wording.text("its leaf") if n == 1 else wording.text("leaves of trees", n=wording.number(f"{n:,}"))
+    factor = wording.number(number_text(weight, wording.digits))
+    if (own != own[0]).any():
+        return wording.text("weighted leaves", leaves=leaves, weight=factor)
+    if abs(own.sum() - 1) < 1e-9:
+        return wording.text("mean of leaves", n=wording.number(f"{n:,}")) if n > 1 else leaves
+    return leaves if weight == 1 else f"{factor} × {leaves}"
 
 
 def class_of(forest: TreeEnsemble, tree: int) -> str:
@@ -295,22 +303,24 @@ def _over_nodes(forest: TreeEnsemble, tree: int, of_leaves: Doubles) -> Doubles:
     return means
 
 
-def shares_text(names: list[str], shares: Doubles) -> str:
+def shares_text(names: list[str], shares: Doubles, wording: Wording) -> str:
     """List the classes of the largest shares."""
     order = np.argsort(-shares, kind="stable")
-    listed = [f"{percent_text(float(shares[k]))} {names[k]}" for k in order[:SHOWN_CLASSES] if shares[k] > 0]
+    found = [k for k in order[:SHOWN_CLASSES].tolist() if shares[k] > 0]
+    listed = [f"{wording.number(percent_text(float(shares[k])))} {names[k]}" for k in found]
     n_more = int((shares[order[SHOWN_CLASSES:]] > 0).sum())
-    return ", ".join([*listed, *([f"{n_more} more"] if n_more else [])])
+    return ", ".join([*listed, *([wording.text("more", n=str(n_more))] if n_more else [])])
 
 
-def _values_text(forest: TreeEnsemble, values: Array, digits: int) -> str:
+def _values_text(forest: TreeEnsemble, values: Array, wording: Wording) -> str:
     """Write a leaf's values, those of classes by name and without those that are 0."""
     if len(forest.classes) != 1 or not 1 < len(values) == len(forest.classes[0]):
-        return ", ".join(number_text(value, digits) for value in values)
+        return ", ".join(wording.number(number_text(value, wording.digits)) for value in values)
     labels = [str(label) for label in forest.classes[0].tolist()]
     if (values >= 0).all() and abs(float(values.sum()) - 1) < 1e-5:
-        return shares_text(labels, values)
-    named = [f"{number_text(value, digits)} [{label}]" for value, label in zip(values, labels, strict=True) if value]
+        return shares_text(labels, values, wording)
+    texts = [wording.number(number_text(value, wording.digits)) for value in values]
+    named = [f"{text} [{label}]" for value, text, label in zip(values, texts, labels, strict=True) if value]
     return ", ".join(named) or "0"
 
 
@@ -319,7 +329,7 @@ def leaf_of_node(forest: TreeEnsemble, node: int) -> int:
     return int((forest.feature[:node] < 0).sum())
 
 
-def common_range(forest: TreeEnsemble, tree: int, digits: int) -> str:
+def common_range(forest: TreeEnsemble, tree: int, wording: Wording) -> str:
     """Range that all leaves of a tree are clipped to; empty where there is none, or each leaf has its own."""
     if not forest.has_linear_leaves:
         return ""
@@ -327,12 +337,12 @@ def common_range(forest: TreeEnsemble, tree: int, digits: int) -> str:
     first = leaf_of_node(forest, nodes.start)
     ranges = forest.leaf_range[first : first + int((forest.feature[nodes] < 0).sum())]
     is_common = (ranges == ranges[0]).all() and np.isfinite(ranges[0]).all()
-    return range_text(ranges[0], digits) if is_common else ""
+    return range_text(ranges[0], wording) if is_common else ""
 
 
-def range_text(limits: Any, digits: int) -> str:
+def range_text(limits: Any, wording: Wording) -> str:
     """Write the ends of a range."""
-    return " ... ".join(number_text(limit, digits) for limit in limits)
+    return " ... ".join(wording.number(number_text(limit, wording.digits)) for limit in limits)
 
 
 def _categories(forest: TreeEnsemble, node: int, side: int) -> tuple[list[str], bool]:

@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from glasswood.base.files import check_output
-from glasswood.base.typing import Int64s, Rows
-from glasswood.base.wording import Wording, checked_wording, leaves_text
+from glasswood.base.phrases import Phrases
+from glasswood.base.typing import Int64s, Language, Rows
+from glasswood.base.wording import Wording, checked_wording
 from glasswood.display.report.card import figures, history, model_card
 from glasswood.display.report.dependence import dependence, joint_effects
 from glasswood.display.report.explained import explained
@@ -22,6 +23,7 @@ from glasswood.display.report.rows import SHOWN_FEATURES, chosen, feature_entrie
 from glasswood.display.report.sentences import sentences
 from glasswood.display.report.similar import intervals, similar_rows
 from glasswood.display.report.trees import are_shown, drawn, embedded, is_small, not_held
+from glasswood.explain.sentences import PREDICTION, scale_of
 from glasswood.forest import Forest
 from glasswood.inputs import with_tables, without_extra
 from glasswood.inputs.tables import refuse_open_tables, with_sets
@@ -56,6 +58,7 @@ def report(
     ignore_extra: bool = False,
     positive: object = None,
     costs: Mapping[str, float] | None = None,
+    language: Language = "en",
     random_state: int = 0,
     n_jobs: int | None = None,
 ) -> Path:
@@ -82,7 +85,7 @@ def report(
     max_terms : int or None, default=5
         Number of terms of a leaf's equation to show; None shows all.
     units : mapping of str to str, optional
-        Units by the name of the feature, for axes and tests.
+        Units by the name of the feature, for axes and tests; ``prediction`` is what the model predicts.
     redact : bool
         Leave out all single rows: points, lines and the table of rows, and the extremes of the features' ranges. Means
         over rows and the model remain.
@@ -97,6 +100,8 @@ def report(
         For two classes, what decisions cost: ``{"false_positive": 1, "false_negative": 50}``, and, if they are not 0,
         ``"true_positive"`` and ``"true_negative"``. The page then shows the cost of a threshold, and begins with the
         one that costs least on the last rows.
+    language : {"en", "de", "fr", "es"}, default="en"
+        Language of the page. Names, categories and what the model itself calls its objective stay as they are.
     random_state : int
         Seed of the choice of rows.
     n_jobs : int, optional
@@ -111,7 +116,7 @@ def report(
     ------
     ValueError
         If X has no rows or does not fit the model, y does not fit X or is not finite, the model cannot be explained, or
-        `positive` or `costs` do not fit the model.
+        `positive` or `costs` do not fit the model, or there are no texts of `language`.
     TypeError
         If y is a path.
     OSError
@@ -130,7 +135,7 @@ def report(
     """
     if isinstance(y, str | os.PathLike):
         raise TypeError(f"y is a path, {os.fspath(y)!r}: pass it as path=, or the targets before it")
-    target = check_output(path)
+    target, phrases = check_output(path), Phrases(language)
     forest = load(model).ensemble
     if ignore_extra and not by_position:
         X, before = without_extra(X, forest), before if before is None else without_extra(before, forest)
@@ -143,8 +148,8 @@ def report(
     target_name = _name_of(y)
     forest, X, y, test = _of_event(forest, X, y, test, positive, n_jobs, by_position)
     rows = read_rows(forest, X, y, n_jobs, by_position)
-    wording = Wording(max_terms=max_terms, units=units or {})
-    wording = checked_wording(wording, {*feature_names(forest), *rows.names})
+    wording = Wording(max_terms=max_terms, units=units or {}, phrases=phrases)
+    wording = checked_wording(wording, {*feature_names(forest), *rows.names, PREDICTION})
     unseen = None if test is None else read_rows(forest, *_pair(test, y), n_jobs, by_position)
     sets = {"": rows} if unseen is None else {"training": rows, "test": unseen}
     check_costs(costs, rows.classes)
@@ -154,24 +159,29 @@ def report(
     order = np.argsort(-found.importance.sum(axis=1), kind="stable")
     shown = dependence(rows, order, at, redact)
     content: dict[str, Any] = {
-        "title": title or _title(model, forest, target_name),
+        "title": title or _title(model, forest, target_name, phrases),
         "target": target_name,
-        "sentences": sentences(sets, measured, target_name, shown, found.importance.sum(axis=1), wording.units),
+        "language": phrases.language,
+        "texts": phrases.page,
+        "sentences": sentences(sets, measured, target_name, shown, found.importance.sum(axis=1), wording),
         "performance": {name: one for name, one in measured.items() if one is not None},
-        "figures": {name: figures(one) for name, one in sets.items()},
+        "figures": {name: figures(one, phrases) for name, one in sets.items()},
         "features": feature_entries(rows, at, redact, wording.units),
         "classes": rows.classes,
         "isClassifier": bool(forest.classes),
+        "scale": scale_of(forest, "probability" if found.n_background else "margin")._asdict(),
+        "unit": wording.units.get(PREDICTION, ""),
         **_values(rows, found),
         "order": order,
         "dependence": [{key: part for key, part in entry.items() if key != "codes"} for entry in shown],
         "joint": joint_effects(rows, order, at, redact),
         "change": None if before is None else _changes(forest, before, X, random_state, n_jobs),
-        "model": embedded(forest) if is_small(rows) else None,
-        "notHeld": not_held(rows),
+        "model": embedded(forest, wording) if is_small(rows) else None,
+        "size": {"trees": forest.n_trees, "leaves": forest.n_leaves},
+        "notHeld": not_held(rows, phrases),
         "trees": drawn(rows, model, redact, wording) if is_small(rows) and are_shown(forest) else None,
         "history": history(model),
-        "card": model_card(rows, found, redact, sets),
+        "card": model_card(rows, found, redact, sets, phrases),
         "nRows": len(rows),
         "rows": None if redact else shown_rows(rows, found, at, order),
         "similar": None if redact else similar_rows(rows, at),
@@ -226,16 +236,17 @@ def _name_of(y: Any) -> str:
     return str(name) if isinstance(name, str | int) else ""
 
 
-def _title(model: object, forest: TreeEnsemble, target: str) -> str:
+def _title(model: object, forest: TreeEnsemble, target: str, phrases: Phrases) -> str:
     """Name what is predicted, and what the model is."""
     kind = (
         type(model).__name__
         if forest.source == "glasswood" and type(model).__module__.startswith("glasswood.grow")
         else ""
     )
-    kind = kind or forest.source or "Forest"
-    size = leaves_text(forest.n_leaves) if forest.n_trees == 1 else f"{forest.n_trees:,} trees"
-    return f"{target}: {kind}, {size}" if target else f"{kind}: {size}"
+    kind = kind or forest.source or phrases.text("forest")
+    is_tree = forest.n_trees == 1
+    size = phrases.counted(forest.n_leaves, "n leaves") if is_tree else phrases.counted(forest.n_trees, "n trees")
+    return phrases.text("title of target" if target else "title", target=target, kind=kind, size=size)
 
 
 def _values(rows: ReportRows, found: Explained) -> dict[str, Any]:

@@ -11,42 +11,31 @@ import numpy as np
 from glasswood.base.extras import import_extra
 from glasswood.base.wording import number_text, percent_text
 from glasswood.display.report.rows import data_hash
+from glasswood.display.report.sentences import is_number
 from glasswood.model.facts import forest_facts
 
 if TYPE_CHECKING:
+    from glasswood.base.phrases import Phrases
     from glasswood.base.typing import Bools, Doubles
     from glasswood.display.report.explained import Explained
     from glasswood.display.report.rows import ReportRows
 
-NAMES = ("AUC (by chance 0.5)", "average precision", "base rate", "log-loss")
-"""Figures of two classes."""
-
 RARE = 0.1
 """Share of an event below which figures are compared with it."""
 
-COMBINED = "; what a statistic of several columns contributes is divided equally among them"
-
 
 def model_card(
-    rows: ReportRows, found: Explained, redact: bool, sets: dict[str, ReportRows]
+    rows: ReportRows, found: Explained, redact: bool, sets: dict[str, ReportRows], phrases: Phrases
 ) -> dict[str, dict[str, str]]:
     """Facts by section."""
     from glasswood import __version__
 
-    model = forest_facts(rows.forest)
-    del model["memory"], model["row type"]
-    error, share = found.error
-    what = "probability" if found.is_probability else "margin"
+    model = forest_facts(rows.forest, phrases)
+    del model[phrases.text("fact memory")], model[phrases.text("fact row type")]
     data = {
-        "rows": f"{len(rows):,}",
-        "SHA-256 of rows and targets": data_hash(rows),
-        "single rows in this file": "none (redacted)" if redact else f"{len(found.values):,}",
-    }
-    checks = {
-        "SHAP values": f"{_kind(found)}{COMBINED if rows.source else ''}",
-        "expected value": ", ".join(number_text(value, 6) for value in found.expected[:12]),
-        "additivity": f"largest |expected value + Σ φ − {what}| = {error:.2g}, {share:.2g} of what rounding allows "
-        f"({'passed' if share <= 1 else 'FAILED'})",
+        "rows": phrases.count(len(rows)),
+        "hash": data_hash(rows),
+        "single rows": phrases.text("redacted") if redact else phrases.count(len(found.values)),
     }
     made = {
         "glasswood": __version__,
@@ -54,55 +43,97 @@ def model_card(
         "NumPy": np.__version__,
         "made": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
     }
-    fit = {f"Figures on {name or 'these'} rows": figures(one) for name, one in sets.items()}
-    return {"Model": model, "Data": data, **fit, "Explanation": checks, "Made by": made}
+    fit = {
+        phrases.text("figures on", rows=phrases.text(f"{name or 'these'} rows")): figures(one, phrases)
+        for name, one in sets.items()
+    }
+    parts = {"model": model, "data": _named(data, phrases)}
+    after = {"explanation": _named(_checks(rows, found, phrases), phrases), "made by": _named(made, phrases)}
+    return _titled(parts, phrases) | fit | _titled(after, phrases)
 
 
-def _kind(found: Explained) -> str:
-    if not found.n_background:
-        return f"path-dependent values of the {'probability' if found.is_probability else 'margin'}"
-    return f"exact values of the probability, with {found.n_background} random rows as background"
+def _titled(parts: dict[str, dict[str, str]], phrases: Phrases) -> dict[str, dict[str, str]]:
+    return {phrases.text(f"card {name}"): facts for name, facts in parts.items()}
 
 
-def figures(rows: ReportRows) -> dict[str, str]:
+def _named(facts: dict[str, str], phrases: Phrases) -> dict[str, str]:
+    return {phrases.text(f"fact {name}"): fact for name, fact in facts.items()}
+
+
+def _checks(rows: ReportRows, found: Explained, phrases: Phrases) -> dict[str, str]:
+    error, share = found.error
+    sums = {
+        "what": phrases.text("explained probability" if found.is_probability else "explained margin"),
+        "error": phrases.number(f"{error:.2g}"),
+        "share": phrases.number(f"{share:.2g}"),
+        "verdict": phrases.text("passed" if share <= 1 else "failed"),
+    }
+    expected = [phrases.number(number_text(value, 6)) for value in found.expected[:12]]
+    return {
+        "SHAP values": f"{_kind(found, phrases)}{phrases.text('combined columns') if rows.source else ''}",
+        "expected value": phrases.text("list separator").join(expected),
+        "additivity": phrases.text("additivity", **sums),
+    }
+
+
+def _kind(found: Explained, phrases: Phrases) -> str:
+    if found.n_background:
+        return phrases.text("exact values", n=str(found.n_background))
+    return phrases.text("path-dependent probability" if found.is_probability else "path-dependent margin")
+
+
+def figures(rows: ReportRows, phrases: Phrases) -> dict[str, str]:
     """Measure how well predictions fit the targets; empty without targets."""
-    y = rows.y
+    found = _figures(rows, phrases)
+    return {phrases.text(f"figure name {name}"): value for name, value in found.items()}
+
+
+def _figures(rows: ReportRows, phrases: Phrases) -> dict[str, str]:
+    y, number = rows.y, phrases.number
     if y is None:
         return {}
-    if not rows.classes or not rows.forest.classes:
+    if is_number(rows):
         residuals = rows.responses[:, 0] - y
         variance = float(np.var(y))
         square = float(np.mean(residuals**2))
         return {
-            "R²": f"{1 - square / variance:.4f}" if variance else "not defined: all targets are equal",
-            "root mean squared error": number_text(square**0.5, 4),
-            "mean absolute error": number_text(np.abs(residuals).mean(), 4),
+            "R²": number(f"{1 - square / variance:.4f}") if variance else phrases.text("targets are equal"),
+            "RMSE": number(number_text(square**0.5, 4)),
+            "MAE": number(number_text(np.abs(residuals).mean(), 4)),
         }
     probabilities = rows.responses
     chosen = np.clip(probabilities[np.arange(len(y)), y.astype(int)], 1e-15, 1)
     if len(rows.classes) == 2:
-        return _of_event(probabilities[:, 1], y == 1, -float(np.log(chosen).mean()))
+        return _of_event(probabilities[:, 1], y == 1, -float(np.log(chosen).mean()), phrases)
+    most = number(f"{np.bincount(y.astype(int)).max() / len(y):.4f}")
     return {
-        "accuracy": f"{np.mean(probabilities.argmax(axis=1) == y):.4f}",
-        "log-loss": f"{abs(np.log(chosen).mean()):.4f}",
-        "most frequent class": f"{np.bincount(y.astype(int)).max() / len(y):.4f} of the rows",
+        "accuracy": number(f"{np.mean(probabilities.argmax(axis=1) == y):.4f}"),
+        "log-loss": number(f"{abs(np.log(chosen).mean()):.4f}"),
+        "most frequent": phrases.text("of the rows", share=most),
     }
 
 
-def _of_event(probability: Doubles, is_event: Bools, log_loss: float) -> dict[str, str]:
+def _of_event(probability: Doubles, is_event: Bools, log_loss: float, phrases: Phrases) -> dict[str, str]:
     """Figures of two classes that say something where one is rare too, beside those of the base rate alone."""
     metrics = import_extra("sklearn.metrics", "sklearn", "reports of classifiers with targets need scikit-learn")
-    share = float(is_event.mean())
+    share, number = float(is_event.mean()), phrases.number
+    rate = number(percent_text(share))
     if share in {0.0, 1.0}:
-        unknown = "not defined: all rows have one class"
-        return dict.fromkeys(NAMES[:2], unknown) | {NAMES[2]: percent_text(share), NAMES[3]: f"{abs(log_loss):.4f}"}
+        unknown = phrases.text("one class only")
+        return {"AUC": unknown, "AP": unknown, "base rate": rate, "log-loss": number(f"{abs(log_loss):.4f}")}
     precision = float(metrics.average_precision_score(is_event, probability))
     base = -(share * np.log(share) + (1 - share) * np.log1p(-share))
     decimals = 3 - int(np.floor(np.log10(base)))
-    times = f", {number_text(precision / share, 2)} × the base rate" if share < RARE else ""
-    auc = f"{metrics.roc_auc_score(is_event, probability):.4f}"
-    losses = f"{abs(log_loss):.{decimals}f}, base rate alone {base:.{decimals}f}"
-    return dict(zip(NAMES, (auc, f"{percent_text(precision)}{times}", percent_text(share), losses), strict=True))
+    named = number(percent_text(precision))
+    if share < RARE:
+        named = phrases.text("times base rate", value=named, times=number(number_text(precision / share, 2)))
+    losses = number(f"{abs(log_loss):.{decimals}f}"), number(f"{base:.{decimals}f}")
+    return {
+        "AUC": number(f"{metrics.roc_auc_score(is_event, probability):.4f}"),
+        "AP": named,
+        "base rate": rate,
+        "log-loss": phrases.text("beside base rate", value=losses[0], base=losses[1]),
+    }
 
 
 def history(model: object) -> dict[str, Any] | None:

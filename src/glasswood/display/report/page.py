@@ -18,6 +18,9 @@ from glasswood.base.typing import Array
 ASSETS = Path(__file__).parent / "assets"
 SCRIPTS = ("basics.js", "model.js", "charts.js", "rows.js", "tree.js", "performance.js", "main.js")
 
+FRAME = ("skip", "sections", "noscript", "footer")
+"""Texts of the page that stand there without scripts."""
+
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
 """Content security policy: the page may load nothing, from anywhere."""
 
@@ -67,6 +70,8 @@ def page(content: dict[str, Any]) -> str:
         "style": (ASSETS / "style.css").read_text(encoding="utf-8"),
         "script": "\n".join((ASSETS / name).read_text(encoding="utf-8") for name in SCRIPTS),
         "data": as_json(content),
+        "language": content["language"],
+        **{name: markup(content["texts"][name]) for name in FRAME},
     }
     template = (ASSETS / "page.html").read_text(encoding="utf-8")
     before, *pieces = template.split("{{")

@@ -24,7 +24,7 @@ from glasswood.model.facts import column_names, feature_names, output_names
 CHUNK = 100_000
 """Rows that are predicted and explained at a time."""
 
-SHOWN_ROWS, SHOWN_BYTES = 2000, 260_000
+SHOWN_ROWS, SHOWN_BYTES = 2000, 240_000
 """Rows that a report holds, and bytes of what it knows of them, so that the file stays below a megabyte."""
 
 EXTREMES = 10

@@ -13,10 +13,9 @@ from glasswood.display.curves import CURVE_POINTS, mean_curve
 from glasswood.display.report.rows import REDACTED_ROWS, inner_range, most_frequent
 from glasswood.display.text import facts_of
 from glasswood.evaluate.cpu import CpuEvaluator
-from glasswood.evaluate.linear import term_name
 from glasswood.model.ensemble import TreeEnsemble
 from glasswood.model.facts import feature_name, is_cut_short
-from glasswood.words.equations import described, leaf_equation
+from glasswood.words.equations import described, leaf_equation, term_text
 from glasswood.words.rules import (
     class_index,
     common_range,
@@ -29,6 +28,7 @@ from glasswood.words.rules import (
 )
 
 if TYPE_CHECKING:
+    from glasswood.base.phrases import Phrases
     from glasswood.base.wording import Wording
     from glasswood.display.report.rows import ReportRows
     from glasswood.words.equations import Term
@@ -52,26 +52,17 @@ def is_small(rows: ReportRows) -> bool:
     return rows.source is None and forest.n_nodes <= MOST_NODES and len(forest.linear_feature) <= 4 * MOST_NODES
 
 
-def not_held(rows: ReportRows) -> str:
+def not_held(rows: ReportRows, phrases: Phrases) -> str:
     """Say why a page does not hold the model; empty where it does."""
     if is_small(rows):
         return ""
     if rows.source is not None:
-        return (
-            "This page cannot compute other values: the model computes its features from statistics of the columns, "
-            "which the file does not contain. Use predict of the model, or of glasswood.load(model)."
-        )
-    size = (
-        f"{rows.forest.n_nodes:,} nodes"
-        if rows.forest.n_nodes > MOST_NODES
-        else (f"{len(rows.forest.linear_feature):,} terms in its leaves")
-    )
-    most = MOST_NODES if rows.forest.n_nodes > MOST_NODES else 4 * MOST_NODES
-    return (
-        f"This page cannot compute other values: the model has {size}, and a page contains at most {most:,}, so that "
-        "the file stays small. Use predict of the model, or of glasswood.load(model); glasswood.distill grows a "
-        "small tree that answers like it."
-    )
+        return phrases.text("statistics not held")
+    if rows.forest.n_nodes > MOST_NODES:
+        key, n, most = "nodes not held", rows.forest.n_nodes, MOST_NODES
+    else:
+        key, n, most = "terms not held", len(rows.forest.linear_feature), 4 * MOST_NODES
+    return phrases.text(key, n=phrases.count(n), most=phrases.count(most))
 
 
 def are_shown(forest: TreeEnsemble) -> bool:
@@ -79,7 +70,7 @@ def are_shown(forest: TreeEnsemble) -> bool:
     return forest.n_trees <= MOST_SHOWN_TREES and int(np.diff(forest.leaf_offsets).max(initial=0)) <= MOST_SHOWN_LEAVES
 
 
-def embedded(forest: TreeEnsemble) -> dict[str, Any]:
+def embedded(forest: TreeEnsemble, wording: Wording) -> dict[str, Any]:
     """Give the page what it needs to route rows and to add up leaves; JSON's numbers are exact."""
     is_float32 = forest.threshold.dtype == np.float32
     return {
@@ -96,7 +87,7 @@ def embedded(forest: TreeEnsemble) -> dict[str, Any]:
         "base": forest.base_score,
         "set": forest.category_set,
         "sets": _sets(forest),
-        "linear": _linear(forest),
+        "linear": _linear(forest, wording),
         "isFloat32": is_float32,
         "zeroThreshold": forest.zero_threshold,
         "zeroMissing": forest.zero_missing.astype(int),
@@ -128,11 +119,11 @@ def _sets(forest: TreeEnsemble) -> list[dict[str, Any]]:
     ]
 
 
-def _linear(forest: TreeEnsemble) -> dict[str, Any] | None:
+def _linear(forest: TreeEnsemble, wording: Wording) -> dict[str, Any] | None:
     if not forest.has_linear_leaves:
         return None
     names = [
-        term_name(forest, feature, category)
+        term_text(forest, feature, category, wording)
         for feature, category in zip(forest.linear_feature.tolist(), forest.linear_category.tolist(), strict=True)
     ]
     return {
@@ -175,30 +166,30 @@ def drawn(rows: ReportRows, model: object, redact: bool, wording: Wording) -> li
     return [
         {
             "output": int(forest.tree_output[tree]),
-            "what": _what(rows, tree),
+            "what": _what(rows, tree, wording),
             "isShare": shown_class(rows, tree) is not None,
-            "note": _note(forest, tree, drawing.wording.digits),
+            "note": _note(forest, tree, wording),
             "nodes": _nodes(drawing, tree, reached[:, tree]),
         }
         for tree in range(forest.n_trees)
     ]
 
 
-def _what(rows: ReportRows, tree: int) -> str:
-    """Say what the means of nodes are."""
+def _what(rows: ReportRows, tree: int, wording: Wording) -> str:
+    """Say what the means of nodes are; empty for numbers."""
     place = shown_class(rows, tree)
     if place is None:
-        return "mean"
-    return f"share of {rows.classes[place]}" if rows.y is not None else f"probability of {rows.classes[place]}"
+        return ""
+    return wording.text("share of" if rows.y is not None else "node probability", name=rows.classes[place])
 
 
-def _note(forest: TreeEnsemble, tree: int, digits: int) -> str:
-    common = "" if speaks_of_odds(forest) else common_range(forest, tree, digits)
-    added = sum_note(forest, tree, digits)
-    clipped = "Leaves" if added else "Predictions"
-    lines = [*filter(None, [added]), *([f"{clipped} are clipped to {common}."] if common else [])]
+def _note(forest: TreeEnsemble, tree: int, wording: Wording) -> str:
+    common = "" if speaks_of_odds(forest) else common_range(forest, tree, wording)
+    added = sum_note(forest, tree, wording)
+    clipped = "leaves clipped" if added else "predictions clipped"
+    lines = [*filter(None, [added]), *([wording.text(clipped, range=common)] if common else [])]
     if forest.tree_offsets[tree + 1] - forest.tree_offsets[tree] == 1 and not is_cut_short(forest):
-        lines.append("No split paid off: one leaf holds all rows.")
+        lines.append(wording.text("no split"))
     return " ".join(lines)
 
 
@@ -298,7 +289,7 @@ def _leaf(drawing: _Drawing, node: int) -> dict[str, Any]:
     leaf = leaf_of_node(forest, node)
     entry: dict[str, Any] = {"leaf": leaf, "equation": value_text(forest, leaf, drawing.wording)}
     if summary is not None:
-        entry |= {"error": float(summary["error"][leaf]), "errorName": summary["error_name"]}
+        entry |= {"error": float(summary["error"][leaf]), "isRmse": summary["error_name"] == "rmse"}
         entry["clipped"] = int(summary["n_clipped"][leaf])
     if forest.has_linear_leaves:
         found = leaf_equation(forest, leaf, drawing.wording, errors)

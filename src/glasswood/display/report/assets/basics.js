@@ -30,18 +30,30 @@ function fill(element, attributes, children) {
 const el = (tag, attributes, ...children) => fill(document.createElement(tag), attributes, children);
 const svg = (tag, attributes, ...children) => fill(document.createElementNS(NS, tag), attributes, children);
 
+// Texts of the page's language, with their parts filled in; a text for one and one for several stand beside a bar.
+const filled = (text, parts) => text.replace(/\{(\w+)\}/g, (_, name) => parts[name]);
+const say = (key, parts = {}) => filled(data.texts[key], parts);
+const sayAround = (key, parts) => data.texts[key].split(/(\{\w+\})/).map((part) => (part.startsWith("{") ? parts[part.slice(1, -1)] : part));
+const POINT = data.texts["decimal point"], SEPARATOR = data.texts["thousands separator"];
+const local = (text) => text.replace(/[.,](?=\d)/g, (mark) => (mark === "." ? POINT : SEPARATOR));
+const plainNumber = (text) => text.replaceAll(SEPARATOR, "").replace(POINT, ".").replace("−", "-");
+const count = (n) => local(n.toLocaleString("en"));
+const counted = (n, key, text = count(n)) => filled(data.texts[key].split("|")[n === 1 ? 0 : 1], { n: text });
+const listed = (texts) => texts.join(say("list separator"));
+
 function fmt(value, digits = 4) {
-  if (Number.isNaN(value)) return "missing";
+  if (Number.isNaN(value)) return say("missing");
   if (!Number.isFinite(value)) return value > 0 ? "∞" : "−∞";
   const size = Math.abs(value);
   let text;
   if (Number.isInteger(value) && size < 1e15) text = grouped(value);
   else if (size < 1e-4 || size >= 1e9) text = Number(value.toPrecision(digits)).toExponential();
   else text = grouped(Number(value.toPrecision(size >= 10 ** digits ? String(Math.trunc(size)).length : digits)));
-  return text.replaceAll("-", "−");
+  return local(text.replaceAll("-", "−"));
 }
 const grouped = (value) => (Math.abs(value) >= 1e4 ? value.toLocaleString("en", { maximumFractionDigits: 20 }) : String(value));
 // Texts of numbers that are read beside each other: base/wording.py has the same functions, in its words.
+const UNITS = { M: "million", B: "billion", T: "trillion" };
 const FEW = 1e-4, LEAST = 1e-290, UNIT_DECIMALS = 3;
 const exponentOf = (size) => Number(size.toExponential().split("e")[1]), power = (exponent) => Number(`1e${exponent}`);
 const read = (text) => Number(text.replaceAll(",", "").replace("−", "-"));
@@ -69,22 +81,23 @@ function tickTexts(values, step = 0, isShare = false) {
   let decimals = new Set(values).size === 1 ? 0 : necessary;
   while (decimals < necessary + 3 && known.some((v) => Math.abs(read(fixed(v * scale, decimals)) - v * scale) > 1e-3 * step * scale)) decimals++;
   if (decimals === necessary + 3) decimals = necessary + 1;
-  return values.map((v) => (!Number.isFinite(v) ? (Number.isNaN(v) ? "unknown" : v > 0 ? "∞" : "−∞")
-    : Math.abs(v) >= LEAST ? fixed(v * scale, decimals) + unit : isShare ? `0${unit.slice(-2)}` : "0"));
+  return values.map((v) => (!Number.isFinite(v) ? (Number.isNaN(v) ? say("unknown") : v > 0 ? "∞" : "−∞")
+    : Math.abs(v) >= LEAST ? local(fixed(v * scale, decimals)) + (unit in UNITS ? say(UNITS[unit]) : unit) : isShare ? `0${unit.slice(-2)}` : "0"));
 }
 const shareTexts = (values, step = 0) => tickTexts(values, step, true);
-function percent(share) {
-  if (!(share >= 0 && share <= 1)) return "unknown";
+const percent = (share) => local(plainPercent(share));
+function plainPercent(share) {
+  if (!(share >= 0 && share <= 1)) return say("unknown");
   const distance = Math.min(share, 1 - share);
   if (distance > 0 && distance < 1e-6) return share < 0.5 ? "< 0.0001 %" : "> 99.9999 %";
   const text = fixed(100 * share, distance === 0 || distance >= 0.0995 ? 0 : -exponentOf(distance) - 1);
   return `${text.includes(".") ? text.replace(/\.?0+$/, "") : text} %`;
 }
 function percents(shares, most = 2) {
-  const texts = shares.map(percent);
-  if (new Set(texts).size === new Set(shares).size) return texts;
+  const texts = shares.map(plainPercent);
+  if (new Set(texts).size === new Set(shares).size) return texts.map(local);
   const inside = shares.filter((share) => share > 0 && share < 1), decimals = decimalsFor(100 * Math.max(leastGap(inside, 1), power(-2 - most)));
-  return shares.map((share, i) => { const longer = share > 0 && share < 1 ? `${fixed(100 * share, decimals)} %` : ""; return longer.length > texts[i].length ? longer : texts[i]; });
+  return shares.map((share, i) => { const longer = share > 0 && share < 1 ? `${fixed(100 * share, decimals)} %` : ""; return local(longer.length > texts[i].length ? longer : texts[i]); });
 }
 const signed = (value, digits) => (value < 0 ? "" : "+") + fmt(value, digits);
 const short = (text, longest) => (text.length > longest ? cut([...text], Math.max(1, longest - 1)) : text);
@@ -132,14 +145,14 @@ function told(names, room, size = SOFT) {
   return names.map((name, i) => shown.get(name) ?? texts[i]);
 }
 
-const counted = (n, one, many = `${one}s`) => `${n} ${String(n) === "1" ? one : many}`;
 const nameOf = (feature) => data.features[feature].name;
 const withUnit = (feature) => nameOf(feature) + (data.features[feature].unit ? ` (${data.features[feature].unit})` : "");
 // What is explained: of classifiers a probability or log-odds, of regressions the target.
 const classShown = () => (data.outputs.length ? data.outputs[state.output] : data.classes.length === 2 ? className(1) : "");
-const explainedName = () => (data.isClassifier ? `${data.isProbability ? "probability" : "log-odds"}${classShown() ? ` of ${classShown()}` : ""}` : predictedName());
-const predictedName = () => (data.target ? `predicted ${data.target}` : "prediction");
-const responseName = (column) => (data.isClassifier && data.classes.length ? `probability of ${className(column)}` : predictedName());
+const explainedName = () => (data.isClassifier ? ofClass(data.isProbability ? "probability" : "log-odds", classShown()) : predictedName());
+const ofClass = (key, name) => (name ? say(`${key} of`, { name }) : say(key));
+const predictedName = () => (data.target ? say("predicted", { name: data.target }) : say("prediction")) + (data.unit ? ` (${data.unit})` : "");
+const responseName = (column) => (data.isClassifier && data.classes.length ? say("probability of", { name: className(column) }) : predictedName());
 // Classes that are numbers need the name of the target: "default = 1".
 const className = (k) => (data.target && /^(-?\d+(\.\d+)?|True|False)$/.test(data.classes[k]) ? `${data.target} = ${data.classes[k]}` : data.classes[k]);
 const SHADES = ["#4c78a8", "#f58518", "#54a24b", "#b279a2", "#e45756", "#72b7b2", "#9d755d", "#eeca3b"];
@@ -149,9 +162,9 @@ function decimalsOf(feature) {
   return span > 0 && span < Infinity ? Math.min(100, Math.max(0, 3 - Math.floor(Math.log10(span)))) : 0;
 }
 function valueText(feature, value) {
-  if (Number.isNaN(value)) return "missing";
+  if (Number.isNaN(value)) return say("missing");
   const texts = data.features[feature].categories, digits = Math.floor(Math.log10(Math.abs(value))) + 1 + decimalsOf(feature);
-  return texts ? (texts[String(value)] ?? `category ${value}`) : fmt(value, Math.min(15, Math.max(6, digits)));
+  return texts ? (texts[String(value)] ?? say("category", { value })) : fmt(value, Math.min(15, Math.max(6, digits)));
 }
 const outputName = (k) => (data.outputs.length ? data.outputs[k] : "");
 
@@ -232,11 +245,11 @@ function chart(text, draw, caption) {
 const words = (name) => name.split(/(?<=[_\-./:])(?=[^\s_])|(?<=\p{Ll})(?=\p{Lu})/u).flatMap((part, i) => (i ? [el("wbr"), part] : [part]));
 const heading = (name) => el("div", { class: "heading", style: name.length > 12 ? "min-width:10ch" : "white-space:nowrap" }, words(short(name, 36)));
 function table(headers, rows, attributes) {
-  return el("div", { class: "table", tabindex: 0, role: "region", "aria-label": "table" }, el("table", attributes,
+  return el("div", { class: "table", tabindex: 0, role: "region", "aria-label": say("table") }, el("table", attributes,
     el("thead", {}, el("tr", {}, headers.map((text) => el("th", { scope: "col", title: text }, heading(text))))),
     el("tbody", {}, rows.map((row) => el("tr", {}, row.map((cell) => el("td", { title: typeof cell === "string" ? cell : null }, cell)))))));
 }
-const asTable = (headers, rows) => el("details", { class: "noprint" }, el("summary", {}, "As a table"), table(headers, rows()));
+const asTable = (headers, rows) => el("details", { class: "noprint" }, el("summary", {}, say("as table")), table(headers, rows()));
 
 // Sizes of effects: parts of a probability in percent.
 const effectTexts = (values) => (data.isProbability ? percents(values) : values.map((value) => fmt(value, 3)));

@@ -123,7 +123,7 @@ function beeswarm(features, rows, text) {
       const points = values.map((value, i) => ({ x: x(rows.phi(i, feature)), y, share: rank(value) }));
       dots(root, swarm(points, band / 2 - 3));
     });
-    axis(root, x, low, high, features.length * band, width - left, `effect on ${explainedName()}`, effectAxis());
+    axis(root, x, low, high, features.length * band, width - left, say("effect on", { what: explainedName() }), effectAxis());
     return features.length * band + AXIS;
   });
 }
@@ -141,11 +141,11 @@ function legend(feature) {
   if (feature !== undefined && data.features[feature].categories) {
     const shades = shadesOf(feature, Array.from({ length: rows.length }, (_, i) => rows.value(i, feature)));
     const more = Object.keys(data.features[feature].categories).length > shades.size;
-    return el("p", { class: "note" }, el("bdi", {}, nameOf(feature)), ":", [...shades].map(([value, colour]) => swatch(colour, valueText(feature, value))), more && swatch("var(--gone)", "others"));
+    return el("p", { class: "note" }, el("bdi", {}, nameOf(feature)), ":", [...shades].map(([value, colour]) => swatch(colour, valueText(feature, value))), more && swatch("var(--gone)", say("others")));
   }
   const shown = feature === undefined ? data.features : [data.features[feature]];
-  const grey = [shown.some((entry) => entry.missing) && "missing", shown.some((entry) => entry.categories) && "category"].filter(Boolean).join(" or ");
-  return el("p", { class: "note" }, swatch(mix(0), "low"), swatch(mix(1), ["high value of ", el("bdi", {}, feature === undefined ? "the feature" : nameOf(feature))]), grey && swatch("var(--gone)", grey));
+  const kinds = [shown.some((entry) => entry.missing) && "missing", shown.some((entry) => entry.categories) && "a category"].filter(Boolean), grey = kinds.length > 1 ? say("missing or category") : kinds.length ? say(kinds[0]) : "";
+  return el("p", { class: "note" }, swatch(mix(0), say("low")), swatch(mix(1), sayAround(feature === undefined ? "high value" : "high value of", { name: el("bdi", {}, feature === undefined ? "" : nameOf(feature)) })), grey && swatch("var(--gone)", grey));
 }
 
 // Places of a feature's values along an axis: numbers as they are, categories by their mean effect, missing values first.
@@ -156,7 +156,7 @@ function places(feature, values, effects) {
     values.forEach((v, i) => { const [sum, n] = sums.get(v) ?? [0, 0]; sums.set(v, [sum + effects[i], n + 1]); });
     const mean = (code) => sums.get(code)[0] / sums.get(code)[1], codes = [...new Set(present)].sort((a, b) => mean(a) - mean(b) || a - b), at = new Map(codes.map((code, i) => [code, i]));
     return { of: (v, i) => (Number.isNaN(v) ? -1 : at.get(v)) + (((i * 7919) % 61) / 61 - 0.5) * 0.5, low: values.length > present.length ? -1.5 : -0.5,
-      high: codes.length - 0.5, marks: [...codes.map((code, i) => [i, valueText(feature, code)]), ...(values.length > present.length ? [[-1, "missing"]] : [])] };
+      high: codes.length - 0.5, marks: [...codes.map((code, i) => [i, valueText(feature, code)]), ...(values.length > present.length ? [[-1, say("missing")]] : [])] };
   }
   const [low, high] = extent(present), gap = (high - low) * 0.08, hasMissing = values.length > present.length;
   return { of: (v) => (Number.isNaN(v) ? low - gap : v), low: hasMissing ? low - gap * 1.5 : low, high, marks: null, missing: hasMissing ? low - gap : null };
@@ -169,14 +169,14 @@ function scatter(feature, colour, rows, text) {
     const isWide = names && (width - left) / (names.length || 1) > widest(names) + 8, bottom = names ? (isWide ? 24 : nameHeight(names)) : AXIS, height = 282 + bottom;
     const x = scale(place.low, place.high, left + 6, width - 10), y = scale(low, high, height - bottom - 6, 8 + NAME);
     root.append(svg("line", { class: "zero", x1: left, x2: width, y1: y(0), y2: y(0) }));
-    sideAxis(root, y, low, high, left, `effect on ${explainedName()}`, effectAxis());
+    sideAxis(root, y, low, high, left, say("effect on", { what: explainedName() }), effectAxis());
     if (place.marks) {
       const at = place.marks.map(([mark]) => mark);
       if (isWide) at.forEach((mark, i) => root.append(svg("text", { class: "soft", x: x(mark), y: height - bottom + 16, "text-anchor": "middle" }, names[i])));
       else slanted(root, x, at, names, height - bottom);
     } else {
       axis(root, x, extent(values.filter((v) => !Number.isNaN(v)))[0], place.high, height - bottom, width - left, withUnit(feature));
-      if (place.missing !== null) root.append(svg("text", { class: "soft", x: x(place.missing), y: height - bottom + 17, "text-anchor": "middle" }, "missing"));
+      if (place.missing !== null) root.append(svg("text", { class: "soft", x: x(place.missing), y: height - bottom + 17, "text-anchor": "middle" }, say("missing")));
     }
     const others = values.map((_, i) => (colour < 0 ? NaN : rows.value(i, colour))), rank = ranker(others);
     const shades = colour >= 0 && data.features[colour].categories ? shadesOf(colour, others) : null;
@@ -192,7 +192,7 @@ function dependencePlot(entry, column) {
   const means = entry.average[column].map(num), sorted = [...means.keys()].sort((a, b) => (entry.isText ? means[a] - means[b] : a - b));
   const lines = (entry.lines[column] ?? []).map((line) => line.map(num));
   const local = entry.local && { x: entry.local.grid.map(num), y: (entry.local.average[column] ?? entry.local.average[0]).map(num) };
-  const text = `Mean prediction by ${nameOf(entry.feature)}: from ${fmt(Math.min(...means))} to ${fmt(Math.max(...means))}`;
+  const text = say("mean prediction by", { name: nameOf(entry.feature), low: fmt(Math.min(...means)), high: fmt(Math.max(...means)) });
   const figure = chart(text, (root, width) => {
     const room = Math.max(4, Math.floor((width - 70) / 21)), end = Math.floor(room / 2), fits = !entry.isText || sorted.length <= room;
     const order = fits ? sorted : [...sorted.slice(0, room - end), ...sorted.slice(-end)], names = entry.isText ? order.map((i) => entry.grid[i]) : null;
@@ -214,13 +214,13 @@ function dependencePlot(entry, column) {
     for (const decile of entry.deciles) if (num(decile) >= ends[0] && num(decile) <= ends[1]) root.append(svg("line", { class: "rug", x1: x(num(decile)), x2: x(num(decile)), y1: height - bottom - 7, y2: height - bottom }));
     if (!fits) {
       root.append(svg("line", { class: "zero", x1: x(room - end - 0.5), x2: x(room - end - 0.5), y1: NAME, y2: height - bottom }));
-      root.append(svg("text", { class: "soft", x: (left + width) / 2, y: height + 8, "text-anchor": "middle" }, `the ${room - end} lowest and the ${end} highest of ${sorted.length}`));
+      root.append(svg("text", { class: "soft", x: (left + width) / 2, y: height + 8, "text-anchor": "middle" }, say("lowest and highest", { low: room - end, high: end, n: sorted.length })));
     }
     if (entry.isText) slanted(root, x, grid, names, height - bottom);
     else axis(root, x, ...ends, height - bottom, width - left, withUnit(entry.feature), tickTexts, entry.few ? grid : []);
     return height + (fits ? 0 : 14);
-  }, nameOf(entry.feature) + (entry.of > entry.grid.length ? `: the ${entry.grid.length} most frequent of ${entry.of.toLocaleString("en")} categories` : ""));
-  figure.append(asTable([nameOf(entry.feature), "mean prediction"], () => {
+  }, nameOf(entry.feature) + (entry.of > entry.grid.length ? `: ${say("most frequent", { n: entry.grid.length, of: count(entry.of) })}` : ""));
+  figure.append(asTable([nameOf(entry.feature), say("mean prediction")], () => {
     const written = data.isClassifier && data.classes.length ? shareTexts(means) : tickTexts(means), at = entry.isText ? entry.grid : tickTexts(entry.grid.map(num));
     return sorted.map((i) => [at[i], written[i]]);
   }));

@@ -1,21 +1,22 @@
 // Trees of up to eight leaves show their formulas.
 const FEW_NODES = 15;
+const rowsText = (node) => counted(rowsOf(node), "n rows", fmt(rowsOf(node), 6));
 const rowsOf = (node) => num(node.training ?? node.rows); // training rows, where the model counts them and they are others
 // A tree as an outline that opens and closes, above it all its nodes as wide as their rows.
 function drawTree(tree) {
   const first = model.offsets[tree], nodes = data.trees[tree].nodes, items = new Map();
   const total = Math.max(...nodes.map((node) => rowsOf(node)), 1e-300), means = nodes.map((node) => num(node.mean));
   const [low, high] = extent(means.filter((m) => !Number.isNaN(m))), tint = (mean) => mix((mean - low) / (high - low || 1));
-  const meanText = (node) => (Number.isNaN(num(node.mean)) ? "no rows here" : data.trees[tree].isShare ? percent(num(node.mean)) : `mean ${fmt(num(node.mean))}`);
+  const meanText = (node) => (Number.isNaN(num(node.mean)) ? say("no rows here") : data.trees[tree].isShare ? percent(num(node.mean)) : say("mean of", { value: fmt(num(node.mean)) }));
   const children = (at) => (model.feature[first + at] < 0 ? [] : [model.left[first + at], model.left[first + at] + 1]);
-  const list = el("ul", { class: "tree", role: "tree", "aria-label": "Tree" }, item(0, "All rows", 1, null));
+  const outline = el("ul", { class: "tree", role: "tree", "aria-label": say("tree") }, item(0, say("all rows"), 1, null));
 
   function item(at, test, level, feature) {
     const node = nodes[at], below = children(at), share = rowsOf(node) / total;
-    const facts = `${fmt(rowsOf(node), 6)} rows, ${meanText(node)}${node.error === undefined ? "" : `, ${node.errorName} ${fmt(num(node.error), 3)}`}${below.length && node.found !== undefined ? `, split in ${percent(num(node.found))} of samples` : ""}`;
+    const facts = listed([rowsText(node), meanText(node), ...(node.error === undefined ? [] : [say(node.isRmse ? "error RMSE" : "error log-loss", { value: fmt(num(node.error), 3) })]), ...(below.length && node.found !== undefined ? [say("split in samples", { share: percent(num(node.found)) })] : [])]);
     const head = el("div", { class: "node", style: `--share:${(100 * share).toFixed(1)}%` },
       el("span", { class: "sign", "aria-hidden": "true" }, below.length ? "▾" : ""),
-      el("span", { class: "test" }, el("span", { class: "swatch", style: `background:${tint(means[at])}` }), isolated(test, feature), node.leaf === undefined ? "" : ` → leaf ${node.leaf}`),
+      el("span", { class: "test" }, el("span", { class: "swatch", style: `background:${tint(means[at])}` }), isolated(test, feature), node.leaf === undefined ? "" : ` → ${say("leaf", { leaf: node.leaf })}`),
       el("span", { class: "facts" }, facts));
     const inside = el("div", { class: below.length ? "inside" : "inside leaf" }, below.length ? curve(node, first + at, data.trees[tree]) : leafView(node));
     const line = el("li", { role: "treeitem", tabindex: level === 1 ? 0 : -1, "aria-level": level, "aria-expanded": (nodes.length > 1 && !below.length && !(nodes.length <= FEW_NODES && (node.terms ?? []).length)) || (level > 4 && nodes.length > 15) ? "false" : "true", "aria-label": `${test}: ${facts}` }, head, data.trees[tree].isShare && shareBar(num(node.mean)),
@@ -44,14 +45,14 @@ function drawTree(tree) {
   function reveal(line) {
     for (let up = line.parentElement.closest("li"); up; up = up.parentElement.closest("li")) toggle(up, true);
   }
-  const lines = () => [...list.querySelectorAll("li")].filter((line) => !line.parentElement.closest('[aria-expanded="false"]'));
+  const lines = () => [...outline.querySelectorAll("li")].filter((line) => !line.parentElement.closest('[aria-expanded="false"]'));
   function go(to) {
     if (!to) return;
-    list.querySelectorAll("li").forEach((line) => { line.tabIndex = -1; });
+    outline.querySelectorAll("li").forEach((line) => { line.tabIndex = -1; });
     to.tabIndex = 0;
     to.focus();
   }
-  list.addEventListener("keydown", (event) => {
+  outline.addEventListener("keydown", (event) => {
     const line = event.target.closest("li"), seenLines = lines(), at = seenLines.indexOf(line), open = line.getAttribute("aria-expanded") === "true";
     const acts = {
       ArrowDown: () => go(seenLines[at + 1]), ArrowUp: () => go(seenLines[at - 1]), Home: () => go(seenLines[0]), End: () => go(seenLines[seenLines.length - 1]),
@@ -68,13 +69,13 @@ function drawTree(tree) {
     passed.length && reveal(items.get(passed[passed.length - 1]));
   };
   const all = (open) => { for (const line of items.values()) toggle(line, open || line.getAttribute("aria-level") === "1"); };
-  const controls = el("div", { class: "controls" }, el("button", { onclick: () => all(true) }, "Open all"), el("button", { onclick: () => all(false) }, "Close all"), el("span", { class: "note" }, "Arrow keys move; Enter opens and closes."));
+  const controls = el("div", { class: "controls" }, el("button", { onclick: () => all(true) }, say("open all")), el("button", { onclick: () => all(false) }, say("close all")), el("span", { class: "note" }, say("arrow keys")));
   const overview = icicle(tree, nodes, first, children, tint, meanText, (node) => { const line = items.get(node); reveal(line); go(line); line.scrollIntoView({ block: "center" }); });
-  return { box: el("div", {}, overview, controls, list, data.trees[tree].note && el("p", { class: "note" }, data.trees[tree].note)), light, range: [low, high] };
+  return { box: el("div", {}, overview, controls, outline, data.trees[tree].note && el("p", { class: "note" }, data.trees[tree].note)), light, range: [low, high] };
 }
 
 function icicle(tree, nodes, first, children, tint, meanText, choose) {
-  const text = `Tree of ${counted((nodes.length + 1) / 2, "leaf", "leaves")}: each node as wide as its rows, coloured by its mean. The list below has the same nodes.`;
+  const text = say("tree of", { leaves: counted((nodes.length + 1) / 2, "n leaves") });
   return chart(text, (root, width) => {
     const depths = [0], spans = [[0, width]];
     nodes.forEach((node, at) => {
@@ -89,9 +90,9 @@ function icicle(tree, nodes, first, children, tint, meanText, choose) {
     const deepest = Math.max(...depths), height = Math.max(18, Math.min(34, 240 / (deepest + 1)));
     nodes.forEach((node, at) => {
       const [from, to] = spans[at], y = depths[at] * height, isLeaf = !children(at).length;
-      const text = isLeaf ? `leaf ${node.leaf}` : nameOf(model.feature[first + at]);
+      const text = isLeaf ? say("leaf", { leaf: node.leaf }) : nameOf(model.feature[first + at]);
       const box = svg("g", { style: "cursor:pointer", onclick: () => choose(first + at) },
-        svg("title", {}, `${node.tests ? node.tests[0] : node.equation}: ${fmt(rowsOf(node), 6)} rows, ${meanText(node)}`),
+        svg("title", {}, `${node.tests ? node.tests[0] : node.equation}: ${rowsText(node)}, ${meanText(node)}`),
         svg("rect", { x: from + 0.5, y: y + 0.5, width: Math.max(0.5, to - from - 1), height: height - 1, rx: 2, style: `fill:${tint(num(node.mean))};opacity:${isLeaf ? 0.95 : 0.4}` }));
       if (to - from > 44) {
         box.append(svg("text", { x: (from + to) / 2, y: y + height / 2 + 4, "text-anchor": "middle", style: isLeaf ? "fill:#fff" : null }, fitted(text, to - from - 8, TEXT)));
@@ -107,7 +108,7 @@ function curve(node, at, tree) {
   const feature = model.feature[at], found = node.curve;
   if (!found || !found.x.length) return null;
   const texts = data.features[feature].categories, threshold = model.threshold[at], isSet = model.set.length && model.set[at] >= 0;
-  return chart(`Mean by ${nameOf(feature)} in this node, from ${fmt(num(found.y[0]))} to ${fmt(num(found.y[found.y.length - 1]))}`, (root, width) => {
+  return chart(say("mean in node", { name: nameOf(feature), first: fmt(num(found.y[0])), last: fmt(num(found.y[found.y.length - 1])) }), (root, width) => {
     const wide = Math.min(width, 460), write = tree.isShare ? shareTexts : undefined, xs = found.x.map(num), ys = found.y.map(num), names = texts && xs.map((code) => valueText(feature, code));
     const turned = texts && wide / xs.length < widest(names) + 8, foot = texts ? (turned ? nameHeight(names) : 24) - 4 : 0, height = 112 + foot;
     const ends = texts ? [-0.5, xs.length - 0.5] : extent(isSet ? xs : [...xs, ...(Number.isFinite(threshold) ? [threshold] : [])]), [low, high] = extent(ys);
@@ -116,7 +117,7 @@ function curve(node, at, tree) {
     for (const [tick, text] of sideTicks(bottom, top, write, 3)) root.append(svg("text", { class: "soft", x: left - 4, y: y(tick) + 4, "text-anchor": "end" }, text));
     if (found.missing) {
       root.append(svg("circle", { cx: left + 14, cy: y(num(found.missing[0])), r: 3.4, style: `fill:${model.defaultLeft[at] ? "var(--accent)" : "var(--gone)"}` }));
-      root.append(svg("text", { class: "soft", x: left + 14, y: height - 22, "text-anchor": "middle" }, "missing"));
+      root.append(svg("text", { class: "soft", x: left + 14, y: height - 22, "text-anchor": "middle" }, say("missing")));
     }
     xs.forEach((value, i) => root.append(svg("circle", { cx: x(texts ? i : value), cy: y(ys[i]), r: 1.8 + 2.6 * Math.sqrt(found.n[i] / most),
       style: `fill:${goesLeft(at, model.isFloat32 ? Math.fround(value) : value) ? "var(--accent)" : "var(--gone)"}` })));
@@ -126,17 +127,17 @@ function curve(node, at, tree) {
     if (!texts) axis(root, x, ...ends, height - 38, wide - left, withUnit(feature));
     if (turned) slanted(root, x, [...xs.keys()], names, height - 36 - foot);
     else if (texts) names.forEach((name, i) => root.append(svg("text", { class: "soft", x: x(i), y: height - 22, "text-anchor": "middle" }, name)));
-    const said = found.of > xs.length ? `: the ${xs.length} most frequent of ${found.of} categories here` : "";
+    const said = found.of > xs.length ? `: ${say("most frequent here", { n: xs.length, of: found.of })}` : "";
     if (texts) root.append(label(nameOf(feature) + said, wide, { class: "soft", x: wide / 2, y: height - 3, "text-anchor": "middle" }));
     return height;
   });
 }
 
 function leafView(node) {
-  const parts = [el("p", { class: "equation" }, node.equation, node.clipped ? `   (${node.clipped} rows clipped)` : "")];
+  const parts = [el("p", { class: "equation" }, node.equation, node.clipped ? `   (${counted(node.clipped, "n rows clipped")})` : "")];
   const shown = (node.terms ?? []).map((term) => ({ ...term, effect: num(term.effect), error: num(term.error) }));
   if (!shown.length) return parts;
-  const text = `The strongest terms, effect of one standard deviation of the leaf's rows. ${shown.slice(0, 3).map((t) => `${t.name} ${t.text}`).join(", ")}`;
+  const text = say("strongest terms", { list: listed(shown.slice(0, 3).map((t) => `${t.name} ${t.text}`)) });
   parts.push(chart(text, (root, width) => {
     const wide = Math.min(width, 560), left = Math.min(150, Math.floor(wide * 0.28)), right = Math.min(190, Math.floor(wide * 0.36)), row = 20;
     const ends = extent(shown.flatMap((t) => [0, t.effect, ...(t.levels.length ? [-t.effect] : []), ...(Number.isNaN(t.error) ? [] : [t.effect - 2 * t.error, t.effect + 2 * t.error])]));
@@ -151,12 +152,12 @@ function leafView(node) {
     });
     return shown.length * row + 4;
   }));
-  if (node.smaller && node.smaller[0]) parts[1].append(note(`and ${node.smaller[0]} smaller (±${fmt(num(node.smaller[1]), 2)})`));
+  if (node.smaller && node.smaller[0]) parts[1].append(note(say("and smaller", { n: node.smaller[0], size: fmt(num(node.smaller[1]), 2) })));
   const linear = model.linear, lines = [];
   for (let t = linear.offsets[node.leaf], i = 0; t < linear.offsets[node.leaf + 1]; t++, i++) {
     const error = node.standardErrors ? num(node.standardErrors[i]) : NaN;
-    lines.push([linear.name[t], fmt(linear.coefficient[t]), Number.isNaN(error) ? "not known" : fmt(error), fmt(linear.mean[t]), ...(node.found ? [percent(num(node.found[i]))] : [])]);
+    lines.push([linear.name[t], fmt(linear.coefficient[t]), Number.isNaN(error) ? say("not known") : fmt(error), fmt(linear.mean[t]), ...(node.found ? [percent(num(node.found[i]))] : [])]);
   }
-  parts.push(asTable(["term", "coefficient", "standard error", "mean", ...(node.found ? ["in samples"] : [])], () => lines));
+  parts.push(asTable([say("term"), say("coefficient"), say("standard error"), say("mean"), ...(node.found ? [say("in samples")] : [])], () => lines));
   return parts;
 }
