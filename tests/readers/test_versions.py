@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.readers.agreement import assert_agrees
+from tests.readers.data import make_page
 
 import glasswood
 
@@ -16,11 +17,11 @@ FILES = sorted(path for path in VERSIONS.iterdir() if Path(f"{path}.npz").exists
 MOJOS = sorted(VERSIONS.glob("h2o-*.zip"))
 LEAST = {
     "xgboost .model": {"0.80", "0.90", "1.0.2", "1.2.1", "1.3.3", "1.6.2", "2.1.4", "3.0.5"},
-    "xgboost .json": {"1.0.2", "1.2.1", "1.3.3", "1.6.2"},
-    "lightgbm .txt": {"2.0.10", "2.1.2", "2.3.1", "3.0.0", "3.3.5", "4.0.0"},
-    "lightgbm .json": {"2.3.1", "3.3.5"},
-    "catboost .cbm": {"0.20", "0.23.2", "0.26.1", "1.0.6", "1.1.1"},
-    "catboost .json": {"0.20", "0.23.2", "0.26.1", "1.0.6", "1.1.1"},
+    "xgboost .json": {"1.0.2", "1.2.1", "1.3.3", "1.6.2", "3.2.0", "3.4.1"},
+    "lightgbm .txt": {"2.0.10", "2.1.2", "2.3.1", "3.0.0", "3.3.5", "4.0.0", "4.7.0"},
+    "lightgbm .json": {"2.3.1", "3.3.5", "4.7.0"},
+    "catboost .cbm": {"0.20", "0.23.2", "0.26.1", "1.0.6", "1.1.1", "1.2.10"},
+    "catboost .json": {"0.20", "0.23.2", "0.26.1", "1.0.6", "1.1.1", "1.2.10"},
 }
 
 
@@ -61,3 +62,8 @@ def test_the_versions_are_there():
         library, version, _ = path.name.split("-")
         found[f"{library} {path.suffix}"].add(version)
     assert all(found[kind] >= versions for kind, versions in LEAST.items())
+
+
+def test_the_page_of_versions_is_what_the_files_say():
+    pytest.importorskip("pyarrow")
+    assert make_page.PAGE.read_text() == make_page.page(), "run tests/readers/data/make_page.py"
