@@ -209,6 +209,7 @@ class Forest:
         algorithm: Algorithm = "auto",
         device: str = "cpu",
         names: bool = False,
+        strict: bool = False,
     ) -> Callable[[Any], Any]:
         """Prepare predictions of single rows with low latency.
 
@@ -222,7 +223,9 @@ class Forest:
             Accept a mapping of names to values (text for categories, numbers, None if missing), a tuple of values in
             the order of the features, or the array that `encoder` makes from either. A text that is not one of the
             model's categories, such as one with a typo, is not refused: as in `predict`, most models count it as
-            missing.
+            missing. The callable counts such values by feature: its attribute `unseen`.
+        strict : bool
+            Refuse such a value, with the category that was probably meant; with `names`, and not for CatBoost's models.
 
         Returns
         -------
@@ -236,11 +239,13 @@ class Forest:
         Raises
         ------
         ValueError
-            As for `predict`; from the callable, if the row has other features or another number of them.
+            As for `predict`; from the callable, if the row has other features or another number of them, or, if strict,
+            a value that is none of the feature's categories.
         TypeError
             From the callable, if the row is not a float32 or float64 array, or its values do not fit the features.
         NotImplementedError
-            For pipelines and target statistics, whose columns are not the trees' features.
+            For pipelines and target statistics, whose columns are not the trees' features; for `strict`, CatBoost's
+            models, which hold the categories alone that a split tests.
 
         Notes
         -----
@@ -249,16 +254,22 @@ class Forest:
         tenths of a microsecond each, linear leaves about three microseconds, and names some microseconds.
         """
         refuse_transform(self.ensemble, "predictor", "predict")
-        return make_predictor(evaluator_of(self.ensemble), output, algorithm, device, names)
+        return make_predictor(evaluator_of(self.ensemble), output, algorithm, device, names, strict)
 
-    def encoder(self) -> RowEncoder:
+    def encoder(self, strict: bool = False) -> RowEncoder:
         """Make the function that turns a row of texts and numbers into an array of numbers.
+
+        Parameters
+        ----------
+        strict : bool
+            Refuse a text that is none of the feature's categories, as for `predictor`.
 
         Returns
         -------
         RowEncoder
             A function of a mapping of names to values, or of a tuple of values in the order of the features. It returns
             float64, (n_features,), which ``predictor(names=True)`` and ``Explainer.row(names=True)`` accept as a row.
+            Its attribute `unseen` counts, by feature, values that are none of the categories.
 
         Raises
         ------
@@ -270,7 +281,7 @@ class Forest:
         >>> row = forest.encoder()({"age": 39, "workclass": "Private", "hours": None})  # doctest: +SKIP
         """
         refuse_transform(self.ensemble, "encoder", "predict")
-        return RowEncoder(self.ensemble)
+        return RowEncoder(self.ensemble, strict)
 
     def mapper(
         self,

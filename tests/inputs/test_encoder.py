@@ -82,7 +82,7 @@ def test_hashed_categories():
         ("cook", TypeError, "the row is a str, expected a mapping"),
         ((1, 2, 5, 0), TypeError, "trained on categories like 'cook'"),
         ((1, "cook", "five", 0), TypeError, "trained on categories like 5"),
-        (("old", "cook", 5, 0), TypeError, "column 'age' of X holds text"),
+        (("old", "cook", 5, 0), TypeError, "'age' of the row holds text"),
         ((1, "cook", 5, [1]), TypeError, "expected numbers"),
     ],
 )
@@ -115,3 +115,38 @@ def test_a_forest_without_names_takes_tuples():
     assert forest.encoder()((1, "cook", 7, 0)).tolist() == [1, 0, 1, 0]
     with pytest.raises(ValueError, match="pass a tuple"):
         forest.encoder()({"age": 1})
+
+
+@pytest.mark.parametrize("source", ["LightGBM 4.7", "XGBoost 3.2", "scikit-learn 1.9"])
+def test_values_that_are_no_categories_are_counted_or_refused(source):
+    forest = forest_of(source)
+    known = {"age": 31, "job": "nurse", "code": 7, "x": None}
+    predictor, encoder = forest.predictor("margin", names=True), forest.encoder()
+    for job in ("nurs", "nurs", "cook", None, np.nan, pandas.NA, "chef"):
+        predictor(known | {"job": job})
+        encoder(known | {"job": job})
+    encoder(known | {"code": 6})
+    assert predictor.unseen == {"job": 3}
+    assert encoder.unseen == {"job": 3, "code": 1}
+    strict = forest.predictor("margin", names=True, strict=True)
+    assert strict(known) == predictor(known)
+    assert strict(known | {"job": None}) == predictor(known | {"job": None})
+    for one in (strict, pickle.loads(pickle.dumps(strict)), forest.encoder(strict=True)):
+        with pytest.raises(ValueError, match=r"^job is 'nurs', none of the 4 categories .* did you mean 'nurse'\?$"):
+            one(known | {"job": "nurs"})
+        with pytest.raises(ValueError, match=r"^code is 6, none of the 3 categories that the model knows$"):
+            one(known | {"code": 6})
+    with pytest.raises(ValueError, match="needs names=True"):
+        forest.predictor(strict=True)
+    with pytest.raises(TypeError, match=r"^'job' of the row holds 3"):
+        predictor(known | {"job": 3})
+
+
+def test_catboosts_models_cannot_be_strict():
+    hashes = np.array([1, 2])
+    forest = forest_of("CatBoost 1.2", categories=(None, hashes, hashes, None), category_hash="city64")
+    with pytest.raises(NotImplementedError, match="those alone that a split tests"):
+        forest.predictor(names=True, strict=True)
+    encoder = forest.encoder()
+    encoder({"age": 1.5, "job": "cook", "code": "7", "x": None})
+    assert encoder.unseen == {}

@@ -23,14 +23,16 @@ if TYPE_CHECKING:
 
 
 def make_predictor(
-    evaluator: Evaluator, output: str, algorithm: str, device: str, names: bool = False
+    evaluator: Evaluator, output: str, algorithm: str, device: str, names: bool = False, strict: bool = False
 ) -> Callable[[Any], Any]:
     """`Forest.predictor`."""
+    if strict and not names:
+        raise ValueError("strict=True refuses values that are no categories of the model; it needs names=True")
     evaluator.check(output, algorithm, device)
     arguments = (evaluator, output, algorithm, device)
     row = _of_codes(arguments)
     if names:
-        return NamedRow(evaluator.forest, row, (make_predictor, (*arguments, True)))
+        return NamedRow(evaluator.forest, row, (make_predictor, (*arguments, True, strict)), strict)
     if arrays_hold_values(evaluator.forest):
         return ValueRow(evaluator.forest, row, (make_predictor, arguments))
     return row

@@ -117,8 +117,10 @@ def _numbers_of_text(values: NDArray[np.object_]) -> NDArray[np.object_]:
         return values
 
 
-def column_floats(column: Column, table: Array | None, feature: int, forest: TreeEnsemble) -> Array:
-    """Numbers of a feature's column, or positions in its table.
+def column_floats(
+    column: Column, table: Array | None, feature: int, forest: TreeEnsemble, whole: str = "column {} of X"
+) -> Array:
+    """Numbers of a feature's column, or positions in its table; messages call it `whole`.
 
     Raises
     ------
@@ -127,7 +129,7 @@ def column_floats(column: Column, table: Array | None, feature: int, forest: Tre
     ValueError
         If the source library would read codes that are not those of training.
     """
-    where = f"column {_name(feature, forest)} of X"
+    where = whole.format(_name(feature, forest))
     if table is not None and forest.category_hash:
         return _hashed_positions(column, table, where)
     if isinstance(column, Numbers):
