@@ -53,6 +53,7 @@ format: $(VENV)/lint.stamp
 	@$(BIN)/clang-format -i $(CXX_SOURCES)
 
 types: $(VENV)/lint.stamp $(VENV)/test.stamp
+	$(BIN)/python tools/stub.py glasswood._core src/glasswood/_core.pyi
 	$(BIN)/mypy
 
 # The site, in build/docs. Tutorials (examples/) are executed, warnings are errors.

@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 
     Engine: TypeAlias = CpuExplainer | ResponseExplainer | CoalitionExplainer
 
-ROWS = {"float32": _core.RowExplainer32, "float64": _core.RowExplainer64}
+ROWS: dict[str, type[_core.RowExplainer32 | _core.RowExplainer64]] = {
+    "float32": _core.RowExplainer32,
+    "float64": _core.RowExplainer64,
+}
 
 
 class Reason(NamedTuple):

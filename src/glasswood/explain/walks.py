@@ -16,7 +16,10 @@ from glasswood.model.ensemble import TreeEnsemble
 if TYPE_CHECKING:
     from glasswood.explain.game import Game
 
-PLANS = {"float32": _core.ExplainPlan32, "float64": _core.ExplainPlan64}
+PLANS: dict[str, type[_core.ExplainPlan32 | _core.ExplainPlan64]] = {
+    "float32": _core.ExplainPlan32,
+    "float64": _core.ExplainPlan64,
+}
 
 
 class Walk(Protocol):
