@@ -1,9 +1,10 @@
-"""Queries of a table in eight dialects: run by DuckDB, SQLite, PostgreSQL and MariaDB, the others through sqlglot."""
+"""Queries of a table in eight dialects: run by DuckDB, SQLite, PostgreSQL, MariaDB and Spark, or through sqlglot."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
+import shutil
 import sqlite3
 
 import numpy as np
@@ -15,6 +16,7 @@ from glasswood.display import sql_query
 from tests.display import mysql
 from tests.display.runners import check, exp, objects, quoted, run_postgresql
 from tests.display.test_code import FORESTS, called, grown, rows_of, settled, stumps, with_categories
+from tests.readers.spark_models import session
 
 duckdb = pytest.importorskip("duckdb", reason="duckdb is not installed: pip install duckdb")
 
@@ -44,6 +46,16 @@ def mariadb():
         yield server
 
 
+@pytest.fixture(scope="module")
+def spark():
+    pytest.importorskip("pyspark", reason="pyspark is not installed: pip install pyspark")
+    if shutil.which("java") is None:
+        pytest.skip("Spark needs Java: apt-get install default-jre-headless")
+    running = session()
+    yield running
+    running.stop()
+
+
 @pytest.fixture(scope="module", params=FORESTS)
 def forest(request):
     made = settled(FORESTS[request.param]())
@@ -58,6 +70,31 @@ def in_duckdb(query, rows):
         found = connection.execute(f"SELECT * FROM ({query}) ORDER BY row").fetchnumpy()
     assert list(found) == ["row", "prediction"]
     return np.asarray(np.ma.filled(found["prediction"], np.nan), np.float64)
+
+
+def in_spark(spark, query, rows):
+    """Numbers are doubles, texts and truths as they are, and missing ones NULL."""
+    from pyspark.sql.types import BooleanType, DoubleType, LongType, StringType, StructField, StructType
+
+    kinds = {name: kind_of(rows[name], BooleanType, DoubleType, StringType) for name in rows}
+    fields = [StructField(name, kind()) for name, kind in kinds.items()]
+    numbered = [[*row, i] for i, row in enumerate(objects(as_kinds(rows, kinds, DoubleType)))]
+    frame = spark.createDataFrame(numbered, StructType([*fields, StructField("row", LongType())]))
+    frame.createOrReplaceTempView("t")
+    found = spark.sql(f"SELECT * FROM ({query}) ORDER BY row").collect()
+    return np.array([math.nan if one["prediction"] is None else one["prediction"] for one in found])
+
+
+def kind_of(column, truth, number, text):
+    values = column.dropna()
+    if column.dtype == bool or (len(values) and all(isinstance(value, bool | np.bool_) for value in values)):
+        return truth
+    is_text = column.dtype == object or isinstance(column.dtype, pd.CategoricalDtype | pd.StringDtype)
+    return text if is_text and any(isinstance(value, str) for value in values) else number
+
+
+def as_kinds(rows, kinds, number):
+    return pd.DataFrame({name: rows[name].astype(float) if kinds[name] is number else rows[name] for name in rows})
 
 
 def in_sqlite(query, rows):
@@ -101,6 +138,13 @@ def test_mysql(forest, mariadb):
     query = glasswood.export_sql(forest, "mysql", table="d.t", keep=["row"])
     found = mysql.run_mysql(mariadb, f"{query} ORDER BY `row`", rows.assign(row=np.arange(len(rows))))
     np.testing.assert_allclose(found, expected_double(forest, rows), rtol=1e-14, atol=1e-300)
+
+
+@pytest.mark.slow
+def test_spark(forest, spark):
+    rows = rows_of(forest)[:300]
+    for query in (query_of(forest, "spark"), selected(forest, "spark")):
+        np.testing.assert_allclose(in_spark(spark, query, rows), expected_double(forest, rows), rtol=1e-14, atol=1e-300)
 
 
 def finite(rows):
@@ -148,13 +192,16 @@ def as_duckdb(read):
     return read.transform(plain).sql("duckdb")
 
 
-@pytest.mark.parametrize("dialect", ["duckdb", "sqlite", "mysql", *NAMES])
+@pytest.mark.parametrize(
+    "dialect", ["duckdb", "sqlite", "mysql", *NAMES, pytest.param("running spark", marks=pytest.mark.slow)]
+)
 def test_categories_that_look_alike(dialect, request):
     forest = with_categories(*HOSTILE)
     rows = pd.DataFrame({"a": pd.Series([*HOSTILE, None, "OSLO", "other"], dtype=object)})
     expected = forest.predict(rows)
     assert 0 < (expected == 1).sum() < len(rows)
-    for query in (query_of(forest, dialect), selected(forest, dialect)):
+    written = dialect.removeprefix("running ")
+    for query in (query_of(forest, written), selected(forest, written)):
         if dialect == "sqlite":
             found = in_sqlite(query, rows)
         elif dialect == "mysql":
@@ -163,6 +210,8 @@ def test_categories_that_look_alike(dialect, request):
             found = mysql.run_mysql(server, f"{text} ORDER BY `row`", rows.assign(row=np.arange(len(rows))))
         elif dialect == "duckdb":
             found = in_duckdb(query, rows)
+        elif dialect == "running spark":
+            found = in_spark(request.getfixturevalue("spark"), query, rows)
         else:
             sqlglot = pytest.importorskip("sqlglot", reason="sqlglot is not installed: pip install sqlglot")
             found = in_duckdb(as_duckdb(sqlglot.parse_one(query, read=NAMES[dialect])), rows)

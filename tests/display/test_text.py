@@ -293,3 +293,18 @@ def test_how_predictions_follow_from_leaves():
     assert glasswood.export_text(boosted).endswith(f"Prediction = {y.mean():.6g} + 0.1 × the leaves of 2 trees.")
     classes = ensemble.GradientBoostingClassifier(n_estimators=2, max_depth=1).fit(X, np.where(y > 100, "in", "out"))
     assert "Log-odds of out = " in glasswood.export_text(classes)
+
+
+def test_exact_texts_name_every_category():
+    pandas, ensemble = pytest.importorskip("pandas"), pytest.importorskip("sklearn.ensemble")
+    rng = np.random.default_rng(0)
+    X = pandas.DataFrame({"c": pandas.Categorical(rng.choice([f"k{i:02d}" for i in range(20)], 2000))})
+    y = np.where(X["c"].cat.codes % 2, 5.0, 0.0) + rng.normal(size=2000)
+    model = ensemble.HistGradientBoostingRegressor(max_iter=1, max_leaf_nodes=2, categorical_features="from_dtype").fit(
+        X, y
+    )
+    short = glasswood.export_text(model)
+    exact = glasswood.export_text(model, digits=17, max_terms=None)
+    assert "... 4 more" in short
+    assert "more" not in exact
+    assert all(f"k{i:02d}" in exact for i in range(1, 20, 2))

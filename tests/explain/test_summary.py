@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import pickle
@@ -89,6 +90,21 @@ def test_tables_of_any_library(explained):
         np.testing.assert_array_equal(explainer.summary(table).sketch, expected.sketch)
     batches = pyarrow.Table.from_pandas(frame).to_batches(max_chunksize=500)
     np.testing.assert_array_equal(explainer.summary(iter(batches)).sketch, expected.sketch)
+
+
+def test_other_columns_are_ignored_if_told():
+    pandas = pytest.importorskip("pandas")
+    forest = random_forest(0, Options(n_trees=3, n_features=3))
+    named = glasswood.Explainer(dataclasses.replace(forest, feature_names=("a", "b", "c")))
+    frame = pandas.DataFrame(random_rows(0, forest, 50), columns=["a", "b", "c"])
+    with pytest.raises(ValueError, match="ignore_extra=True"):
+        named.summary(frame.assign(id=1))
+    found, expected = (
+        named.summary(frame.assign(id=1), ignore_extra=True, pair_rows=9),
+        named.summary(frame, pair_rows=9),
+    )
+    np.testing.assert_array_equal(found.sketch, expected.sketch)
+    assert found.strongest_pairs() == expected.strongest_pairs()
 
 
 def test_workers_of_dask_give_the_same(explained):

@@ -88,3 +88,17 @@ def test_few_rows_and_weights():
     weighted = glasswood.ModelTreeEnsembleRegressor(TREE, 2, method="sum", n_jobs=1).fit(X, y, np.full(300, 2.0))
     np.testing.assert_array_equal(weighted.predict(X), added(X, y).predict(X))
     np.testing.assert_allclose(twice.predict(X), weighted.predict(X), rtol=1e-6)
+
+
+@pytest.mark.parametrize(("method", "warns"), [("sum", True), ("mean", False)])
+def test_sums_of_amounts_below_0_are_warned_of(method, warns):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 3))
+    y = np.where(rng.random(600) < 0.3, 0, np.exp(2 * X[:, 0] + rng.normal(size=600)))
+    if not warns:
+        assert added(X, y, method=method).predict(X).min() >= 0
+        return
+    with pytest.warns(UserWarning, match="training rows are predicted below 0, although y never is") as found:
+        model = added(X, y, method=method)
+    assert f"{(model.predict(X) < 0).sum():,} of 600" in str(found[0].message)
+    assert added(X, y, method=method, loss="poisson").predict(X).min() > 0

@@ -103,8 +103,8 @@ def export_sql(
 
     References
     ----------
-    The tests run the first three dialects and "mysql" (by MariaDB). They parse the others by sqlglot, transpile them
-    to DuckDB's, and run that.
+    The tests run the first three dialects, "mysql" (by MariaDB) and "spark". They parse the others by sqlglot,
+    transpile them to DuckDB's, and run that.
     """
     if isinstance(model, Explainer):
         raise NotImplementedError(

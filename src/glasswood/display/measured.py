@@ -15,6 +15,10 @@ BREAKS = re.compile(r"[^ _-]*[ _-]+|[^ _-]+")
 """Parts of a text that may stand on lines of their own."""
 
 
+RESOLUTIONS = (110.0, 150.0, 288.0)
+"""Resolutions at which people save pictures: small letters, fitted to pixels, are wider by up to 7 % at some."""
+
+
 @cache
 def _renderer(dpi: float) -> Any:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -32,7 +36,7 @@ def _font(size: float, bold: bool) -> Any:
 
 @dataclass(frozen=True)
 class Ruler:
-    """Measures texts in inches, as large as they are at a resolution or above; sizes of fonts are in points.
+    """Measures texts in inches, as large as they are at a resolution or at those of saved pictures; fonts in points.
 
     Letters are fitted to pixels, which makes small ones wider than they are in print.
     """
@@ -44,7 +48,8 @@ class Ruler:
         """Width of a text."""
         font, text = _font(size, bold), shown(text)
         return max(
-            float(_renderer(dpi).get_text_width_height_descent(text, font, False)[0]) / dpi for dpi in (self.dpi, 288.0)
+            float(_renderer(dpi).get_text_width_height_descent(text, font, False)[0]) / dpi
+            for dpi in (self.dpi, *RESOLUTIONS)
         )
 
     def widest(self, texts: Iterable[str], size: float, bold: bool = False) -> float:

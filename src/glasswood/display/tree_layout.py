@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from glasswood.base.typing import Array
-from glasswood.base.wording import Wording, number_text, percent_text, quoted_name, signed_text
+from glasswood.base.wording import Wording, number_text, percent_text, quoted_name
 from glasswood.display.report.trees import shown_class
 from glasswood.display.text import leaf_facts, leaf_number
 from glasswood.model.ensemble import TreeEnsemble
-from glasswood.words.equations import described, factor_text, leaf_equation
+from glasswood.words.equations import described, leaf_equation
 from glasswood.words.rules import (
     class_of,
     leaf_of_node,
@@ -42,13 +43,17 @@ MOST_LINES = 3
 
 @dataclass(frozen=True, eq=False)
 class Bar:
-    """A term as it is drawn: its name, what its text says, the effect of one standard deviation and its error."""
+    """A term as it is drawn: its name, what its text says, the effect of one standard deviation and its error.
+
+    A term with a curve has this in place of a bar.
+    """
 
     name: str
     text: str
     effect: float
     error: float = math.nan
     is_of_levels: bool = False
+    curve: Sequence[tuple[float, float]] = ()
 
 
 @dataclass(eq=False)
@@ -221,7 +226,7 @@ def _bars(picture: Picture, at: int) -> list[Bar]:
 def _bar(term: Term, is_odds: bool, wording: Wording) -> Bar:
     """Write beside a bar what it shows: what one standard deviation adds, of categories what each one adds."""
     name, text, effect, error = described(term, is_odds, wording)
-    if not term.levels:
-        text = factor_text(effect) if is_odds else signed_text(effect, 3)
-        name = f"{name} ({'rising' if effect > 0 else 'falling'})" if term.curve is not None else quoted_name(name)
-    return Bar(name, text, effect, error, is_of_levels=bool(term.levels))
+    if term.curve is not None:
+        text = text.removeprefix("rising, ").removeprefix("falling, ")
+        return Bar(quoted_name(name), text, effect, curve=term.curve.points)
+    return Bar(name if term.levels else quoted_name(name), text, effect, error, is_of_levels=bool(term.levels))

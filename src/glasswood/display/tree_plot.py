@@ -48,7 +48,7 @@ from glasswood.inputs import with_tables
 from glasswood.inputs.tables import refuse_open_tables, with_sets
 from glasswood.inputs.targets import own_labels
 from glasswood.loading import load
-from glasswood.model.ensemble import TreeEnsemble
+from glasswood.model.ensemble import LOGARITHM, TreeEnsemble
 from glasswood.model.events import of_event, speaks_of_second
 from glasswood.model.facts import feature_name, feature_names
 from glasswood.words.rules import (
@@ -79,6 +79,9 @@ MOST_LEAVES, MOST_TICKS = 500, 30
 LEFT, RIGHT, LIMIT = "#2b6cb0", "#a9adb3", "#c53030"
 UP, DOWN, BOTH = "#d1495b", "#3d7ab8", "#8b79b0"
 
+SMALL_CURVE = 0.11
+"""Inches from the lowest to the highest point of a small curve."""
+
 
 def plot_tree(
     model: object,
@@ -97,7 +100,8 @@ def plot_tree(
 
     A split shows the mean of y (for classifiers, the share of a class) over the values of its feature, with the
     threshold; rows whose value is missing are at the left. A leaf shows its strongest terms as bars: the effect of one
-    standard deviation of the leaf's rows, with two standard errors if the model has them. Bars behind the nodes are as
+    standard deviation of the leaf's rows, with two standard errors if the model has them. A feature with a logarithm
+    is a small curve over the middle 80 % of the leaf's rows, with what it changes there. Bars behind the nodes are as
     wide as their share of the rows. Text is divided into lines and shortened, so that it never overlaps.
 
     Parameters
@@ -256,6 +260,8 @@ def _heading(picture: Picture, title: str | None, target: object) -> list[str]:
         parts.append(
             f"Leaves: the strongest terms; bar and number, on one scale: what one standard deviation adds{unit}{error}."
         )
+        if (forest.linear_category == LOGARITHM).any():
+            parts.append("Curve: what the feature adds over the middle 80 % of the leaf's rows.")
     if added := sum_note(forest, picture.tree, picture.wording):
         parts.append(added)
     if common := "" if name else common_range(forest, picture.tree, picture.wording):
@@ -284,7 +290,7 @@ def _draw(
 
 def _reach(bar: Bar) -> float:
     """Length of a bar with its error, in units of the target."""
-    return abs(bar.effect) + 2 * (bar.error if bar.error == bar.error else 0.0)
+    return 0.0 if bar.curve else abs(bar.effect) + 2 * (bar.error if bar.error == bar.error else 0.0)
 
 
 class _Pen:
@@ -372,15 +378,28 @@ class _Pen:
             y = node.top + 0.05 + TERM * (i + 0.5)
             name = self.picture.ruler.shortened(bar.name, columns.names - columns.facts - 0.09, SMALL)
             self.text(columns.names, y, name, SMALL, ha="right")
-            start, end = center - abs(bar.effect) * unit * bar.is_of_levels, center + bar.effect * unit
-            colour = BOTH if bar.is_of_levels else UP if bar.effect > 0 else DOWN
-            self.box(min(start, end), y - 0.06, abs(end - start), 0.12, colour, 2)
+            if bar.curve:
+                self.small_curve(bar, columns.names + 0.1, columns.bars - 0.1, y)
+            else:
+                start, end = center - abs(bar.effect) * unit * bar.is_of_levels, center + bar.effect * unit
+                colour = BOTH if bar.is_of_levels else UP if bar.effect > 0 else DOWN
+                self.box(min(start, end), y - 0.06, abs(end - start), 0.12, colour, 2)
             if bar.error == bar.error:
                 reach = [center + (bar.effect + sign * 2 * bar.error) * unit for sign in (-1, 1)]
                 self.ax.plot(reach, [y, y], color=tone(1), linewidth=0.8 * self.scale, zorder=3)
             room = columns.width - columns.bars - 0.06
             text = self.picture.ruler.shortened(bar.text, room, SMALL, n_last=6 * bar.is_of_levels)
             self.text(columns.width - 0.08, y, text, SMALL, ha="right")
+
+    def small_curve(self, bar: Bar, left: float, right: float, middle: float) -> None:
+        """Draw what a feature with a logarithm adds over the middle of the leaf's rows, in the place of its bar."""
+        x, y = np.array(bar.curve, np.float64).T
+        high, low = float(y.max()), float(y.min())
+        places = left + (right - left) * (x - x[0]) / ((x[-1] - x[0]) or 1.0)
+        heights = middle + SMALL_CURVE * (0.5 - (y - low) / ((high - low) or 1.0))
+        colour = UP if bar.effect > 0 else DOWN
+        self.ax.plot(places, heights, color=colour, linewidth=1.3 * self.scale, zorder=2)
+        self.ax.plot(places[[0, -1]], heights[[0, -1]], "o", color=colour, markersize=2 * self.scale, zorder=2)
 
     def curve(self, node: Node) -> None:
         """Mean target over the values of a split's feature; the side that goes left is dark."""

@@ -211,7 +211,14 @@ class Explainer(ExplainerCalls):
         self._engines.asked.prepare()
         return self
 
-    def summary(self, batches: Rows | Iterable[Rows], *, pair_rows: int = 0, by_position: bool = False) -> Summary:
+    def summary(
+        self,
+        batches: Rows | Iterable[Rows],
+        *,
+        pair_rows: int = 0,
+        by_position: bool = False,
+        ignore_extra: bool = False,
+    ) -> Summary:
         """Summarise the SHAP values of any number of rows without storing them.
 
         Parameters
@@ -221,7 +228,7 @@ class Explainer(ExplainerCalls):
             memory.
         pair_rows : int
             Rows of each of these parts (16,384 rows) whose interactions are computed, for `Summary.strongest_pairs`.
-        by_position : bool
+        by_position, ignore_extra : bool
             As for `shap_values`.
 
         Returns
@@ -248,7 +255,7 @@ class Explainer(ExplainerCalls):
             raise ValueError(f"pair_rows is {pair_rows!r}, expected a number of at least 0")
         names = output_names(self.game.forest, self.n_outputs)
         result = Summary(self.players, names, self.expected_value, scale_of(self))
-        return summarised(self, result, batches, int(pair_rows), by_position)
+        return summarised(self, result, batches, int(pair_rows), by_position, ignore_extra)
 
     def importance(
         self, X: Rows, y: ArrayLike | None = None, *, by_position: bool = False, ignore_extra: bool = False

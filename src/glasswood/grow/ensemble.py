@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -103,6 +104,10 @@ class ModelTreeEnsembleRegressor(RegressorMixin, TreeEnsembleEstimator):  # type
 
     Notes
     -----
+    Where y is never negative, the mean of trees is not either, nor are predictions with ``loss="poisson"`` and
+    ``"gamma"``. A sum (``boosting``, ``sum``) with another loss may be: trees add up, and clipping the total would
+    be no part of the forest that is saved, exported and explained. `fit` warns if it predicts training rows below 0.
+
     Time and memory are those of `ModelTreeRegressor`, times the number of trees divided by the number of threads. A
     boosted tree takes about a twentieth of a second on 3,000 rows.
 
@@ -173,6 +178,7 @@ class ModelTreeEnsembleRegressor(RegressorMixin, TreeEnsembleEstimator):  # type
         check_range(self.loss, data.target)
         objective, group = objective_of(self.loss, self.quantile), np.zeros_like(data.target)
         sequences, draws, data = self._fit(member, data, home, group, objective, link=link)
+        self._warn_if_negative(data)
         if self.loss in LINKS:
             return self
         unseen = [draw.unseen for draw in draws]
@@ -222,6 +228,21 @@ class ModelTreeEnsembleRegressor(RegressorMixin, TreeEnsembleEstimator):  # type
             raise ValueError("every tree has seen all rows; fit with max_samples below 1")
         errors = quadratic_mean(self._errors(np.asarray(on_host(self.apply(X)))))
         return around(np.asarray(on_host(self.predict(X))), errors, self._scores, coverage)
+
+    def _warn_if_negative(self, data: TrainingData) -> None:
+        """Warn if amounts are predicted to be negative: a sum has no limits, whatever its trees are clipped to."""
+        if self.method == "mean" or self.forest_.ensemble.link == "exp" or data.target.min() < 0:
+            return
+        rows = data.columns.as_rows()
+        found = self.forest_.predict(rows, device="cpu", n_jobs=self.n_jobs)
+        if n_below := int((np.asarray(found) < 0).sum()):
+            warnings.warn(
+                f"{n_below:,} of {len(rows):,} training rows are predicted below 0, although y never is: a sum of "
+                f"trees (method={self.method!r}) has no limits. loss='poisson' predicts amounts above 0, zeros in y "
+                "included; method='mean' and single trees never predict below 0",
+                UserWarning,
+                stacklevel=3,
+            )
 
     @property
     def _has_intervals(self) -> bool:

@@ -28,6 +28,9 @@ MIDDLE, NODES = 1.2815515655446004, 16
 LEAST, MOST = 1e-300, 1e300
 """Smallest and largest number of a curve."""
 
+DRAWN = 25
+"""Points of the picture of a curve."""
+
 SLIGHT = 0.05
 """Part of a curve's way up or down below which the other way is not spoken of."""
 
@@ -53,6 +56,8 @@ class Curve:
         Where the curve turns between the ends; NaN if it rises or falls throughout.
     to_turn : float
         What it adds there, less what it adds at the low end.
+    points : sequence of (float, float)
+        Numbers from one end to the other, and what the term adds there, less what it adds at the low end.
     """
 
     low: float
@@ -60,6 +65,7 @@ class Curve:
     change: float
     turn: float = math.nan
     to_turn: float = 0.0
+    points: Sequence[tuple[float, float]] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,10 +196,11 @@ def _curved(forest: TreeEnsemble, leaf: int, logarithm: Term, linear: Term | Non
     scale = float(np.abs(values).max()) or 1.0  # squares of large values are infinite
     deviation = scale * math.sqrt(float(weight @ ((values - weight @ values) / scale) ** 2))
     turn = -logarithm.coefficient / slope if slope else math.nan
-    curve = Curve(low, high, added(high) - added(low))
+    points = [(x, added(x) - added(low)) for x in np.linspace(low, high, DRAWN).tolist()]
+    curve = Curve(low, high, added(high) - added(low), points=points)
     ways = [abs(added(turn) - added(end)) for end in (low, high)] if low < turn < high else [0.0]
     if min(ways) > SLIGHT * max(ways):
-        curve = Curve(low, high, curve.change, turn, added(turn) - added(low))
+        curve = Curve(low, high, curve.change, turn, added(turn) - added(low), points)
     effect = math.copysign(deviation, curve.change)
     name = feature_name(forest, logarithm.feature)
     return Term(logarithm.feature, name, False, math.nan, effect, curve=curve)
@@ -411,7 +418,10 @@ def odds_text(equation: Equation, wording: Wording) -> str:
 
 
 def described(term: Term, is_odds: bool, wording: Wording) -> tuple[str, str, float, float]:
-    """Name a term, write its coefficient or factor, and give the effect of one standard deviation and its error."""
+    """Name a term, write what is drawn beside it, and give the effect of one standard deviation and its error.
+
+    The text is this effect; of categories what each of them adds, of curves what they change.
+    """
 
     def write(amount: float) -> str:
         return wording.number(factor_text(amount) if is_odds else signed_text(amount, 3))
@@ -422,13 +432,7 @@ def described(term: Term, is_odds: bool, wording: Wording) -> tuple[str, str, fl
         text = levels_text(term, 2, write)
         return term.name, text.replace(", ...,", " …"), term.effect, math.nan
     error = term.error * (term.deviation if term.deviation == term.deviation else 1.0)
-    if not is_odds:
-        return term.name, wording.number(signed_text(term.coefficient, wording.digits)), term.effect, error
-    if not term.is_number:
-        return term.name, write(term.coefficient), term.effect, error
-    step = step_of(term)
-    per = wording.with_unit(wording.number(number_text(step, 3)), term.name)
-    return term.name, wording.text("per", size=write(term.coefficient * step), name=per), term.effect, error
+    return term.name, write(term.effect), term.effect, error
 
 
 def step_of(term: Term) -> float:

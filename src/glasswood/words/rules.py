@@ -137,9 +137,9 @@ def _included(forest: TreeEnsemble, threshold: float) -> float | None:
 def _listed(names: list[str], wording: Wording) -> str:
     if len(names) == 1:
         return names[0]
-    n_more = len(names) - SHOWN_CATEGORIES
+    n_more = 0 if wording.digits >= EXACT else len(names) - SHOWN_CATEGORIES
     more = f", ... {wording.text('more', n=str(n_more))}" if n_more > 0 else ""
-    return "{" + ", ".join(names[:SHOWN_CATEGORIES]) + more + "}"
+    return "{" + ", ".join(names[: len(names) - max(n_more, 0)]) + more + "}"
 
 
 def _may_be_missing(forest: TreeEnsemble, feature: int) -> bool:

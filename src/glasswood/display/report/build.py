@@ -148,7 +148,7 @@ def report(
     target_name = _name_of(y)
     forest, X, y, test = _of_event(forest, X, y, test, positive, n_jobs, by_position)
     rows = read_rows(forest, X, y, n_jobs, by_position)
-    wording = Wording(max_terms=max_terms, units=units or {}, phrases=phrases)
+    wording = Wording(max_terms=max_terms, units=units or {}, style="centered", phrases=phrases)
     wording = checked_wording(wording, {*feature_names(forest), *rows.names, PREDICTION})
     unseen = None if test is None else read_rows(forest, *_pair(test, y), n_jobs, by_position)
     sets = {"": rows} if unseen is None else {"training": rows, "test": unseen}

@@ -168,6 +168,7 @@ def drawn(rows: ReportRows, model: object, redact: bool, wording: Wording) -> li
             "output": int(forest.tree_output[tree]),
             "what": _what(rows, tree, wording),
             "isShare": shown_class(rows, tree) is not None,
+            "isOdds": speaks_of_odds(forest),
             "note": _note(forest, tree, wording),
             "nodes": _nodes(drawing, tree, reached[:, tree]),
         }
@@ -307,7 +308,11 @@ def _term(term: Term, is_odds: bool, wording: Wording) -> dict[str, Any]:
     """Describe a term for its bar: what one standard deviation adds, and its coefficient or factor as text."""
     name, text, effect, error = described(term, is_odds, wording)
     levels = [{"name": name, "value": value} for name, value in term.levels]
-    return {"name": name, "text": text, "effect": effect, "error": error, "levels": levels}
+    found = {"name": name, "text": text, "effect": effect, "error": error, "levels": levels}
+    if term.curve is None:
+        return found
+    x, y = np.array(term.curve.points).T
+    return found | {"curve": _rounded({"x": x, "y": y})}
 
 
 def leaves_under(forest: TreeEnsemble, tree: int) -> list[list[int]]:

@@ -8,6 +8,8 @@ function drawTree(tree) {
   const total = Math.max(...nodes.map((node) => rowsOf(node)), 1e-300), means = nodes.map((node) => num(node.mean));
   const [low, high] = extent(means.filter((m) => !Number.isNaN(m))), tint = (mean) => mix((mean - low) / (high - low || 1));
   const meanText = (node) => (Number.isNaN(num(node.mean)) ? say("no rows here") : data.trees[tree].isShare ? percent(num(node.mean)) : say("mean of", { value: fmt(num(node.mean)) }));
+  // Bars of all leaves have one scale.
+  const reach = extent(nodes.flatMap((node) => (node.terms ?? []).filter((term) => !term.curve).flatMap(reachOf)));
   const children = (at) => (model.feature[first + at] < 0 ? [] : [model.left[first + at], model.left[first + at] + 1]);
   const outline = el("ul", { class: "tree", role: "tree", "aria-label": say("tree") }, item(0, say("all rows"), 1, null));
 
@@ -18,7 +20,7 @@ function drawTree(tree) {
       el("span", { class: "sign", "aria-hidden": "true" }, below.length ? "▾" : ""),
       el("span", { class: "test" }, el("span", { class: "swatch", style: `background:${tint(means[at])}` }), isolated(test, feature), node.leaf === undefined ? "" : ` → ${say("leaf", { leaf: node.leaf })}`),
       el("span", { class: "facts" }, facts));
-    const inside = el("div", { class: below.length ? "inside" : "inside leaf" }, below.length ? curve(node, first + at, data.trees[tree]) : leafView(node));
+    const inside = el("div", { class: below.length ? "inside" : "inside leaf" }, below.length ? curve(node, first + at, data.trees[tree]) : leafView(node, reach));
     const line = el("li", { role: "treeitem", tabindex: level === 1 ? 0 : -1, "aria-level": level, "aria-expanded": (nodes.length > 1 && !below.length && !(nodes.length <= FEW_NODES && (node.terms ?? []).length)) || (level > 4 && nodes.length > 15) ? "false" : "true", "aria-label": `${test}: ${facts}` }, head, data.trees[tree].isShare && shareBar(num(node.mean)),
       inside, below.length > 0 && el("ul", { role: "group" }, below.map((child, side) => item(child, node.tests[side], level + 1, model.feature[first + at]))));
     head.addEventListener("click", () => { toggle(line); line.focus(); });
@@ -133,20 +135,33 @@ function curve(node, at, tree) {
   });
 }
 
-function leafView(node) {
-  const parts = [el("p", { class: "equation" }, node.equation, node.clipped ? `   (${counted(node.clipped, "n rows clipped")})` : "")];
+// Signs stay with their numbers.
+const withMinus = (text) => text.replace(/([,:] |^)([-+]) (?=\d)/g, "$1$2\u00a0").replace(/(^|[\s(=])-(?=\d|\u00a0\d)/g, "$1−");
+function reachOf(term) {
+  const effect = num(term.effect), error = num(term.error);
+  return [0, effect, ...(term.levels.length ? [-effect] : []), ...(Number.isNaN(error) ? [] : [effect - 2 * error, effect + 2 * error])];
+}
+
+// What a feature with a logarithm adds over the middle of the leaf's rows, in the place of its bar.
+function smallCurve(term, left, right, top, bottom) {
+  const xs = term.curve.x.map(num), ys = term.curve.y.map(num), x = scale(...extent(xs), left + 2, right - 2), y = scale(...extent(ys), bottom, top), colour = term.effect < 0 ? "var(--low)" : "var(--high)";
+  const ends = [0, xs.length - 1].map((i) => svg("circle", { cx: x(xs[i]), cy: y(ys[i]), r: 2.2, fill: colour }));
+  return svg("g", { class: "small-curve" }, svg("path", { d: xs.map((v, i) => `${i ? "L" : "M"}${x(v).toFixed(1)} ${y(ys[i]).toFixed(1)}`).join(""), style: `fill:none;stroke:${colour};stroke-width:1.8px` }), ends);
+}
+
+function leafView(node, reach) {
+  const parts = [el("p", { class: "equation" }, withMinus(node.equation), node.clipped ? `   (${counted(node.clipped, "n rows clipped")})` : "")];
   const shown = (node.terms ?? []).map((term) => ({ ...term, effect: num(term.effect), error: num(term.error) }));
   if (!shown.length) return parts;
   const text = say("strongest terms", { list: listed(shown.slice(0, 3).map((t) => `${t.name} ${t.text}`)) });
   parts.push(chart(text, (root, width) => {
-    const wide = Math.min(width, 560), left = Math.min(150, Math.floor(wide * 0.28)), right = Math.min(190, Math.floor(wide * 0.36)), row = 20;
-    const ends = extent(shown.flatMap((t) => [0, t.effect, ...(t.levels.length ? [-t.effect] : []), ...(Number.isNaN(t.error) ? [] : [t.effect - 2 * t.error, t.effect + 2 * t.error])]));
-    const x = scale(...ends, left, wide - right);
-    root.append(svg("line", { class: "axis", x1: x(0), x2: x(0), y1: 0, y2: shown.length * row }));
+    const wide = Math.min(width, 560), left = Math.min(150, Math.floor(wide * 0.28)), right = Math.min(shown.some((term) => term.curve) ? 240 : 190, Math.floor(wide * (shown.some((term) => term.curve) ? 0.46 : 0.36))), row = 20, x = scale(...reach, left, wide - right);
+    if (shown.some((term) => !term.curve)) root.append(svg("line", { class: "axis", x1: x(0), x2: x(0), y1: 0, y2: shown.length * row }));
     shown.forEach((term, i) => {
       const y = i * row, from = term.levels.length ? -Math.abs(term.effect) : 0;
       root.append(label(term.name, left - 8, { x: left - 6, y: y + 13, "text-anchor": "end" }));
-      root.append(svg("rect", { x: Math.min(x(from), x(term.effect)), y: y + 4, width: Math.max(0.8, Math.abs(x(term.effect) - x(from))), height: 11, fill: term.levels.length ? "var(--both)" : term.effect < 0 ? "var(--low)" : "var(--high)" }));
+      if (term.curve) root.append(smallCurve(term, left, wide - right, y + 3, y + 17));
+      else root.append(svg("rect", { x: Math.min(x(from), x(term.effect)), y: y + 4, width: Math.max(0.8, Math.abs(x(term.effect) - x(from))), height: 11, fill: term.levels.length ? "var(--both)" : term.effect < 0 ? "var(--low)" : "var(--high)" }));
       if (!Number.isNaN(term.error)) root.append(svg("line", { x1: x(term.effect - 2 * term.error), x2: x(term.effect + 2 * term.error), y1: y + 9.5, y2: y + 9.5, style: "stroke:var(--ink)" }));
       root.append(label(term.text.replaceAll("-", "−"), right - 8, { class: "soft", x: wide - right + 8, y: y + 13 }));
     });
