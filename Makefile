@@ -8,7 +8,9 @@ find_python = $(firstword $(foreach name,python3 python3.13 python3.12 python3.1
 PYTHON ?= $(call find_python,11)
 VENV := .venv
 BIN := $(VENV)/bin
-WORKERS ?= 2
+# As many processes of tests as cores, of which each takes a gigabyte: at most eight.
+CORES := $(or $(shell getconf _NPROCESSORS_ONLN 2>/dev/null),2)
+WORKERS ?= $(shell echo $$(($(CORES) < 8 ? $(CORES) : 8)))
 # Each worker begins with a stretch of its own, so that modules' fixtures are made once.
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(PYTEST_OPTIONS)
 # Images of containers set it; every worker, and every process that tests start, would compile all modules again.

@@ -11,6 +11,8 @@ from collections import Counter
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.sizes import grade
+
 # Read when a library with OpenMP is loaded: threads that spin while they wait take other workers' cores, and made
 # tests of scikit-learn's boosting ten times slower.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
@@ -60,6 +62,11 @@ def pytest_collection():
     finally:
         gc.freeze()
         gc.enable()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    grade(items)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -67,13 +67,17 @@ def demo(tmp_path_factory):
     return result.stdout, folder
 
 
+def test_a_file_in_the_place_of_the_folder_of_the_demo(tmp_path, capsys):
+    (tmp_path / "out").write_text("precious")
+    assert run("demo", "--out", tmp_path / "out") == 1
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err == f"glasswood: {tmp_path / 'out'}: File exists\n"
+
+
+@pytest.mark.slow
 class TestDemo:
-    def test_a_file_in_the_place_of_the_folder(self, tmp_path, capsys):
-        (tmp_path / "out").write_text("precious")
-        assert run("demo", "--out", tmp_path / "out") == 1
-        printed = capsys.readouterr()
-        assert printed.out == ""
-        assert printed.err == f"glasswood: {tmp_path / 'out'}: File exists\n"
+    """What `make demo` runs, in a process of seven seconds."""
 
     def test_table(self, demo):
         out, folder = demo

@@ -102,7 +102,7 @@ def test_no_text_lies_on_another(name, tmp_path):
         axes.figure.savefig(tmp_path / "tree.svg")
 
 
-@pytest.mark.parametrize("size", [(4, 3), (6, 2), (14, 20)])
+@pytest.mark.parametrize("size", [(4, 3), *(pytest.param(size, marks=pytest.mark.slow) for size in ((6, 2), (14, 20)))])
 def test_trees_fit_into_axes_of_any_size(size):
     X, y = UGLY["missing"]
     model = glasswood.ModelTreeRegressor(**FAST, max_leaves=5).fit(X, y)

@@ -157,6 +157,7 @@ def expected_double(forest, rows):
     return in_duckdb(query_of(forest, "duckdb"), rows)
 
 
+@pytest.mark.sizes("each", "forest")
 @pytest.mark.parametrize("dialect", NAMES)
 def test_other_dialects_through_sqlglot(forest, dialect):
     """Each is read in its own grammar, written in DuckDB's, and run there."""

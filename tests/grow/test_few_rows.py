@@ -40,6 +40,7 @@ def test_classes_and_sums_have_rows_for_their_parameters(n, p):
         assert max(np.bincount(tree.leaves_["leaf"])) <= n / 5
 
 
+@pytest.mark.sizes("each")
 @pytest.mark.parametrize(("n", "p"), [(10, 1), (10, 30), (20, 10), (20, 100), (60, 30), (60, 100), (200, 1), (200, 60)])
 @pytest.mark.parametrize("options", [{}, {"smoothing": "auto"}, {"loss": "huber"}])
 def test_intervals_of_one_tree_hold(n, p, options):
@@ -55,6 +56,7 @@ def test_intervals_of_one_tree_hold(n, p, options):
     assert np.mean(errors) < (1.8 if n < 20 else 1.5 if n < 60 else 1.15)
 
 
+@pytest.mark.sizes("each")
 @pytest.mark.parametrize(("n", "p"), [(20, 1), (20, 30), (60, 30)])
 @pytest.mark.parametrize("method", ["mean", "sum"])
 def test_intervals_of_ensembles_hold(n, p, method):

@@ -12,7 +12,10 @@ from tests.native import build_sanitized
 SOURCE = Path(__file__).with_name("fibers_host.cpp")
 
 
-@pytest.mark.parametrize("flags", [["-O2"], ["-O0"], ["-O1", "-fsanitize=undefined"], ["-O1", "-fsanitize=thread"]])
+SLOW = [pytest.param(flags, marks=pytest.mark.slow) for flags in (["-O0"], ["-O1", "-fsanitize=undefined"])]
+
+
+@pytest.mark.parametrize("flags", [["-O2"], ["-O1", "-fsanitize=thread"], *SLOW])
 def test_fibers_keep_what_is_theirs(flags):
     program = build_sanitized(SOURCE, *flags)
     found = subprocess.run([program], capture_output=True, text=True, timeout=60, check=False)

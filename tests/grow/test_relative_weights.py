@@ -37,16 +37,18 @@ def predicted(model, X, y, weight):
     return model.predict_proba(X) if hasattr(model, "predict_proba") else model.predict(X)
 
 
+@pytest.mark.sizes("each")
+@pytest.mark.parametrize("factor", FACTORS)
 @pytest.mark.parametrize("name", list(models()))
-def test_weights_have_no_scale(name, data):
+def test_weights_have_no_scale(name, factor, data):
     model, is_classifier = models()[name]
     X, y, weight = data
     y = np.digitize(y, [-0.5, 0.8]) if is_classifier else np.exp(y).round(2) + 0.01
     expected = predicted(clone(model), X, y, weight)
-    for factor in FACTORS:
-        np.testing.assert_allclose(predicted(clone(model), X, y, weight * factor), expected, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(predicted(clone(model), X, y, weight * factor), expected, rtol=1e-6, atol=1e-9)
 
 
+@pytest.mark.sizes("each")
 @pytest.mark.parametrize("name", ["tree", "classes", "boosting", "boosted classes", "mean"])
 @pytest.mark.parametrize("weight", [0.5, 1 / 300, 1000.5, 1e6])
 def test_equal_weights_are_none(name, weight, data):

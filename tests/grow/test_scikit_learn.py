@@ -12,21 +12,21 @@ CLASSES = glasswood.ModelTreeClassifier(n_iter_no_change=2, rounds=1, max_leaves
 BOOSTING = {"method": "boosting", "n_estimators": 2, "learning_rate": 0.5, "max_trees": 2, "n_jobs": 1}
 
 
-@parametrize_with_checks(
-    [
-        TREE,
-        glasswood.ModelTreeEnsembleRegressor(TREE, n_estimators=2, n_jobs=1),
-        glasswood.ModelTreeEnsembleRegressor(TREE, **BOOSTING),
-        CLASSES,
-        glasswood.ModelTreeEnsembleClassifier(CLASSES, n_estimators=1, n_jobs=1),  # twice as many take twice as long
-    ]
-)
+QUICK = [TREE, CLASSES, glasswood.ModelTreeEnsembleRegressor(TREE, n_estimators=2, n_jobs=1)]
+SLOW = [
+    glasswood.ModelTreeEnsembleRegressor(TREE, **BOOSTING),
+    glasswood.ModelTreeEnsembleClassifier(CLASSES, n_estimators=1, n_jobs=1),  # twice as many take twice as long
+    glasswood.ModelTreeEnsembleClassifier(TREE, **BOOSTING),
+]
+
+
+@parametrize_with_checks(QUICK)
 def test_estimator(estimator, check):
     check(estimator)
 
 
 @pytest.mark.slow
-@parametrize_with_checks([glasswood.ModelTreeEnsembleClassifier(TREE, **BOOSTING)])
-def test_boosted_classes(estimator, check):
-    """As long as all others together, of a class and of a method that are among them."""
+@parametrize_with_checks(SLOW)
+def test_other_ensembles(estimator, check):
+    """Of a class and a method that are each among those above."""
     check(estimator)
