@@ -3,13 +3,15 @@
     python -m benchmarks.score [--results FOLDER]
 
 XGBoost, 100 trees of depth 8, of California and Adult (categories as numbers); 1,000 test rows, 100 background rows,
-two threads. Rivals explain fewer rows, and their times are for these. Results are compared first: values of one tree
-with those of qshap, means of sage within its own errors.
+two threads. Times are processor seconds, of all threads together, so that other work of the machine does not count;
+wall times are beside them. qshap takes 10 rows, and its time is for these; sage takes 1,024 orders of 1,000 rows.
+Results are compared first: values of one tree with those of qshap, means of sage within its own errors.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.metadata
 import json
 import pathlib
 import time
@@ -19,7 +21,7 @@ import numpy as np
 import glasswood
 from benchmarks.machine import conditions
 
-ROWS, RIVAL_ROWS, BACKGROUND = 1_000, 20, 100
+ROWS, RIVAL_ROWS, BACKGROUND, ORDERS = 1_000, 10, 100, 1_024
 
 
 def california():
@@ -36,37 +38,45 @@ def adult():
     return frame.to_numpy(np.float32), np.unique(np.asarray(y), return_inverse=True)[1], "binary:logistic"
 
 
-def trained(X, y, objective, rounds=100, depth=8):
+def trained(X, y, objective, rounds=100, depth=8, rate=0.1):
     import xgboost
 
     data = xgboost.DMatrix(X, y)
-    return xgboost.train({"objective": objective, "max_depth": depth, "eta": 0.1, "nthread": 2}, data, rounds)
+    return xgboost.train({"objective": objective, "max_depth": depth, "eta": rate, "nthread": 2}, data, rounds)
 
 
 def seconds(call, repeats=3):
+    """Median processor and wall seconds, and the last result."""
     times = []
     for _ in range(repeats):
-        began = time.perf_counter()
+        began = time.process_time(), time.perf_counter()
         result = call()
-        times.append(time.perf_counter() - began)
-    return float(np.median(times)), result
+        times.append((time.process_time() - began[0], time.perf_counter() - began[1]))
+    processor, wall = np.median(times, axis=0).tolist()
+    return {"processor seconds": processor, "wall seconds": wall}, result
 
 
 def beside_qshap(X, y, R, s):
     import qshap
     import xgboost
 
-    model = xgboost.XGBRegressor(n_estimators=100, max_depth=8, learning_rate=0.1, n_jobs=2).fit(X, y)
+    version = importlib.metadata.version("qshap")
     single = xgboost.XGBRegressor(n_estimators=1, max_depth=8, learning_rate=1.0, n_jobs=2, base_score=0.0).fit(X, y)
-    theirs = np.asarray(qshap.gazer(single).loss(R, s))
+    theirs = np.asarray(qshap.gazer(single).loss(R, s))  # also compiles its code
     ours = glasswood.score_values(single, R, s, per_row=True).rows
-    error = float(np.abs(np.abs(theirs) - np.abs(ours)).max() / np.abs(ours).max())
-    began = time.perf_counter()
-    of_ensemble = np.asarray(qshap.gazer(model).loss(R, s))
-    taken = time.perf_counter() - began
-    mine = glasswood.score_values(model, R, s, per_row=True).rows
-    apart = float(np.abs(np.abs(of_ensemble) - np.abs(mine)).max() / np.abs(mine).max())
-    return {"rows": len(R), "seconds": taken, "error of one tree": error, "ensembles apart": apart}
+    record = {"version": version, "rows": len(R), "error of one tree": apart(theirs, ours), "ensembles apart": {}}
+    for n_trees in (2, 10, 100):
+        model = xgboost.XGBRegressor(n_estimators=n_trees, max_depth=8, learning_rate=0.1, n_jobs=2).fit(X, y)
+        taken, of_ensemble = seconds(lambda m=model: np.asarray(qshap.gazer(m).loss(R, s)), repeats=1)
+        mine = glasswood.score_values(model, R, s, per_row=True).rows
+        record["ensembles apart"][n_trees] = apart(of_ensemble, mine)
+    return record | taken
+
+
+def apart(theirs, ours):
+    """Largest difference, relative to the largest value; qshap's are increases of the loss in some versions."""
+    sign = np.sign((theirs * ours).sum())
+    return float(np.abs(sign * theirs - ours).max() / np.abs(ours).max())
 
 
 def beside_sage(booster, R, s, B, is_class):
@@ -78,12 +88,13 @@ def beside_sage(booster, R, s, B, is_class):
 
     imputer = sage.MarginalImputer(predict, B)
     estimator = sage.PermutationEstimator(imputer, "cross entropy" if is_class else "mse")
-    began = time.perf_counter()
-    found = estimator(R, s, bar=False, verbose=False, thresh=0.05)
-    taken = time.perf_counter() - began
+    how = {"bar": False, "verbose": False, "n_permutations": ORDERS, "detect_convergence": False}
+    taken, found = seconds(lambda: estimator(R, s, **how), repeats=1)
     ours = glasswood.score_values(booster, R, s, background=B, loss="log_loss" if is_class else "squared")
     z = (found.values - ours.values) / np.maximum(found.std, 1e-12)
-    return {"rows": len(R), "seconds": taken, "largest |z|": float(np.abs(z).max())}
+    error = float(np.sqrt((found.std**2).mean()) / np.abs(ours.values).max())
+    version = importlib.metadata.version("sage-importance")
+    return {"version": version, "rows": len(R), **taken, "largest |z|": float(np.abs(z).max()), "its error": error}
 
 
 def main():
@@ -108,7 +119,7 @@ def main():
             record[f"{game} share"] = found.total / found.baseline
         few = slice(0, RIVAL_ROWS)
         try:
-            record["sage"] = beside_sage(booster, R[:200], s[:200], B, loss == "log_loss")
+            record["sage"] = beside_sage(booster, R, s, B, loss == "log_loss")
             if loss == "squared":
                 record["qshap"] = beside_qshap(X[train], y[train], R[few], s[few])
         except ImportError as error:

@@ -48,6 +48,7 @@ READ = {
     "explain/responses/pair_sums.py": ["PairSums.__call__", "PairSums._by_function"],
     "explain/responses/permutations.py": ["_chains"],
     "explain/score.py": ["_ScoreGame._outputs"],
+    "explain/score_estimates.py": ["Chains._of_pairs", "Chains._path_dependent"],
     "explain/sparse.py": ["_result_on_gpu"],
     "explain/strongest.py": ["HostPairs._chunks", "HostPairs.strongest"],
     "grow/cuda/rows.py": ["GpuMemory.place_padded", "split_order"],

@@ -48,7 +48,7 @@ def test_standard_errors_are_what_they_say(case, explainer_of):
         output, labels = "log_loss", {"y": np.arange(25) % 2}
     exact = explainer_of(forest, background, output).shap_values(rows, **labels)
     estimated = explainer_of(forest, background, output, most=3, tolerance=0.02)
-    found, errors = estimated.shap_values(rows, standard_errors=True, **labels)
+    found, errors = estimated.shap_values(rows, standard_errors="estimates", **labels)
     is_estimate = errors > 0
     assert is_estimate.mean() > 0.7
     distance = (np.abs(found - exact)[is_estimate]) / errors[is_estimate]
@@ -62,7 +62,9 @@ def test_a_smaller_tolerance_takes_more_orders(explainer_of):
     forest = two_classes()
     X = np.random.default_rng(1).normal(size=(30, 8))
     errors = [
-        explainer_of(forest, X[10:], most=3, tolerance=tolerance).shap_values(X[:10], standard_errors=True)[1].max()
+        explainer_of(forest, X[10:], most=3, tolerance=tolerance)
+        .shap_values(X[:10], standard_errors="estimates")[1]
+        .max()
         for tolerance in (0.01, 0.001)
     ]
     assert errors[1] < errors[0] / 3
@@ -86,7 +88,7 @@ def test_explanations_hold_standard_errors(explainer_of, has_shap, monkeypatch):
         monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
     forest, X = two_classes(), np.random.default_rng(1).normal(size=(30, 8))
     explainer = explainer_of(forest, X[10:], most=3)
-    values, errors = explainer.shap_values(X[:10], standard_errors=True)
+    values, errors = explainer.shap_values(X[:10], standard_errors="estimates")
     with pytest.warns(EstimateWarning):
         explanation = explainer(X[:10])
     np.testing.assert_array_equal(explanation.values, values)

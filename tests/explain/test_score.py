@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import json
+import pickle
+
 import numpy as np
 import pytest
 from sklearn.ensemble import GradientBoostingRegressor, RandomForestClassifier, RandomForestRegressor
 from sklearn.metrics import log_loss, mean_poisson_deviance, r2_score
 
 import glasswood
+from glasswood import _core
+from glasswood.cli import main
+from glasswood.explain import score, score_estimates
+from glasswood.explain.responses.permutations import EstimateWarning
 from tests.oracles import score as oracle
-from tests.strategies import Options, random_forest
+from tests.strategies import Options, full_forest, random_forest
 
 xgboost = pytest.importorskip("xgboost")
 lightgbm = pytest.importorskip("lightgbm")
@@ -189,6 +196,50 @@ def test_batches_add_up(data):
         first + glasswood.score_values(model, X[:9], y[:9], loss="absolute")
 
 
+def test_files_and_sums(data, tmp_path):
+    X, y = data
+    model = RandomForestRegressor(4, max_depth=4, random_state=0).fit(X, y)
+    parts = [glasswood.score_values(model, X[part], y[part]) for part in (slice(0, 25), slice(25, 60))]
+    parts[0].save(tmp_path / "score.json")
+    read = type(parts[0]).load(tmp_path / "score.json")
+    np.testing.assert_array_equal(read.values, parts[0].values)
+    whole = glasswood.score_values(model, X[:60], y[:60])
+    for both in (sum([read, pickle.loads(pickle.dumps(parts[1]))]), sum(parts)):
+        np.testing.assert_allclose(both.values, whole.values, rtol=1e-9)
+        np.testing.assert_allclose(both.standard_error, whole.standard_error, rtol=1e-9)
+    with pytest.raises(ValueError, match=r"expected \.json"):
+        whole.save(tmp_path / "score.csv")
+    state = json.loads((tmp_path / "score.json").read_text())
+    for wrong in (
+        [],
+        {},
+        state | {"names": [1]},
+        state | {"n_rows": 0},
+        state | {"moments": [[1.0]]},
+        state | {"loss": 2},
+    ):
+        (tmp_path / "wrong.json").write_text(json.dumps(wrong))
+        with pytest.raises(ValueError, match=r"wrong\.json holds no values that ScoreValues\.save wrote"):
+            type(whole).load(tmp_path / "wrong.json")
+
+
+def test_the_command_line(data, tmp_path, capsys):
+    pandas = pytest.importorskip("pandas")
+    X, y = data
+    frame = pandas.DataFrame(X, columns=list("abcde"))
+    model = xgboost.XGBClassifier(n_estimators=5, max_depth=3, n_jobs=1).fit(frame, y > 0)
+    model.save_model(tmp_path / "model.json")
+    frame.assign(target=(y > 0).astype(int)).to_csv(tmp_path / "rows.csv", index=False)
+    arguments = [str(tmp_path / "model.json"), str(tmp_path / "rows.csv"), "--target", "target", "--rows", "60"]
+    main(["score", *arguments, "-o", str(tmp_path / "score.json"), "--background", str(tmp_path / "rows.csv")])
+    found = score.ScoreValues.load(tmp_path / "score.json")
+    expected = glasswood.score_values(model, frame[:60], (y > 0)[:60].astype(int), background=frame)
+    np.testing.assert_allclose(found.values, expected.values, atol=1e-6)
+    lines = capsys.readouterr().out.splitlines()
+    assert "5 features, 60 rows, log_loss" in lines[0]
+    assert [line.split()[0] for line in lines[1:]] == expected.as_frame()["feature"].tolist()
+
+
 def test_frames_and_pictures(data):
     pytest.importorskip("matplotlib").use("Agg")
     X, y = data
@@ -224,7 +275,67 @@ def test_what_does_not_fit_is_refused(options, error, message, data):
         glasswood.score_values(model, X[:10], **arguments)
 
 
-def test_more_than_twenty_features_are_refused():
-    forest = random_forest(0, Options(n_trees=30, n_features=40))
-    with pytest.raises(NotImplementedError, match="up to 20; pass groups"):
-        glasswood.score_values(forest, np.zeros((3, 40)), np.zeros(3))
+def test_sums_of_paths_are_those_of_the_definition_with_repeated_features_and_outputs():
+    """Trees that test a feature several times on a path, vector leaves, and rows that meet all or no conditions."""
+    forest = random_forest(3, Options(n_trees=7, n_features=4, n_outputs=2, vector_leaves=True))
+    rows = np.random.default_rng(0).normal(size=(20, 4))
+    layout = _core.CoalitionForest(forest, np.arange(4, dtype=np.int32))
+    cubes = np.empty((20, 2, 1 << layout.n_used))
+    layout.path_averages(layout.rows(rows.astype(forest.threshold.dtype), 1), cubes, 1)
+    explainer = glasswood.Explainer(forest, dtype="float64")
+    whole = explainer.forest.predict(rows, output="margin")
+    np.testing.assert_allclose(cubes[:, :, -1], whole, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(cubes[0, :, 0], explainer.expected_value, atol=1e-9)
+    values = np.stack([oracle.shapley(cube, layout.n_used) for cube in cubes[:, 0]])
+    expected = explainer.shap_values(rows)[:, layout.bit_players(), 0]
+    np.testing.assert_allclose(values, expected, atol=1e-9)
+
+
+@pytest.mark.parametrize("game", ["marginal", "path-dependent"])
+@pytest.mark.parametrize("kind", ["squared", "log_loss", "three classes", "group"])
+def test_estimates_are_within_their_errors_of_the_truth(game, kind, data, monkeypatch):
+    """Random orders in place of all coalitions, of models for which both can be had."""
+    X, y = data
+    X = np.column_stack([X, X[:, :2] ** 2])
+    labels = y if kind in {"squared", "group"} else np.digitize(y, [0] if kind == "log_loss" else [-0.5, 0.7])
+    options = {"n_estimators": 20, "num_leaves": 12, "n_jobs": 1, "verbosity": -1}
+    learner = lightgbm.LGBMRegressor if kind in {"squared", "group"} else lightgbm.LGBMClassifier
+    model = learner(**options).fit(X, labels)
+    how = {"background": X[100:130] if game == "marginal" else None, "per_row": True}
+    how |= {"groups": {"pair": [0, 5]}} if kind == "group" else {}
+    exact = glasswood.score_values(model, X[:60], labels[:60], **how)
+    assert not exact.is_estimated
+    assert exact.row_errors is None
+    monkeypatch.setattr(score, "MOST", 2)
+    monkeypatch.setattr(score_estimates, "TOLERANCE", 0.2)
+    with pytest.warns(
+        EstimateWarning, match=r"the forest tests [67] features, and values of a score are exact for up to 2"
+    ):
+        found = glasswood.score_values(model, X[:60], labels[:60], **how)
+    assert found.is_estimated
+    assert "estimated" in repr(found)
+    z = (found.rows - exact.rows) / np.where(found.row_errors > 0, found.row_errors, 1)
+    assert 0.3 < np.sqrt((z[found.row_errors > 0] ** 2).mean()) < 1.2
+    assert (np.abs(z) < 3).mean() > 0.99
+    np.testing.assert_allclose(found.rows.sum(axis=1), exact.rows.sum(axis=1), atol=1e-9)
+    assert found.baseline == pytest.approx(exact.baseline)
+    assert (np.abs(found.values - exact.values) < 4 * found.estimate_error + 1e-12).all()
+    np.testing.assert_allclose(found.estimate_error, np.sqrt((found.row_errors**2).sum(axis=0)) / 60)
+    with pytest.warns(EstimateWarning):
+        some = glasswood.score_values(model, X[40:41], labels[40:41], **how)
+    np.testing.assert_allclose(some.rows[0], found.rows[40], rtol=1e-12, atol=1e-15)
+
+
+def test_a_hundred_features():
+    """Of additive models and squared errors values have a closed form: the margin's, times twice the mean residual."""
+    forest = full_forest(0, n_trees=60, depth=1, n_features=100)
+    X = np.random.default_rng(0).normal(size=(12, 100))
+    y = np.random.default_rng(1).normal(size=12)
+    with pytest.warns(EstimateWarning, match="the forest tests"):
+        found = glasswood.score_values(forest, X, y, background=X[6:], per_row=True)
+    explainer = glasswood.Explainer(forest, X[6:], dtype="float64")
+    phi, base = explainer.shap_values(X), explainer.expected_value
+    # -(y - f)² of f = base + Σ φ has the values φ (2 (y - base) - Σ φ).
+    expected = phi * (2 * (y - base) - phi.sum(axis=1))[:, None]
+    np.testing.assert_array_less(np.abs(found.rows - expected), 4 * found.row_errors + 1e-9)
+    np.testing.assert_allclose(found.rows.sum(axis=1), expected.sum(axis=1), atol=1e-9)

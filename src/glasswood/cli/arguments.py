@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, get_args
 from glasswood import __version__
 from glasswood.base.phrases import LANGUAGES
 from glasswood.base.typing import FLOAT_TYPES, OUTPUTS, ExplainRule
-from glasswood.cli import bench, commands, compare, demo, distill, grow, neighbors, plot, report
+from glasswood.cli import bench, commands, compare, demo, distill, grow, neighbors, plot, report, score
 from glasswood.cli.parser import Parser
 from glasswood.cli.tables.formats import FORMATS
 from glasswood.cli.values import (
@@ -83,6 +83,7 @@ def make_parser() -> Parser:
     neighbors.add_parser(subparsers, _add_files)
     report.add_parser(subparsers)
     compare.add_parser(subparsers)
+    score.add_parser(subparsers)
     distill.add_parser(subparsers)
     plot.add_parser(subparsers)
     _add_bench(subparsers)

@@ -46,12 +46,21 @@ class Background:
         The weights are shares of it: their sum, except in parts of an output (responses/rescaling.py).
     expected_value : (n_outputs,)
         Mean margin.
+    counts : float64, (m,), or None
+        Rows of the user that each stands for; of unequal weights, the number of equal ones with the same sum of squared
+        weights. None: one each.
     """
 
     placed: Any
     weight: Int64s
     total: int
     expected_value: Doubles
+    counts: Doubles | None = None
+
+    @property
+    def n_given(self) -> Doubles:
+        """Rows of the user that each row stands for, (m,)."""
+        return np.ones(len(self.weight)) if self.counts is None else self.counts
 
     @functools.cached_property
     def rows(self) -> Array:
@@ -213,8 +222,9 @@ def _limbs(weight: Int64s, numbers: Any) -> list[tuple[int, Any]]:
 
 def merged(background: Background, forest: TreeEnsemble) -> Background:
     """Rows that the forest's splits cannot tell apart, as one row with the sum of their weights, as files keep them."""
-    rows, weight = expand(condense(background, forest))
-    return Background(rows, weight, background.total, background.expected_value)
+    arrays = condense(background, forest)
+    rows, weight = expand(arrays)
+    return Background(rows, weight, background.total, background.expected_value, arrays["counts"])
 
 
 def condense(background: Background, forest: TreeEnsemble) -> dict[str, Array]:
@@ -223,7 +233,7 @@ def condense(background: Background, forest: TreeEnsemble) -> dict[str, Array]:
     Leaves with linear models ask for the values themselves: the rows.
     """
     if forest.has_linear_leaves:
-        return {"rows": background.rows, "weight": background.weight}
+        return {"rows": background.rows, "weight": background.weight, "counts": background.n_given}
     rows = settled(background.rows, forest)
     classes = [
         np.unique(stand_ins(forest, feature, rows[:, feature]), return_inverse=True)
@@ -233,12 +243,14 @@ def condense(background: Background, forest: TreeEnsemble) -> dict[str, Array]:
     distinct, place = np.unique(numbers, axis=0, return_inverse=True)
     weight = np.zeros(len(distinct), np.int64)
     np.add.at(weight, place.reshape(-1), background.weight)
+    squares = np.bincount(place.reshape(-1), background.weight / background.n_given * background.weight, len(distinct))
     most = max((len(values) for values, _ in classes), default=0)
     return {
         "classes": distinct.astype(np.uint16 if most <= 2**16 else np.int32),
         "values": np.concatenate([values for values, _ in classes]) if classes else rows[:0].reshape(-1),
         "offsets": np.cumsum([0, *(len(values) for values, _ in classes)]).astype(np.int64),
         "weight": weight,
+        "counts": weight / squares * weight,
     }
 
 

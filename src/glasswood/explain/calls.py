@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,6 +18,7 @@ from glasswood.evaluate.evaluator import evaluator_of
 from glasswood.explain.additivity import check_sums
 from glasswood.explain.approximate import approximate_values
 from glasswood.explain.background import mean_margin
+from glasswood.explain.background_errors import spread_of_batches
 from glasswood.explain.checks import places_of, refuse_linear_leaves
 from glasswood.explain.engines import Engines, require_cpu
 from glasswood.explain.explanation import base_values_of, make_explanation, shown_names
@@ -50,7 +51,7 @@ class Asked(NamedTuple):
     by_position: bool
     check_additivity: bool
     sparse_output: bool
-    standard_errors: bool
+    standard_errors: bool | Literal["estimates"]
     approximate: bool
 
     @property
@@ -67,7 +68,7 @@ def refuse_together(asked: Asked, output: Any, as_frame: bool) -> None:
         raise ValueError("out is dense; pass either out or sparse_output=True")
     if asked.standard_errors and asked.approximate:
         raise ValueError("approximate=True has no standard errors; leave one of them out")
-    if asked.check_additivity and output != "margin" and not asked.standard_errors:
+    if asked.check_additivity and output != "margin":
         raise ValueError(f"check_additivity compares margins; leave it off for output={output!r}")
 
 
@@ -94,7 +95,7 @@ class ExplainerCalls:
     def __setstate__(self, state: dict[str, Any]) -> None:
         ExplainerCalls.__init__(self, **state)
 
-    def _of(self, game: Game) -> Self:
+    def of_game(self, game: Game) -> Self:
         """Explain another game."""
         result = object.__new__(type(self))
         ExplainerCalls.__init__(result, game, self.settings)
@@ -122,7 +123,7 @@ class ExplainerCalls:
         ignore_extra: bool = False,
         check_additivity: bool = False,
         sparse_output: bool = False,
-        standard_errors: bool = False,
+        standard_errors: bool | Literal["estimates"] = False,
         as_frame: bool = False,
         **shap_arguments: Any,
     ) -> Any:
@@ -149,9 +150,11 @@ class ExplainerCalls:
             the error of a value (Notes of `Explainer`) for each feature of each tree.
         sparse_output : bool
             Return a CSR array (n, F) of the values that are not 0, (1, F) for one row; for k > 1 outputs, a list of k.
-        standard_errors : bool
-            Return values and their standard errors. These are 0, except for responses of rows that differ from
-            background rows on more than 20 features, which glasswood estimates.
+        standard_errors : bool or "estimates"
+            Return values and their standard errors: how far values would move with another background of this size,
+            whose rows count as independent draws. They are 0 without a background, and NaN with a single background
+            row. "estimates": only the errors of responses of rows that differ from background rows on more than 20
+            features, which glasswood estimates; 0 for all other values.
         as_frame : bool
             Return a frame of the library of X (pandas, polars, pyarrow), with the index of X and a column for each
             feature; for k > 1 outputs, columns ``<feature>_<output>``.
@@ -184,6 +187,11 @@ class ExplainerCalls:
             If values of a response are estimates, because rows differ from background rows on more than 20 features.
         CostWarning
             If exact values of a response will take more than 20 seconds.
+
+        Notes
+        -----
+        Standard errors of exact responses follow from the pairs of rows, at no cost on the CPU. Those of margins, and
+        of responses on GPUs, follow from up to 50 batches of the background, and cost as many calls.
         """
         X = without_extra(X, self.game.forest) if ignore_extra and not by_position else X
         limit, approximate = call_arguments(shap_arguments, self.game)
@@ -195,7 +203,7 @@ class ExplainerCalls:
     def _values_of(self, X: Rows, asked: Asked) -> Any:
         """Compute what `shap_values` returns, without frames."""
         if asked.standard_errors:
-            return self._values_and_errors(X, asked.y, asked.out, asked.by_position)
+            return self._values_and_errors(X, asked)
         if asked.approximate:
             values = self._approximate_values(X, asked.by_position, asked.out)
         elif asked.is_plain and (kept := self._engines.again(X, "values")) is not None:
@@ -234,14 +242,20 @@ class ExplainerCalls:
         check_unique(names)
         return names
 
-    def _values_and_errors(self, X: Rows, y: ArrayLike | None, out: Array | None, by_position: bool) -> Any:
-        """Values, and their standard errors: of what is not estimated 0."""
-        rows = self._engines.place(arranged(X, self.game.forest, by_position), "values", y)
-        engine = self._engines.of(rows)
+    def _values_and_errors(self, X: Rows, asked: Asked) -> Any:
+        """Values and their standard errors: pair by pair on the CPU, elsewhere by batches of the background."""
+        rows = self._engines.place(arranged(X, self.game.forest, asked.by_position), "values", asked.y)
+        engine, of_background = self._engines.of(rows), asked.standard_errors is True and self.game.has_background
         if isinstance(engine, CoalitionExplainer):
-            return engine.values_and_errors(rows, out)
-        values = engine.values(rows, out)
-        return values, 0 * values
+            return engine.values_and_errors(rows, asked.out, of_background)
+        values = self._values_of_placed(rows, asked)
+        if not of_background:
+            return values, 0 * values
+
+        def explain(game: Game) -> Any:
+            return Engines(game, self.settings).of(rows).values(rows)
+
+        return values, spread_of_batches(self.game, explain, values)
 
     def _of_first_trees(self, n_trees: int) -> Self:
         """Explain the first trees."""
@@ -254,7 +268,7 @@ class ExplainerCalls:
         if background is not None:
             expected = mean_margin(forest, background.rows, background.weight, self.settings.n_jobs)
             background = dataclasses.replace(background, expected_value=expected)
-        return self._of(Game(forest, self.game.players, background))
+        return self.of_game(Game(forest, self.game.players, background))
 
     def _approximate_values(self, X: Rows, by_position: bool, out: Array | None) -> Array:
         """Give each split's change of the mean to its feature."""
@@ -275,7 +289,7 @@ class ExplainerCalls:
     @cached_property
     def _of_used(self) -> Self:
         """Explain the features that the forest uses alone, which sparse rows have."""
-        return self._of(in_used_columns(self.game))
+        return self.of_game(in_used_columns(self.game))
 
     def row(self, top: int | None = None, names: bool = False) -> Callable[[Any], Any]:
         """Prepare explanations of single rows with low latency, such as reason codes in serving.
@@ -501,6 +515,7 @@ class ExplainerCalls:
         by_position: bool = False,
         ignore_extra: bool = False,
         check_additivity: bool = False,
+        standard_errors: bool = False,
         **shap_arguments: Any,
     ) -> Any:
         """Explain rows for shap's plots.
@@ -512,7 +527,7 @@ class ExplainerCalls:
             As in `shap_values`.
         interactions : bool
             Compute interaction values instead of values.
-        by_position, ignore_extra, check_additivity : bool
+        by_position, ignore_extra, check_additivity, standard_errors : bool
             As in `shap_values`.
         **shap_arguments
             As in `shap_values`.
@@ -521,20 +536,28 @@ class ExplainerCalls:
         -------
         shap.Explanation
             Its fields are values (n, F) or (n, F, k), base_values (n,) or (n, k), data (the rows as given, with
-            categories by value and dense rows), feature_names, output_names for k > 1 outputs and, if values are
-            estimates, error_std (their standard errors). If shap is not installed, a dataclass with the same fields.
-            For a single row, the fields have no row axis.
+            categories by value and dense rows), feature_names, output_names for k > 1 outputs and, if asked for or if
+            values are estimates, error_std (their standard errors). If shap is not installed, a dataclass with the same
+            fields. For a single row, the fields have no row axis.
         """
         X = without_extra(X, self.game.forest) if ignore_extra and not by_position else X
         limit, approximate = call_arguments(shap_arguments, self.game, of_pairs=interactions)
+        if standard_errors and interactions:
+            raise ValueError("interactions have no standard errors; leave one of them out")
         if limit is not None:
             how: Any = shap_arguments | {"tree_limit": None, "by_position": by_position}
-            return self._of_first_trees(limit)(X, y, interactions, check_additivity=check_additivity, **how)
+            how |= {"check_additivity": check_additivity, "standard_errors": standard_errors}
+            return self._of_first_trees(limit)(X, y, interactions, **how)
         errors = None
         if interactions:
             values = self.shap_interaction_values(X, y, by_position=by_position, **shap_arguments)
+        elif standard_errors:
+            how = shap_arguments | {"by_position": by_position, "standard_errors": True}
+            values, errors = self.shap_values(X, y, check_additivity=check_additivity, **how)
+            errors = on_host(errors)
         elif isinstance(self._engines.cpu, CoalitionExplainer) and not (check_additivity or approximate):
-            values, errors = self.shap_values(X, y, by_position=by_position, standard_errors=True, **shap_arguments)
+            how = shap_arguments | {"by_position": by_position, "standard_errors": "estimates"}
+            values, errors = self.shap_values(X, y, **how)
             self._engines.cpu.warn_of_estimates(errors)
             errors = on_host(errors) if errors.any() else None
         else:

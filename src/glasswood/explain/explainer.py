@@ -258,7 +258,13 @@ class Explainer(ExplainerCalls):
         return summarised(self, result, batches, int(pair_rows), by_position, ignore_extra)
 
     def importance(
-        self, X: Rows, y: ArrayLike | None = None, *, by_position: bool = False, ignore_extra: bool = False
+        self,
+        X: Rows,
+        y: ArrayLike | None = None,
+        *,
+        by_position: bool = False,
+        ignore_extra: bool = False,
+        standard_errors: bool = False,
     ) -> Any:
         """Global feature importance: the mean magnitude of the SHAP values over rows.
 
@@ -269,6 +275,8 @@ class Explainer(ExplainerCalls):
             Labels, only for output="log_loss".
         by_position, ignore_extra : bool
             As for `shap_values`.
+        standard_errors : bool
+            Add the column background_error. It costs up to 50 calls of `shap_values`.
 
         Returns
         -------
@@ -283,7 +291,9 @@ class Explainer(ExplainerCalls):
             - direction: "rising" or "falling" if the values rise or fall with the feature (a rank correlation of at
               least 0.5 over 5,000 evenly spaced rows), "mixed" if neither, "categories" for a categorical feature,
               empty for a group of features, and where the feature or its values do not vary;
-            - standard_error: of mean_abs, for independent rows; NaN for a single row.
+            - standard_error: of mean_abs, for independent rows; NaN for a single row;
+            - background_error: how far mean_abs would move with another background of this size (a standard error; NaN
+              for a single background row, 0 without a background).
 
         Raises
         ------
@@ -295,7 +305,7 @@ class Explainer(ExplainerCalls):
         It costs what `shap_values` costs, in constant memory. `summary` keeps more, and adds up over batches.
         """
         X = without_extra(X, self.game.forest) if ignore_extra and not by_position else X
-        return table_maker(X)(importance_columns(self, X, y, by_position))
+        return table_maker(X)(importance_columns(self, X, y, by_position, standard_errors))
 
     def sentences(
         self,
@@ -307,6 +317,7 @@ class Explainer(ExplainerCalls):
         output: int | str | None = None,
         by_position: bool = False,
         ignore_extra: bool = False,
+        standard_errors: bool = False,
     ) -> list[str] | list[list[str]]:
         """Say in words what raised and what lowered the output: reason codes that people can read.
 
@@ -325,6 +336,9 @@ class Explainer(ExplainerCalls):
             output is largest.
         by_position, ignore_extra : bool
             As for `shap_values`.
+        standard_errors : bool
+            Say of each feature how far another background would move it: "raises it by 2.9 (± 0.2) points". Errors of
+            estimates are said in any case.
 
         Returns
         -------
@@ -347,7 +361,7 @@ class Explainer(ExplainerCalls):
         >>> explainer.sentences(X.iloc[0])  # doctest: +SKIP
         ['Prediction: 4.15, 2.08 above the average of the training rows (2.07).', 'MedInc = 8.325 raises it by 1.7.']
         """
-        found = sentences_of(self, X, units, language, top, output, by_position, ignore_extra)
+        found = sentences_of(self, X, units, language, top, output, by_position, ignore_extra, standard_errors)
         return cast("list[str] | list[list[str]]", found)
 
     @property

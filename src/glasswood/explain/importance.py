@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from glasswood.base.device import on_host
 from glasswood.base.typing import Array, Doubles
+from glasswood.explain.background_errors import spread_of_batches
 from glasswood.explain.explanation import shown_names, values_of_players
 from glasswood.inputs.shown import MISSING
+
+if TYPE_CHECKING:
+    from glasswood.explain.game import Game
 
 TOGETHER = 1 << 14
 """Rows that are explained together."""
@@ -25,7 +30,9 @@ CLEAR = 0.5
 FALLING, RISING, MIXED, CATEGORIES = "falling", "rising", "mixed", "categories"
 
 
-def importance_columns(explainer: Any, X: Any, y: ArrayLike | None, by_position: bool) -> dict[str, Any]:
+def importance_columns(
+    explainer: Any, X: Any, y: ArrayLike | None, by_position: bool, standard_errors: bool = False
+) -> dict[str, Any]:
     """Columns of `Explainer.importance`, the most important features first; outputs one after the other."""
     n_rows, k = _length(X), explainer.n_outputs
     if n_rows == 0:
@@ -45,11 +52,14 @@ def importance_columns(explainer: Any, X: Any, y: ArrayLike | None, by_position:
     mean = total / n_rows
     spread = np.sqrt(np.maximum(squares / n_rows - mean**2, 0))
     error = spread / math.sqrt(n_rows - 1) if n_rows > 1 else np.full(mean.shape, np.nan)
+    errors = {"standard_error": error}
+    if standard_errors:
+        errors["background_error"] = _background_errors(explainer, X, y, by_position) / n_rows
     names = shown_names(explainer.game, explainer.settings, X)
     direction = _directions(explainer.game, kept)
     outputs = explainer.named_outputs
     found: dict[str, list[Any]] = {"output": []} if k > 1 else {}
-    found |= {"feature": [], "mean_abs": [], "share": [], "direction": [], "standard_error": []}
+    found |= {name: [] for name in ("feature", "mean_abs", "share", "direction", *errors)}
     for output in range(k):
         whole = float(mean[:, output].sum()) or 1.0
         for place in np.argsort(-mean[:, output], kind="stable").tolist():
@@ -59,8 +69,30 @@ def importance_columns(explainer: Any, X: Any, y: ArrayLike | None, by_position:
             found["mean_abs"].append(float(mean[place, output]))
             found["share"].append(float(mean[place, output]) / whole)
             found["direction"].append(direction[place][output])
-            found["standard_error"].append(float(error[place, output]))
+            for name, of_place in errors.items():
+                found[name].append(float(of_place[place, output]))
     return found
+
+
+def _background_errors(explainer: Any, X: Any, y: ArrayLike | None, by_position: bool) -> Doubles:
+    """Compute errors of the sums of magnitudes, (P, k), by another background: values move together over rows.
+
+    To first order, a magnitude moves as its value times the sign that the value has.
+    """
+
+    def values_of(of: Any, first: int, rows: Any) -> Doubles:
+        labels = None if y is None else np.asarray(y)[first : first + TOGETHER]
+        found = np.asarray(on_host(of.shap_values(rows, labels, by_position=by_position)), np.float64)
+        return found.reshape(len(found), -1, explainer.n_outputs)
+
+    def explain(game: Game) -> Doubles:
+        of = explainer.of_game(game)
+        parts = ((values_of(of, *part), values_of(explainer, *part)) for part in _parts(X, _length(X)))
+        return np.sum([(found * np.sign(whole)).sum(axis=0) for found, whole in parts], axis=0)
+
+    if not explainer.game.has_background:
+        return np.zeros((len(explainer.players), explainer.n_outputs))
+    return np.asarray(spread_of_batches(explainer.game, explain, explain(explainer.game)))
 
 
 def _directions(game: Any, kept: list[tuple[Array, Array]]) -> list[list[str]]:

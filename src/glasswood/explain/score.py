@@ -3,24 +3,34 @@
 from __future__ import annotations
 
 import dataclasses
+import json
+import os
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from glasswood import _core
+from glasswood.base.escapes import escaped_errors
 from glasswood.base.extras import import_extra
+from glasswood.base.files import check_output, replacing
 from glasswood.base.parallel import n_threads as threads_of
 from glasswood.base.typing import Array, Doubles, Rows
 from glasswood.explain.background import Background, merged
 from glasswood.explain.explainer import Explainer
 from glasswood.explain.responses.labels import checked_labels
+from glasswood.explain.responses.permutations import EstimateWarning
 from glasswood.explain.responses.response import Response, has_probabilities, is_margin, make_response
+from glasswood.explain.score_estimates import Chains, estimated
 from glasswood.inputs import arranged
+from glasswood.inputs.placed import PlacedRows
 from glasswood.inputs.targets import as_targets, refuse_text
 from glasswood.model.ensemble import TreeEnsemble
+from glasswood.model.storage import UNREADABLE
 
 Loss = Literal["auto", "squared", "absolute", "log_loss", "poisson"]
 LOSSES = ("auto", "squared", "absolute", "log_loss", "poisson")
@@ -30,6 +40,9 @@ MOST = 20
 
 CUBE_BYTES = 2**26
 """Bytes of the outputs of all coalitions of the rows that are computed together."""
+
+ROWS_TOGETHER = 256
+"""Rows whose margins are explained together where values of the score are estimates."""
 
 SMALLEST = 1e-15
 """Probability at which the log-loss is clipped, and mean at which the Poisson deviance is."""
@@ -53,8 +66,10 @@ class ScoreValues:
         `baseline` minus the model's mean loss.
     loss : str
     n_rows : int
-    rows : float64, (n, F), or None
-        Reductions of each row's loss, with ``per_row=True``.
+    rows, row_errors : float64, (n, F), or None
+        Reductions of each row's loss, with ``per_row=True``; standard errors of those that are estimates, else None.
+    estimate_error : float64, (F,)
+        Standard errors of `values` as estimates of those of these rows, part of `standard_error`; 0 if all are exact.
     """
 
     names: tuple[str, ...]
@@ -63,7 +78,8 @@ class ScoreValues:
     baseline: float
     rows: Doubles | None
     moments: Doubles
-    """Σw, Σw² of the rows, and of their values φ: Σwφ, Σw²φ, Σw²φ²; (5, F)."""
+    """Σw, Σw² of the rows, of their values φ: Σwφ, Σw²φ, Σw²φ², and of their variances v: Σw²v; (6, F)."""
+    row_errors: Doubles | None = None
 
     @property
     def values(self) -> Doubles:
@@ -73,11 +89,21 @@ class ScoreValues:
     @property
     def standard_error(self) -> Doubles:
         """Standard errors of the values over the rows, (F,); NaN for one row."""
-        total, squares, _, first, second = self.moments
+        total, squares, _, first, second, _ = self.moments
         mean = self.values
         spread = np.maximum(second - 2 * mean * first + mean**2 * squares, 0)
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.asarray(np.sqrt(spread * self.n_rows / (self.n_rows - 1)) / total)
+
+    @property
+    def estimate_error(self) -> Doubles:
+        """Standard errors of the values as estimates of those of these rows, (F,); 0 where all are exact."""
+        return np.asarray(np.sqrt(self.moments[5]) / self.moments[0])
+
+    @property
+    def is_estimated(self) -> bool:
+        """Whether values are estimates from random orders of the features."""
+        return bool(self.moments[5].any())
 
     @property
     def total(self) -> float:
@@ -91,7 +117,10 @@ class ScoreValues:
 
     def __repr__(self) -> str:
         share = self.total / self.baseline if self.baseline else np.nan
-        return f"ScoreValues({len(self.names)} features, {self.n_rows:,} rows, {self.loss}, {share:.1%} of the loss)"
+        said = ", estimated" if self.is_estimated else ""
+        return (
+            f"ScoreValues({len(self.names)} features, {self.n_rows:,} rows, {self.loss}, {share:.1%} of the loss{said})"
+        )
 
     def __add__(self, other: ScoreValues) -> ScoreValues:
         if not isinstance(other, ScoreValues):
@@ -99,14 +128,58 @@ class ScoreValues:
         if (self.names, self.loss) != (other.names, other.loss):
             raise ValueError("the values are of other features or losses; add those of batches of one model")
         weights = self.moments[0][0], other.moments[0][0]
-        both = self.rows is not None and other.rows is not None
         return dataclasses.replace(
             self,
             n_rows=self.n_rows + other.n_rows,
             baseline=float(np.average([self.baseline, other.baseline], weights=weights)),
-            rows=np.concatenate([self.rows, other.rows]) if both else None,
+            rows=_joined(self.rows, other.rows),
+            row_errors=_joined(self.row_errors, other.row_errors),
             moments=self.moments + other.moments,
         )
+
+    def __radd__(self, other: Any) -> ScoreValues:
+        """Let ``sum(scores)`` start from 0."""
+        return self if isinstance(other, int) and other == 0 else NotImplemented
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write a ``.json`` file, without the values of single rows.
+
+        Parameters
+        ----------
+        path : path
+
+        Raises
+        ------
+        ValueError
+            If the file name has another suffix.
+        OSError
+            If the file cannot be written.
+        """
+        target = check_output(path)
+        if target.suffix != ".json":
+            raise ValueError(f"{target} has the suffix {target.suffix!r}, expected .json")
+        state = {"names": self.names, "loss": self.loss, "n_rows": self.n_rows, "baseline": self.baseline}
+        with replacing(target) as temporary:
+            temporary.write_text(json.dumps(state | {"moments": self.moments.tolist()}) + "\n", encoding="utf-8")
+
+    @classmethod
+    @escaped_errors()
+    def load(cls, path: str | os.PathLike[str]) -> ScoreValues:
+        """Read a file that `save` wrote.
+
+        Parameters
+        ----------
+        path : path
+
+        Raises
+        ------
+        ValueError
+            If the file holds no values of a score.
+        """
+        try:
+            return cls(**_checked_state(json.loads(Path(path).read_bytes())))
+        except (*UNREADABLE, MemoryError) as error:
+            raise ValueError(f"{path} holds no values that ScoreValues.save wrote: {error}") from error
 
     def as_frame(self) -> Any:
         """Features by value, largest first.
@@ -193,8 +266,14 @@ def score_values(
     ValueError
         If y or weights do not fit, labels are none of the model's, or the loss is unknown.
     NotImplementedError
-        If the forest tests more than 20 features or groups, for linear leaves without a background, and for links of
-        which means have no closed form here.
+        For linear leaves without a background or with more than 20 features, and for links of which means have no
+        closed form here.
+
+    Warns
+    -----
+    EstimateWarning
+        If the forest tests more than 20 features or groups: values are estimates from random orders of the features,
+        with a fixed seed. The result has their standard errors.
 
     Notes
     -----
@@ -220,7 +299,7 @@ def score_values(
     """
     if not callable(loss) and loss not in LOSSES:
         raise ValueError(f"loss is {loss!r}, expected one of {', '.join(LOSSES)}, or a function")
-    explainer = Explainer(model, background, groups=groups, device="cpu", n_jobs=n_jobs)
+    explainer = Explainer(model, background, groups=groups, device="cpu", dtype="float64", n_jobs=n_jobs)
     forest = explainer.game.forest
     game = _ScoreGame(explainer, loss)
     rows = explainer._engines.place(arranged(X, forest, by_position=False), "values", None, on_host=True).rows
@@ -230,21 +309,32 @@ def score_values(
     weight = np.ones(len(rows)) if sample_weight is None else np.asarray(sample_weight, np.float64)
     if weight.shape != (len(rows),) or not (np.isfinite(weight) & (weight >= 0)).all() or not weight.any():
         raise ValueError(f"sample_weight has shape {weight.shape}, expected {len(rows)} of at least 0, not all 0")
-    kept, moments, baseline = [], np.zeros((5, len(explainer.players))), 0.0
-    for part, values, without in game.parts(rows, targets):
+    kept, moments, baseline = [], np.zeros((6, len(explainer.players))), 0.0
+    for part, values, without, variance in game.parts(rows, targets):
         w = weight[part, None]
-        moments += [(w * one).sum(axis=0) for one in (values**0, w * values**0, values, w * values, w * values**2)]
+        ones = values**0
+        moments += [(w * one).sum(axis=0) for one in (ones, w * ones, values, w * values, w * values**2, w * variance)]
         baseline += float((weight[part] * without).sum())
         if per_row:
-            kept.append(values)
-    return ScoreValues(
+            kept.append((values, np.sqrt(variance)))
+    result = ScoreValues(
         names=tuple(explainer.players),
         loss=game.loss_name,
         n_rows=len(rows),
         baseline=baseline / float(weight.sum()),
-        rows=np.concatenate(kept) if per_row else None,
+        rows=np.concatenate([values for values, _ in kept]) if per_row else None,
         moments=moments,
+        row_errors=np.concatenate([errors for _, errors in kept]) if per_row and game.is_estimated else None,
     )
+    if game.is_estimated:
+        warnings.warn(
+            f"the forest tests {game.n_used} features, and values of a score are exact for up to {MOST}: these are "
+            f"estimates with standard errors of up to {result.estimate_error.max(initial=0):.2g} (estimate_error); "
+            "pass groups of features for exact values",
+            EstimateWarning,
+            stacklevel=2,
+        )
+    return result
 
 
 class _ScoreGame:
@@ -255,11 +345,14 @@ class _ScoreGame:
         self._forest = forest = game.forest
         self._n_players, self._threads = len(explainer.players), threads_of(explainer.settings.n_jobs)
         self._layout = _core.CoalitionForest(forest, game.players.of_feature)
-        if self._layout.n_used > MOST:
+        self.n_used = self._layout.n_used
+        self.is_estimated = self.n_used > MOST
+        if self.is_estimated and forest.has_linear_leaves:
             raise NotImplementedError(
-                f"the forest tests {self._layout.n_used} features, exact values of a score are for up to {MOST}; pass "
-                "groups of features"
+                f"the forest tests {self.n_used} features, values of a score of linear leaves are for up to {MOST}; "
+                "pass groups of features"
             )
+        self._margins = explainer._engines.cpu
         self.loss_name = _loss_name(loss, forest)
         self._loss = loss if callable(loss) else None
         is_log_loss = not callable(loss) and self.loss_name == "log_loss"
@@ -289,9 +382,12 @@ class _ScoreGame:
             raise ValueError("y holds NaN or infinite numbers, expected finite ones")
         return targets
 
-    def parts(self, rows: Array, targets: Array) -> Iterator[tuple[slice, Doubles, Doubles]]:
-        """Values of some rows after the other, (n, P), and their losses without features, (n,)."""
-        n_used, k = self._layout.n_used, self._forest.n_outputs
+    def parts(self, rows: Array, targets: Array) -> Iterator[tuple[slice, Doubles, Doubles, Doubles]]:
+        """Values of some rows after the other, (n, P), their losses without features, (n,), and variances, (n, P)."""
+        if self.is_estimated:
+            yield from self._estimated_parts(rows, targets)
+            return
+        n_used, k = self.n_used, self._forest.n_outputs
         weights = _shapley_weights(n_used)
         player = self._layout.bit_players()
         together = max(1, CUBE_BYTES // (8 * k << n_used))
@@ -300,7 +396,26 @@ class _ScoreGame:
             losses = self._losses(self._outputs(rows[part]), targets[part])
             values = np.zeros((len(losses), self._n_players))
             values[:, player] = -losses @ weights
-            yield part, values, losses[:, 0]
+            yield part, values, losses[:, 0], np.zeros_like(values)
+
+    def _estimated_parts(self, rows: Array, targets: Array) -> Iterator[tuple[slice, Doubles, Doubles, Doubles]]:
+        n, k, background = self._n_players, self._forest.n_outputs, self._background
+        share = np.ones(1) if background is None else background.weight / background.total
+        masks = None if background is None else self._masks
+        chains = Chains(self._layout, self._response, n, k, self._threads, masks, share)
+        for first in range(0, len(rows), ROWS_TOGETHER):
+            part = slice(first, min(first + ROWS_TOGETHER, len(rows)))
+            known = self._margins.values(PlacedRows(rows[part], (), None)).reshape(part.stop - first, n, k)
+            found = []
+            for at, of_row in zip(range(first, part.stop), known, strict=True):
+                target = targets[at : at + 1]
+
+                def lose(outputs: Doubles, target: Array = target) -> Doubles:
+                    return self._losses(outputs.T[None], target)[0]
+
+                found.append(estimated(chains, rows[at], target, lose, of_row))
+            values, variance, without = (np.array(one) for one in zip(*found, strict=True))
+            yield part, values, without, variance
 
     def _outputs(self, rows: Array) -> Doubles:
         """Mean outputs of all coalitions, (n, k, coalitions)."""
@@ -337,6 +452,24 @@ class _ScoreGame:
             f = np.maximum(f, SMALLEST)
             return np.asarray(2 * (np.where(y > 0, y * np.log(np.where(y > 0, y, 1) / f), 0) - (y - f)))
         return np.asarray((y - f) ** 2 if self.loss_name == "squared" else np.abs(y - f))
+
+
+def _checked_state(state: Any) -> dict[str, Any]:
+    """Fields of a file."""
+    if not isinstance(state, dict) or state.keys() != {"names", "loss", "n_rows", "baseline", "moments"}:
+        raise ValueError("its entries are others")
+    names, moments = state["names"], np.asarray(state["moments"], np.float64)
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in [*names, state["loss"]]):
+        raise ValueError("names and loss are not texts")
+    if type(state["n_rows"]) is not int or state["n_rows"] < 1 or type(state["baseline"]) is not float:
+        raise ValueError("n_rows or baseline is not a number")
+    if moments.shape != (6, len(names)) or not np.isfinite(moments).all() or (moments[[0, 1, 4, 5]] < 0).any():
+        raise ValueError(f"moments has the shape {moments.shape}, expected (6, {len(names)}) finite sums")
+    return state | {"names": tuple(names), "moments": moments, "rows": None}
+
+
+def _joined(one: Doubles | None, other: Doubles | None) -> Doubles | None:
+    return None if one is None or other is None else np.concatenate([one, other])
 
 
 def _loss_name(loss: Any, forest: TreeEnsemble) -> str:

@@ -173,12 +173,13 @@ class Writer:
 
     def _change(self, feature: str, size: float, error: float, scale: Scale, decimals: int) -> str:
         text = "raises" if size > 0 else "lowers"
-        if scale.kind == "odds":
-            return self.phrases.text(f"{text} odds", feature=feature, size=self._factor(abs(size)))
-        said = self._size(abs(size), scale, decimals)
-        if error > 0:
-            said = self.phrases.text("uncertain", size=said, error=self._size(scale.size(error), scale, decimals))
-        return self.phrases.text(text, feature=feature, size=said)
+        is_odds = scale.kind == "odds"
+        said = self._factor(abs(size)) if is_odds else self._size(abs(size), scale, decimals)
+        error = scale.error(abs(size), error)
+        if error >= 0.5 * 10.0 ** -(2 if is_odds else decimals):
+            shown_error = self.phrases.number(f"{error:.2f}") if is_odds else self._size(error, scale, decimals)
+            said = self.phrases.text("uncertain", size=said, error=shown_error)
+        return self.phrases.text(f"{text} odds" if is_odds else text, feature=feature, size=said)
 
     def _others(self, size: float, n: int, scale: Scale, decimals: int) -> str:
         """Say what the features without a sentence of their own add."""
@@ -248,6 +249,14 @@ class Scale(NamedTuple):
         if self.kind == "odds":
             return self.slope * value
         return 100 * math.expm1(min(value, 700.0)) if self.kind == "percent" else value
+
+    def error(self, size: float, error: float) -> float:
+        """Turn the standard error of a value into that of the number that is written for it."""
+        if self.kind == "share":
+            return 100 * error
+        if self.kind == "odds":
+            return abs(self.slope) * error * math.exp(min(size, 700.0))
+        return (100 + size) * error if self.kind == "percent" else error
 
     def shown(self, end: float) -> float:
         """Turn what is explained into the number that is written."""
@@ -326,16 +335,19 @@ def sentences_of(
     output: int | str | None,
     by_position: bool,
     ignore_extra: bool,
+    standard_errors: bool = False,
 ) -> Any:
     """`Explainer.sentences`."""
     game = explainer.game
     if isinstance(X, Mapping) or type(X) is dict:
+        if standard_errors:
+            raise TypeError("a mapping has no standard errors; pass a row of a frame or an array")
         return _of_mapping(explainer, X, writer_of(explainer, units, language, top, output))
     is_row = getattr(X, "ndim", 2) == 1
     X = as_table(X, game.forest, by_position) if is_row else X
     X = without_extra(X, game.forest) if ignore_extra and not by_position else X
     writer = writer_of(explainer, units, language, top, output, shown_names(game, explainer.settings, X))
-    found = explainer.shap_values(X, by_position=by_position, standard_errors=True)
+    found = explainer.shap_values(X, by_position=by_position, standard_errors=standard_errors or "estimates")
     values, errors = (np.asarray(on_host(one), np.float64) for one in found)
     values, errors = (one.reshape(*one.shape[:2], explainer.n_outputs) for one in (values, errors))
     own, members = values_of_players(game, X, by_position)

@@ -28,6 +28,10 @@ ARRAYS: dict[str | None, tuple[str, ...]] = {
 """Names of the arrays, by what the file holds of a background: nothing, classes of values, or rows (linear leaves)."""
 
 
+COUNTS = "counts"
+"""Array of the rows that each state stands for, where these are not its weight."""
+
+
 def _are_texts(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(name, str) for name in value)
 
@@ -76,9 +80,10 @@ def validate_stored(stored: Attachment, forest: TreeEnsemble) -> None:
     background = about["background"]
     if background is not None and background != _kind_of(forest):
         _refuse(f"background is {background!r}, expected null or {_kind_of(forest)!r}")
-    _check_names(stored.arrays, ARRAYS[background], "arrays")
+    _check_names({name: one for name, one in stored.arrays.items() if name != COUNTS}, ARRAYS[background], "arrays")
     if background is not None:
         _check_weight(stored.arrays["weight"])
+        _check_counts(stored.arrays)
         (_check_rows if background == "rows" else _check_classes)(stored.arrays, forest)
 
 
@@ -117,6 +122,16 @@ def _check_weight(weight: Int64s) -> None:
     halves = weight >> 32, weight & 2**32 - 1
     if (total := (int(halves[0].sum()) << 32) + int(halves[1].sum())) > 2**WEIGHT_BITS:
         _refuse(f"the weights add up to {total}, expected at most 2 ** {WEIGHT_BITS}")
+
+
+def _check_counts(arrays: dict[str, Array]) -> None:
+    """Numbers of rows, at least 1 but for rounding."""
+    if COUNTS not in arrays:
+        return
+    counts = arrays[COUNTS]
+    _check_array(COUNTS, counts, 1, np.float64)
+    if counts.shape != arrays["weight"].shape or not (np.isfinite(counts) & (counts >= 0.5)).all():
+        _refuse(f"counts has the shape {counts.shape}, expected {arrays['weight'].shape} and numbers of at least 1")
 
 
 def _check_rows(arrays: dict[str, Array], forest: TreeEnsemble) -> None:
@@ -195,7 +210,9 @@ def attachment_of(game: Game, settings: Settings) -> Attachment:
     groups = game.players.groups or None
     kept = {name: groups if name == "groups" else getattr(settings, name) for name in SETTINGS}
     arrays = {} if game.background is None else condense(game.background, game.forest)
-    held = next(kind for kind, names in ARRAYS.items() if set(names) == arrays.keys())
+    held = next(kind for kind, names in ARRAYS.items() if set(names) == arrays.keys() - {COUNTS})
+    if held and np.array_equal(arrays[COUNTS], arrays["weight"]):
+        del arrays[COUNTS]
     return Attachment({"kind": KIND, "version": VERSION, "settings": kept, "background": held}, arrays)
 
 
@@ -221,4 +238,5 @@ def load_explainer(
             return forest, settings, None
         rows, weight = expand(attachment.arrays)
         expected = mean_margin(forest, rows, weight, n_jobs)
-    return forest, settings, Background(rows, weight, int(weight.sum()), expected)
+    counts = attachment.arrays.get(COUNTS, weight.astype(np.float64))
+    return forest, settings, Background(rows, weight, int(weight.sum()), expected, counts)

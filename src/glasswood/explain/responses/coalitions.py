@@ -22,7 +22,7 @@ from glasswood.base.progress import counting_rows
 from glasswood.base.typing import Array, Doubles, Int32s, Int64s
 from glasswood.explain.background import Background, margins_of, mean, merged, settled, stand_ins
 from glasswood.explain.cpu import checked_result
-from glasswood.explain.responses.pair_sums import NO_NUMBERS, Against, Asked, MaskedRows, PairSums
+from glasswood.explain.responses.pair_sums import NO_NUMBERS, NO_SQUARES, Against, Asked, MaskedRows, PairSums
 from glasswood.explain.responses.permutations import EstimateWarning, Pairs, estimate
 from glasswood.explain.responses.response import has_rescale_rule, make_response
 from glasswood.model.ensemble import TreeEnsemble
@@ -82,6 +82,9 @@ MOST = 20
 
 TOLERANCE = 0.01
 """Largest standard error of what is estimated, relative to the mean distance of responses from the background's."""
+
+ROUNDING, FEW = 1e-13, 4
+"""Variances of this share of the mean square are 0; background rows that say too little of a value's variance."""
 
 GPU_PLAYERS = 32
 """Bits of a mask on a GPU."""
@@ -168,7 +171,7 @@ class CoalitionExplainer:
 
     def values(self, rows: PlacedRows, out: Array | None = None) -> Array:
         """Values of rows: (n, P) or (n, P, r)."""
-        found, errors = self.values_and_errors(rows, out)
+        found, errors = self.values_and_errors(rows, out, of_background=False)
         self.warn_of_estimates(errors)
         return found
 
@@ -184,9 +187,12 @@ class CoalitionExplainer:
                 stacklevel=3,
             )
 
-    def values_and_errors(self, rows: PlacedRows, out: Array | None = None) -> tuple[Array, Array]:
-        """Values, and their standard errors, 0 where they are exact: (n, P) or (n, P, r) both."""
-        return self._explain(rows, Asked("values", (self.game.players.n,), NO_NUMBERS), out)
+    def values_and_errors(self, rows: PlacedRows, out: Array | None, of_background: bool) -> tuple[Array, Array]:
+        """Values, and their standard errors: (n, P) or (n, P, r) both.
+
+        The errors are those of estimates, 0 where values are exact, and of another background if that is asked for.
+        """
+        return self._explain(rows, Asked("values", (self.game.players.n,), NO_NUMBERS, of_background), out)
 
     def interactions(self, rows: PlacedRows, places: Int32s | None = None, out: Array | None = None) -> Array:
         """Interaction values, (n, m, P) or (n, m, P, r); places[p] is player p's place among the m, or -1."""
@@ -243,7 +249,8 @@ class CoalitionExplainer:
     def _by_chunk(self, rows: PlacedRows, number: Int64s, asked: Asked) -> Iterator[tuple[Doubles, Doubles]]:
         """Results of some rows after the other, (n, entries * r), and the variances of values."""
         n_entries, n = asked.n_entries * self.response.n, len(number)
-        size = max(1, min(MASK_BYTES // max(1, self.layout.row_bytes), MASK_BYTES // (8 * max(1, n_entries)), 1024))
+        of_row = 8 * max(1, n_entries) * (len(self.background.rows) if asked.of_background else 1)
+        size = max(1, min(MASK_BYTES // max(1, self.layout.row_bytes), MASK_BYTES // of_row, 1024))
         seconds = self._seconds(rows, number, asked)
         warn_of_cost(seconds, n, len(self.background), self._may_rescale)
         quick = contextlib.nullcontext(lambda _: None)
@@ -251,7 +258,7 @@ class CoalitionExplainer:
             size = max(1, min(size, int(n * TOLD_SECONDS / seconds))) if seconds else size
             for first in range(0, max(1, n), size):
                 some = self._masked(rows, number[first : first + size])
-                found, variance = self._of_rows(some, asked, self._background_chunks())
+                found, variance = self._of_rows(some, asked, self._background_chunks(asked))
                 self._refuse_infinite_values(found, some.number)
                 yield found, variance
                 tell(len(some))
@@ -265,11 +272,16 @@ class CoalitionExplainer:
         n_entries = asked.n_entries * self.response.n
         n_errors = n_entries if asked.kind == "values" else 0
         total, variance = np.zeros((len(rows), n_entries)), np.zeros((len(rows), n_errors))
+        moments, squares = _no_moments(total.shape) if asked.of_background else np.zeros(0), 0.0
         for against in background:
-            part, n_differ = self._exact_sums(rows, against, asked)
+            part, n_differ = self._exact_sums(rows, against, asked, moments)
             total += part
+            squares += float(against.squares.sum())
             if (n_differ > self.most).any():
-                self._add_estimates(rows, against, asked, n_differ, total, variance)
+                self._add_estimates(rows, against, asked, n_differ, total, variance, moments)
+        if asked.of_background:
+            n_given = float(self.background.n_given.sum())
+            variance += variance_of_mean(total, moments, squares, n_given, self.response.n)
         return total, variance
 
     @cached_property
@@ -283,7 +295,10 @@ class CoalitionExplainer:
             return 0.0
         some, others = (slice(None, None, -(-n // PROBED)) for n in (len(number), len(self.background)))
         few, share = self._masked(rows, number[some]), self.background.weight[others].astype(np.float64)
-        against = Against(self._masks(self.background.rows[others]), share / share.sum())
+        share = share / share.sum()
+        against = Against(
+            self._masks(self.background.rows[others]), share, 0, share**2 if asked.of_background else NO_SQUARES
+        )
         threads = n_threads(self.settings.n_jobs)
         self._of_rows(self._masked(rows, few.number[:1]), asked, [against])  # a first call takes memory of the system
         of_masks = seconds_of(lambda: self._masked(rows, few.number), threads) * len(number) / len(few)
@@ -299,14 +314,15 @@ class CoalitionExplainer:
                 "background row; explain the margin"
             )
 
-    def _background_chunks(self) -> Iterator[Against]:
+    def _background_chunks(self, asked: Asked) -> Iterator[Against]:
+        squares = self._share**2 / self.background.n_given if asked.of_background else NO_SQUARES
         if self._kept_masks is not None:
-            yield Against(self._kept_masks, self._share)
+            yield Against(self._kept_masks, self._share, 0, squares)
             return
         size = max(1, MASK_BYTES // self.layout.row_bytes)
         for first in range(0, len(self.background), size):
             some = slice(first, first + size)
-            yield Against(self._masks(self.background.rows[some]), self._share[some], first)
+            yield Against(self._masks(self.background.rows[some]), self._share[some], first, squares[some])
 
     @cached_property
     def _share(self) -> Doubles:
@@ -322,9 +338,16 @@ class CoalitionExplainer:
         return self.layout.rows(rows, n_threads(self.settings.n_jobs))
 
     def _add_estimates(
-        self, rows: MaskedRows, against: Against, asked: Asked, n_differ: Int32s, total: Doubles, variance: Doubles
+        self,
+        rows: MaskedRows,
+        against: Against,
+        asked: Asked,
+        n_differ: Int32s,
+        total: Doubles,
+        variance: Doubles,
+        moments: Doubles,
     ) -> None:
-        """Add what is estimated, row by row, and its variances."""
+        """Add what is estimated, row by row, and its variances and moments."""
         if asked.kind != "values" or self.game.forest.has_linear_leaves:
             what = "linear leaves" if self.game.forest.has_linear_leaves else "interactions"
             raise NotImplementedError(
@@ -335,9 +358,44 @@ class CoalitionExplainer:
         for row in np.flatnonzero((n_differ > self.most).any(axis=1)).tolist():
             others = np.flatnonzero(n_differ[row] > self.most)
             of = Pairs(self.layout, rows, against, row, others, n_differ[row, others], *sizes)
-            values, of_values = estimate(of, self.response, self.tolerance)
+            values, of_values, of_pairs = estimate(of, self.response, self.tolerance)
             total[row] += values.reshape(-1)
             variance[row] += of_values.reshape(-1)
+            if moments.size:
+                of_pairs = of_pairs.reshape(4, -1)
+                moments[:2, row] += of_pairs[:2]
+                moments[2, row] = np.minimum(moments[2, row], of_pairs[2])
+                moments[3, row] = np.maximum(moments[3, row], of_pairs[3])
+
+
+def _no_moments(shape: tuple[int, ...]) -> Doubles:
+    """Moments of no pairs, (4, n, entries): sums, and the least and largest value."""
+    return np.stack([np.zeros(shape), np.zeros(shape), np.full(shape, np.inf), np.full(shape, -np.inf)])
+
+
+def variance_of_mean(mean: Doubles, moments: Doubles, squares: float, n_given: float, n_responses: int) -> Doubles:
+    """Variance of a mean over `n_given` independent rows, (n, P * r); NaN for one.
+
+    A value that few background rows make has a mean that they may all have missed. So one further row counts, as far
+    off as the farthest one, or as that of any player where fewer than `FEW` such rows make the variance.
+
+    Parameters
+    ----------
+    mean : (n, P * r)
+    moments : (4, n, P * r)
+        Sums of values and of their squares, times the squared shares of the rows; the least and the largest value.
+    squares, n_given : float
+        Sum of the squared shares, and number of rows.
+    n_responses : int
+    """
+    if n_given < 1 + ROUNDING:
+        return np.full_like(mean, np.nan)
+    spread = moments[1] - 2 * mean * moments[0] + mean**2 * squares
+    spread[spread < ROUNDING * moments[1]] = 0
+    farthest = np.maximum(moments[3] - mean, mean - moments[2]) ** 2 * squares / n_given
+    of_any = farthest.reshape(len(mean), -1, n_responses).max(axis=1, keepdims=True)
+    of_any = np.broadcast_to(of_any, (len(mean), mean.shape[1] // n_responses, n_responses)).reshape(mean.shape)
+    return np.asarray(spread * n_given / (n_given - 1) + np.where(spread < FEW * farthest, of_any, farthest))
 
 
 def most_players(n_outputs: int) -> int:

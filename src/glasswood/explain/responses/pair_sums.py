@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 COALITIONS_TOGETHER = 2**21
 """Margins of coalitions that are handed to a response in Python together."""
 
-NO_NUMBERS = np.zeros(0, np.int32)
+NO_NUMBERS, NO_SQUARES = np.zeros(0, np.int32), np.zeros(0)
 
 
 @dataclass(frozen=True)
@@ -34,11 +34,14 @@ class Asked:
         Shape of a row's result, without responses.
     numbers : int32
         For pairs, each player's place or -1; for sets, four players each, padded with -1.
+    of_background : bool
+        Whether errors of the values say how far another background would move them.
     """
 
     kind: str
     shape: tuple[int, ...]
     numbers: Int32s
+    of_background: bool = False
 
     @property
     def n_entries(self) -> int:
@@ -78,11 +81,14 @@ class Against:
     share : (m,)
     first : int
         Place of the first among all.
+    squares : (m,), or (0,)
+        Sums of the squared shares of the user's rows, if errors of the background are asked for.
     """
 
     masks: Any
     share: Doubles
-    first: int = 0
+    first: int
+    squares: Doubles
 
 
 class PairSums:
@@ -102,21 +108,27 @@ class PairSums:
         self._game, self._response, self._layout = game, response, layout
         self._most, self._n_threads = most, n_threads
 
-    def __call__(self, rows: MaskedRows, against: Against, asked: Asked) -> tuple[Doubles, Int32s]:
-        """Sum over the pairs that are exact, (n, entries * r); say on how many players each pair differs, (n, m)."""
+    def __call__(self, rows: MaskedRows, against: Against, asked: Asked, moments: Doubles) -> tuple[Doubles, Int32s]:
+        """Sum over the pairs that are exact, (n, entries * r); say on how many players each pair differs, (n, m).
+
+        To moments (4, n, entries * r), or (0,), are added the sums of the pairs' values and of their squares, times
+        `squares`; the last two take the least and the largest value.
+        """
         if self._response.code is None:
-            return self._by_function(rows, against, asked)
+            return self._by_function(rows, against, asked, moments)
         response, share = self._response, against.share
         found = np.empty((len(rows), asked.n_entries * response.n))
         n_differ = np.empty((len(rows), len(share)), np.int32)
         self._layout.sums(
             *(rows.masks, against.masks, share, response.code, response.scale),
             *(NO_NUMBERS if rows.labels is None else rows.labels, asked.numbers, asked.kind, self._most, response.n),
-            *(found, n_differ, self._n_threads),
+            *(found, n_differ, against.squares, moments, self._n_threads),
         )
         return found, n_differ
 
-    def _by_function(self, rows: MaskedRows, against: Against, asked: Asked) -> tuple[Doubles, Int32s]:
+    def _by_function(
+        self, rows: MaskedRows, against: Against, asked: Asked, moments: Doubles
+    ) -> tuple[Doubles, Int32s]:
         """Sum over pairs whose responses are computed in Python."""
         layout, threads, share = self._layout, self._n_threads, against.share
         n_differ = layout.differing(rows.masks, against.masks, threads).reshape(len(rows), len(share))
@@ -136,6 +148,12 @@ class PairSums:
             about = asked.numbers, asked.kind, self._most, self._response.n
             layout.pair_sums(*of_pairs, responses, *about, found, threads)
             np.add.at(result, pairs[some, 0], found * share[pairs[some, 1], None])
+            if moments.size:
+                squares = against.squares[pairs[some, 1], None]
+                np.add.at(moments[0], pairs[some, 0], squares * found)
+                np.add.at(moments[1], pairs[some, 0], squares * found**2)
+                np.minimum.at(moments[2], pairs[some, 0], found)
+                np.maximum.at(moments[3], pairs[some, 0], found)
         return result, n_differ
 
     def _refuse_infinite(

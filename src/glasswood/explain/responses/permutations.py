@@ -5,6 +5,11 @@ changes. What it changes of the margin, times slopes of the response, is the con
 value, is known exactly. The slopes are fitted to the first order alone, which the means leave out, so that estimates
 have no bias and standard errors are those of a mean of independent numbers.
 
+A response with steep places (the log-loss of confident margins, a decision) changes by much in few of the orders, and
+samples may show nothing of what makes their mean. Variances therefore count `UNSEEN` further samples, as far off as a
+feature could move the response: its largest change of the margin, times the steepest slope that any feature of the row
+has shown, but not beyond the largest change that any has made. More orders are drawn where that is too much.
+
 Orders depend on the seed, the background row and the number of features: not on what is explained together.
 
 References
@@ -28,8 +33,11 @@ if TYPE_CHECKING:
 
 SEED = 20261123
 
-FIRST, MOST = 8, 2048
-"""Initial and maximum number of orders per pair; each is also used in reverse."""
+FIRST, LEAST, MOST = 8, 128, 2048
+"""Initial number of orders per pair, and of all pairs of a row; maximum per pair. Each is also used in reverse."""
+
+UNSEEN = 4
+"""Samples that variances count beyond those drawn: as Agresti and Coull do for shares."""
 
 NUMBERS = 2**24
 """Ranks and margins of orders that are computed together."""
@@ -94,6 +102,10 @@ class Estimate:
     n : int
         Antithetic pairs of orders.
     total, squares : (d, r)
+    moved : (d,)
+        Largest change of the margin by each player.
+    farthest, steepest : (r,)
+        Largest change of the response minus the control variate by any player, and per change of the margin.
     """
 
     players: Int32s
@@ -102,6 +114,17 @@ class Estimate:
     n: int
     total: Doubles
     squares: Doubles
+    moved: Doubles
+    farthest: Doubles
+    steepest: Doubles
+
+    def note(self, moved: Doubles, changes: Doubles) -> None:
+        """Note how far players moved the margin (chains, d), by their order, and the response (chains, d, r)."""
+        size = np.abs(changes)
+        self.farthest = np.maximum(self.farthest, size.max(axis=(0, 1)))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            slopes = np.where(moved[:, :, None] > 0, size / moved[:, :, None], 0)
+        self.steepest = np.maximum(self.steepest, slopes.max(axis=(0, 1)))
 
     def add(self, samples: Doubles) -> None:
         """Add independent samples (s, d, r) of the values minus the control variates."""
@@ -121,7 +144,7 @@ class Estimate:
         return np.maximum(self.squares / self.n - mean * mean, 0) / max(1, self.n - 1)
 
 
-def estimate(of: Pairs, response: Response, tolerance: float) -> tuple[Doubles, Doubles]:
+def estimate(of: Pairs, response: Response, tolerance: float) -> tuple[Doubles, Doubles, Doubles]:
     """Sum the values of pairs by their shares, until no standard error exceeds the tolerance.
 
     Parameters
@@ -135,18 +158,21 @@ def estimate(of: Pairs, response: Response, tolerance: float) -> tuple[Doubles, 
     Returns
     -------
     values, variance : (P, r)
+    moments : (4, P, r)
+        Sums over the pairs of their values and of the squares of these, times `squares` of the background; the least
+        and the largest.
     """
     players = _players(of)
     places = of.others + of.against.first
     generators = [np.random.default_rng([SEED, place, len(some)]) for place, some in zip(places, players, strict=True)]
     estimates, reach = _begun(of, response, players, generators)
-    n = FIRST
+    n = max(FIRST, -(-LEAST // len(estimates)))
     while True:
         _add(of, response, estimates, generators, n)
         values, variance = _summed(of, estimates, response.n)
         n = estimates[0].n
         if np.sqrt(variance).max(initial=0) <= tolerance * reach or n >= MOST:
-            return values, variance
+            return values, variance, _moments(of, estimates, response.n)
 
 
 def _players(of: Pairs) -> list[Int32s]:
@@ -167,8 +193,10 @@ def _begun(
         design = np.column_stack([np.ones(len(flat)), flat])
         slopes = np.asarray(np.linalg.lstsq(design, found, rcond=1e-10)[0][1:], np.float64)
         known = values[pair, some] @ slopes
-        zeros = np.zeros((len(some), response.n))
-        estimates.append(Estimate(some, slopes, known, 0, zeros, zeros.copy()))
+        zeros, of_response = np.zeros((len(some), response.n)), np.zeros(response.n)
+        estimates.append(
+            Estimate(some, slopes, known, 0, zeros, zeros.copy(), np.zeros(len(some)), of_response, of_response)
+        )
         reach += of.share[pair] * np.abs(found[len(some)] - found[0]).max()
     return estimates, reach
 
@@ -186,8 +214,10 @@ def _add(
             one = estimates[pair]
             found = _respond(of, response, margins.reshape(-1, of.n_outputs))
             found = found.reshape(*margins.shape[:2], response.n) - margins @ one.slopes
-            changes = np.diff(found, axis=1)
+            changes, moved = np.diff(found, axis=1), np.abs(np.diff(margins, axis=1)).sum(axis=2)
+            one.note(moved, changes)
             by_player = np.take_along_axis(changes, orders[pair][:, :, None], axis=1)
+            one.moved = np.maximum(one.moved, np.take_along_axis(moved, orders[pair], axis=1).max(axis=0))
             one.add((by_player[0::2] + by_player[1::2]) / 2)
 
 
@@ -228,8 +258,21 @@ def _respond(of: Pairs, response: Response, margins: Doubles) -> Doubles:
 
 
 def _summed(of: Pairs, estimates: list[Estimate], n_responses: int) -> tuple[Doubles, Doubles]:
-    values, variance = np.zeros((2, of.n_players, n_responses))
+    values, variance, unseen = np.zeros((3, of.n_players, n_responses))
+    farthest = np.max([one.farthest for one in estimates], axis=0)
+    steepest = np.max([one.steepest for one in estimates], axis=0)
     for one, share in zip(estimates, of.share, strict=True):
         values[one.players] += share * one.values
         variance[one.players] += share * share * one.variance
-    return values, variance
+        could = share / (2 * one.n) * np.minimum(farthest, one.moved[:, None] * steepest)
+        unseen[one.players] = np.maximum(unseen[one.players], could)
+    return values, variance + UNSEEN * unseen**2
+
+
+def _moments(of: Pairs, estimates: list[Estimate], n_responses: int) -> Doubles:
+    found = np.zeros((len(estimates), of.n_players, n_responses))
+    for values, one in zip(found, estimates, strict=True):
+        values[one.players] = one.values
+    squares = of.against.squares[of.others] if len(of.against.squares) else np.zeros(len(estimates))
+    sums = (np.tensordot(squares, values, axes=1) for values in (found, found**2))
+    return np.stack([*sums, found.min(axis=0), found.max(axis=0)])

@@ -276,7 +276,8 @@ def weigh(background: Background, piece: Piece) -> Iterator[Background]:
         used = weight != 0
         is_all = len(piece.rows) == len(background.rows) and used.all()
         rows = background.rows if is_all else background.rows[piece.rows[used]]
-        yield Background(rows, weight[used], TOTAL, background.expected_value)
+        counts = background.n_given[piece.rows[used]]
+        yield Background(rows, weight[used], TOTAL, background.expected_value, counts)
 
 
 def factorize(ratio: Ratio, margins: Doubles, weight: Doubles, bounds: Doubles) -> list[Piece]:

@@ -89,7 +89,7 @@ static void write_sums(const CoalitionForest& forest, const MaskedRows& rows, co
                        const Vector<double>& share, int32_t response, double scale, const Vector<int32_t>& labels,
                        const Vector<int32_t>& numbers, const std::string& kind, int32_t most, int32_t n_responses,
                        const Matrix& out, const nb::ndarray<int32_t, nb::c_contig, nb::device::cpu>& n_differ,
-                       int n_threads) {
+                       const Vector<double>& squares, const Matrix& moments, int n_threads) {
   CoalitionTask task = task_of(forest, rows, background, most, n_responses);
   task.share = share.data(), task.response = CoalitionResponse(response), task.scale = scale;
   task.labels = labels.data();
@@ -103,7 +103,11 @@ static void write_sums(const CoalitionForest& forest, const MaskedRows& rows, co
   for (const int32_t label : view(labels))
     if (is_loss && (label < 0 || label >= std::max(2, forest.n_outputs())))
       throw nb::value_error("a label is not the number of a class");
-  task.together = rows_of_sum(task.n_entries, n_background);
+  const int64_t n_out = n_rows * task.n_entries;
+  const bool has_moments = squares.size() > 0;
+  if (has_moments && (int64_t(squares.size()) != n_background || int64_t(moments.size()) != 4 * n_out))
+    throw nb::value_error("arrays of the wrong size");
+  task.together = has_moments ? 1 : rows_of_sum(task.n_entries, n_background);
   task.n_differ = n_differ.data();
   const int64_t n_sums = (n_background + task.together - 1) / task.together;
   UnsetVector<double> sums(n_rows * n_sums * task.n_entries);
@@ -112,8 +116,19 @@ static void write_sums(const CoalitionForest& forest, const MaskedRows& rows, co
   for (int64_t row = 0; row < n_rows; ++row)
     for (int64_t entry = 0; entry < task.n_entries; ++entry) {
       double total = 0;
-      for (int64_t i = 0; i < n_sums; ++i) total += sums[(row * n_sums + i) * task.n_entries + entry];
-      out.data()[row * task.n_entries + entry] = total;
+      const int64_t at = row * task.n_entries + entry;
+      for (int64_t i = 0; i < n_sums; ++i) {
+        const double part = sums[(row * n_sums + i) * task.n_entries + entry];
+        total += part;
+        if (!has_moments || n_differ.data()[row * n_background + i] > task.most) continue;
+        const double value = part / share.data()[i];
+        double* const of_entry = moments.data() + at;
+        of_entry[0] += squares.data()[i] * value;
+        of_entry[n_out] += squares.data()[i] * value * value;
+        of_entry[2 * n_out] = std::min(of_entry[2 * n_out], value);
+        of_entry[3 * n_out] = std::max(of_entry[3 * n_out], value);
+      }
+      out.data()[at] = total;
     }
 }
 
@@ -222,26 +237,55 @@ static void write_averages(const CoalitionForest& forest, const MaskedRows& rows
   run(task, rows.masks.n_rows, n_threads, kernels().averages);
 }
 
+// Calls `use` with the masks of a row, of their type.
+template <class Use>
+static void with_masks(const CoalitionForest& forest, const MaskedRows& rows, int64_t row, const Use& use) {
+  const void* const masks = rows.masks.masks.data() + row * forest.n_leaves() * forest.mask_bytes();
+  if (forest.mask_bytes() == 1) use(static_cast<const uint8_t*>(masks));
+  if (forest.mask_bytes() == 2) use(static_cast<const uint16_t*>(masks));
+  if (forest.mask_bytes() == 4) use(static_cast<const uint32_t*>(masks));
+  if (forest.mask_bytes() == 8) use(static_cast<const uint64_t*>(masks));
+}
+
 static void write_path_averages(const CoalitionForest& forest, const MaskedRows& rows, const Matrix& out,
                                 int n_threads) {
   check_cubes(forest, rows, forest.n_outputs(), out);
   if (forest.forest().is_linear()) throw nb::value_error("equations of leaves have no path-dependent cubes");
   const PathAverages averages = forest.path_averages();
-  const int64_t size = int64_t(1) << forest.n_used(), n_leaves = forest.n_leaves();
+  const int64_t size = int64_t(1) << forest.n_used();
   run_interruptibly([&] {
     const BorrowedTeam threads(useful_threads(double(rows.masks.n_rows), n_threads));
     std::vector<std::vector<double>> number(n_threads, std::vector<double>(size));
-    std::vector<std::vector<int64_t>> set(n_threads, std::vector<int64_t>(size));
+    std::vector<std::vector<int32_t>> set(n_threads, std::vector<int32_t>(size));
     share_out(threads.team(), rows.masks.n_rows, [&](int64_t row, int32_t thread) {
-      const auto write = [&](auto mask) {
-        using Mask = decltype(mask);
-        averages.write(reinterpret_cast<const Mask*>(rows.masks.masks.data()) + row * n_leaves, forest.n_used(),
-                       out.data() + row * forest.n_outputs() * size, number[thread].data(), set[thread].data());
-      };
-      if (forest.mask_bytes() == 1) write(uint8_t{});
-      if (forest.mask_bytes() == 2) write(uint16_t{});
-      if (forest.mask_bytes() == 4) write(uint32_t{});
-      if (forest.mask_bytes() == 8) write(uint64_t{});
+      with_masks(forest, rows, row, [&](const auto* masks) {
+        averages.write(masks, forest.n_used(), out.data() + row * forest.n_outputs() * size, number[thread].data(),
+                       set[thread].data());
+      });
+    });
+  });
+}
+
+static void write_path_chains(const CoalitionForest& forest, const MaskedRows& rows,
+                              const nb::ndarray<const int32_t, nb::c_contig, nb::device::cpu>& ranks, int64_t n_chains,
+                              const Matrix& out, int n_threads) {
+  const int64_t n_rows = rows.masks.n_rows, of_row = n_chains * forest.n_players(), n_steps = forest.n_used() + 1;
+  const int64_t out_of_row = n_chains * n_steps * forest.n_outputs();
+  if (int64_t(ranks.size()) != n_rows * of_row || int64_t(out.size()) != n_rows * out_of_row)
+    throw nb::value_error("arrays of the wrong size");
+  for (size_t i = 0; i < ranks.size(); ++i)
+    if (ranks.data()[i] >= forest.n_used() ||
+        (ranks.data()[i] < 0) != (forest.player_bit()[i % forest.n_players()] < 0))
+      throw nb::value_error("ranks do not order the players");
+  if (forest.forest().is_linear()) throw nb::value_error("equations of leaves have no path-dependent chains");
+  const PathAverages averages = forest.path_averages();
+  run_interruptibly([&] {
+    const BorrowedTeam threads(useful_threads(double(n_rows), n_threads));
+    share_out(threads.team(), n_rows, [&](int64_t row, int32_t) {
+      with_masks(forest, rows, row, [&](const auto* masks) {
+        averages.write_chains(masks, ranks.data() + row * of_row, n_chains, forest.n_players(), n_steps,
+                              out.data() + row * out_of_row);
+      });
     });
   });
 }
@@ -285,9 +329,12 @@ void bind_coalitions(nb::module_& module) {
           nb::arg("rows"), nb::arg("n_threads"), nb::keep_alive<0, 2>())
       .def("sums", &write_sums, nb::arg("rows"), nb::arg("background"), nb::arg("share"), nb::arg("response"),
            nb::arg("scale"), nb::arg("labels"), nb::arg("numbers"), nb::arg("kind"), nb::arg("most"),
-           nb::arg("n_responses"), nb::arg("out"), nb::arg("n_differ"), nb::arg("n_threads"),
+           nb::arg("n_responses"), nb::arg("out"), nb::arg("n_differ"), nb::arg("squares"), nb::arg("moments"),
+           nb::arg("n_threads"),
            "Indices of responses (n, entries, n_responses), summed over the background; pairs that differ on more than "
-           "`most` players are left out, n_differ (n, m) tells.")
+           "`most` players are left out, n_differ (n, m) tells. With squares (m,), sums of the pairs' values and "
+           "squared values times these are added to moments (4, n, entries, n_responses), and the least and largest value "
+           "kept.")
       .def(
           "bit_players",
           [](const CoalitionForest& forest) { return to_numpy(std::vector<int32_t>(forest.bit_player())); },
@@ -297,6 +344,10 @@ void bind_coalitions(nb::module_& module) {
            "Means of responses over the background (n, responses, coalitions of all used players).")
       .def("path_averages", &write_path_averages, nb::arg("rows"), nb::arg("out"), nb::arg("n_threads"),
            "Path-dependent margins (n, outputs, coalitions of all used players).")
+      .def("path_chains", &write_path_chains, nb::arg("rows"), nb::arg("ranks"), nb::arg("n_chains"), nb::arg("out"),
+           nb::arg("n_threads"),
+           "Path-dependent margins (n, chains, used players that have joined, outputs), where player p is the "
+           "ranks[row, chain, p]-th to join, -1 for those that are not used.")
       .def("differing", &differing, nb::arg("rows"), nb::arg("background"), nb::arg("n_threads"),
            "Players on which each pair of rows differs, n * m of them.")
       .def("players", &players_of_pairs, nb::arg("rows"), nb::arg("background"), nb::arg("pairs"), nb::arg("first"),
