@@ -158,6 +158,7 @@ def measured(kind, shape, n_rows, rivals):
     model = trained(kind, *shape)
     forest = glasswood.load(model)
     X = np.random.default_rng(1).normal(size=(n_rows, n_features)).astype(np.float32)
+    X += 0  # so that pages of new memory are there before calls are timed
     rows = list(X)
     record = {"nodes": forest.n_nodes}
     with tempfile.TemporaryDirectory() as folder:
