@@ -292,7 +292,7 @@ def mutate_zip(rng, data, other):
         members = {name: archive.read(name) for name in archive.namelist() if not name.startswith("experimental")}
         name = "model.ini" if rng.random() < 0.3 else pick(rng, sorted(members))
         similar = another.read(name if name in another.namelist() else "model.ini")
-    is_text = not name.endswith(".bin")
+    is_text = not name.endswith((".bin", "boosterBytes"))
     members[name] = (
         mutate_text(rng, members[name].decode()).encode(errors="replace")
         if is_text and rng.random() < 0.8

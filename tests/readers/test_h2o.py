@@ -172,6 +172,43 @@ CORRUPT = {
 }
 
 
+BOOSTED = Path(__file__).parent / "data" / "versions" / "h2o-3.46.0.7-xgboost-logistic.zip"
+"""Of XGBoost; what H2O says of it is compared in test_versions.py."""
+
+CORRUPT_BOOSTED = {
+    "no booster": (lambda _: None, "boosterBytes", "boosterBytes"),
+    "half a booster": (lambda data: data[: len(data) // 2], "boosterBytes", "bytes"),
+    "a column less": (setting(nums=1), "model.ini", "do not go together"),
+    "other places": (setting(cat_offsets="[0, 40, 48]"), "model.ini", "do not go together"),
+    "no list of places": (setting(cat_offsets="[0, 41"), "model.ini", ""),
+    "a category less": (lambda data: data[4:], "domains/d000.txt", "categories, expected 40"),
+    "three classes": (setting(category="Multinomial"), "model.ini", "declares Multinomial and 2 classes for 1 outputs"),
+    "a threshold that is no number": (setting(default_threshold="nan"), "model.ini", "prediction_offset"),
+}
+
+
+@pytest.mark.parametrize("name", CORRUPT_BOOSTED)
+def test_corrupt_files_of_xgboost_are_refused(name, tmp_path):
+    change, member, message = CORRUPT_BOOSTED[name]
+    path = tmp_path / "model.zip"
+    path.write_bytes(changed(BOOSTED, change, member))
+    with pytest.raises(ValueError, match=f"holds no valid MOJO of H2O: .*{re.escape(message)}.*; download it again"):
+        glasswood.load(path)
+
+
+def test_xgboost_with_offsets_and_linear_boosters_are_refused(tmp_path):
+    path = tmp_path / "model.zip"
+    linear = changed(
+        BOOSTED,
+        lambda data: data.replace(b"gbtree", b"gblinear").replace(b"\x06\0\0\0\0\0\0\0gbl", b"\x08\0\0\0\0\0\0\0gbl"),
+        "boosterBytes",
+    )
+    for data, message in ((changed(BOOSTED, setting(has_offset="true")), "has_offset = true"), (linear, "gblinear")):
+        path.write_bytes(data)
+        with pytest.raises(NotImplementedError, match=message):
+            glasswood.load(path)
+
+
 @pytest.mark.parametrize("name", CORRUPT)
 def test_corrupt_files_are_refused(name, tmp_path):
     change, member, message = CORRUPT[name]

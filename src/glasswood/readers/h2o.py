@@ -1,4 +1,4 @@
-"""H2O: gradient boosting, random and isolation forests, from MOJO files, without H2O or Java."""
+"""H2O: gradient boosting, random and isolation forests, XGBoost, from MOJO files, without H2O or Java."""
 
 from __future__ import annotations
 
@@ -19,13 +19,14 @@ from glasswood.base import escapes
 from glasswood.base.typing import Array
 from glasswood.model.ensemble import TreeEnsemble
 from glasswood.model.validation import MOST_FEATURES
+from glasswood.readers import h2o_xgboost
 from glasswood.readers.assemble import NodeArrays, assemble, pack_sets
 from glasswood.readers.documents import get_int
 
 if TYPE_CHECKING:
     Tables = tuple[Array | None, ...]
 
-ALGORITHMS = ("gbm", "drf", "isolationforest")
+ALGORITHMS = ("gbm", "drf", "isolationforest", "xgboost")
 OLDEST, NEWEST = 1.3, 1.4
 """Versions of MOJO files; earlier ones have no weights of nodes."""
 
@@ -52,6 +53,7 @@ HARMLESS: dict[str, tuple[str, ...]] = {
     "binomial_double_trees": ("false",),
     "calib_method": (),
     "endianness": ("LITTLE_ENDIAN",),
+    "has_offset": ("false",),
     "link_function": tuple(LINKS),
     "offset_column": ("null",),
     "output_anomaly_flag": ("false",),
@@ -87,7 +89,7 @@ def read(model: Any) -> TreeEnsemble:
 
 
 def read_file(path: str | os.PathLike[str]) -> TreeEnsemble:
-    """Read the MOJO of a GBM, a DRF or an IsolationForest.
+    """Read the MOJO of a GBM, a DRF, an IsolationForest or an XGBoost.
 
     Raises
     ------
@@ -123,14 +125,18 @@ def _of_what(names: list[str]) -> str:
 
 def _read(content: Callable[[str], bytes], room: int) -> TreeEnsemble:
     info, columns, domains = _header(content, room)
-    if info["algo"] not in ALGORITHMS or not OLDEST <= float(info["mojo_version"]) <= NEWEST:
+    is_xgboost = info["algo"] == "xgboost"
+    oldest, newest = (h2o_xgboost.OLDEST, h2o_xgboost.NEWEST) if is_xgboost else (OLDEST, NEWEST)
+    if info["algo"] not in ALGORITHMS or not oldest <= float(info["mojo_version"]) <= newest:
         about, expected = f"{info['algo'][:40]}, version {info['mojo_version'][:20]}", ", ".join(ALGORITHMS)
         raise NotImplementedError(
-            f"a MOJO of {about} is not supported; expected {expected}, {OLDEST:.2f} to {NEWEST:.2f}"
+            f"a MOJO of {about} is not supported; expected {expected}, {oldest:.2f} to {newest:.2f}"
         )
     for option, values in HARMLESS.items():
         if option in info and info[option] not in values:
             raise NotImplementedError(f"{option} = {info[option][:40]} is not supported; train the model without it")
+    if is_xgboost:
+        return h2o_xgboost.read_boosted(content, info, columns, domains, Room(room).take)
     n_features, n_trees, n_groups = (get_int(info, key) for key in ("n_features", "n_trees", "n_trees_per_class"))
     if not 0 < n_features <= min(len(columns), MOST_FEATURES) or min(n_trees, n_groups) < 1:
         raise ValueError(f"it declares {n_features} features and {n_groups} times {n_trees} trees")
