@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from glasswood.base.typing import Algorithm, Array, Checked, Choice, Output, Rows
+from glasswood.base.typing import Algorithm, Array, Output, Rows
 from glasswood.evaluate.covers import with_covers
 from glasswood.evaluate.evaluator import evaluator_of
 from glasswood.evaluate.linear import with_means
@@ -21,12 +21,12 @@ from glasswood.inputs.tables import refuse_open_tables, with_named_tables, with_
 from glasswood.mapping.columns import plain, prediction_columns
 from glasswood.mapping.predictions import PredictionMapper
 from glasswood.model.ensemble import TreeEnsemble
-from glasswood.model.facts import as_html, forest_facts, output_names
+from glasswood.model.facts import OfEnsemble, as_html, forest_facts, output_names
 from glasswood.model.storage import check_metadata, save_forest
 from glasswood.writers.onnx import save_onnx
 
 
-class Forest:
+class Forest(OfEnsemble):
     """An ensemble of binary trees from any library.
 
     `glasswood.load` returns one, and glasswood's estimators have one as ``forest_``.
@@ -67,66 +67,6 @@ class Forest:
     def _repr_html_(self) -> str:
         """Show in notebooks what `glasswood info` prints."""
         return as_html("glasswood.Forest", forest_facts(self.ensemble))
-
-    @property
-    def n_trees(self) -> int:
-        """Number of trees."""
-        return self.ensemble.n_trees
-
-    @property
-    def n_nodes(self) -> int:
-        """Number of nodes of all trees, leaves included."""
-        return self.ensemble.n_nodes
-
-    @property
-    def n_leaves(self) -> int:
-        """Number of leaves of all trees."""
-        return self.ensemble.n_leaves
-
-    @property
-    def n_features(self) -> int:
-        """Number of features of a row."""
-        return self.ensemble.n_features
-
-    @property
-    def n_outputs(self) -> int:
-        """Number of margins of a row."""
-        return self.ensemble.n_outputs
-
-    @property
-    def depth(self) -> int:
-        """Largest number of splits above a leaf."""
-        return self.ensemble.depth
-
-    @property
-    def source(self) -> str:
-        """Library (and version) that trained the forest."""
-        return self.ensemble.source
-
-    @property
-    def objective(self) -> str:
-        """Objective of the training."""
-        return self.ensemble.objective
-
-    @property
-    def feature_names(self) -> tuple[str, ...] | None:
-        """Names of the features, None if the model has none."""
-        return self.ensemble.feature_names
-
-    @property
-    def classes(self) -> tuple[Array, ...]:
-        """Class labels of each classification output; empty for regression."""
-        return self.ensemble.classes
-
-    @property
-    def checked(self) -> Checked | None:
-        """Rows compared with the live model, and the largest difference; None if the forest was not compared."""
-        return self.ensemble.checked
-
-    @property
-    def choices(self) -> tuple[Choice, ...]:
-        """What `tune` has measured; empty if it was not called."""
-        return self.ensemble.choices
 
     def predict(
         self,

@@ -18,7 +18,7 @@ import xgboost
 from sklearn.tree import DecisionTreeRegressor
 
 import glasswood
-from glasswood.display.code import least_rounded
+from glasswood.display.expressions import least_rounded
 from tests.array_forest import ArrayForest
 from tests.display.runners import (
     call_c,

@@ -11,7 +11,7 @@ import pytest
 
 import glasswood
 from glasswood.cli import main
-from glasswood.populations import comparison
+from glasswood.populations import comparing
 from tests.strategies import Options, random_forest, random_rows
 
 pandas = pytest.importorskip("pandas")
@@ -64,8 +64,8 @@ def test_long_comparisons_say_what_they_cost(monkeypatch, california):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         glasswood.compare(X[:50], X[50:90], model=forest)
-    monkeypatch.setattr(comparison, "WARNED_SECONDS", 0)
-    with pytest.warns(comparison.CostWarning, match=r"comparing 90 rows takes about \d+ s more") as found:
+    monkeypatch.setattr(comparing, "WARNED_SECONDS", 0)
+    with pytest.warns(comparing.CostWarning, match=r"comparing 90 rows takes about \d+ s more") as found:
         glasswood.compare(X[:50], X[50:90], model=forest)
     assert len(found) == 1
 
@@ -272,7 +272,7 @@ def test_as_many_rows_are_drawn_as_take_some_seconds(monkeypatch):
     a, b, model = classifier(600)
     assert glasswood.compare(a, b, model=model).n_explained is None  # the margin has no pairs
     assert glasswood.compare(a, b, model=model, output="probability").n_explained is None
-    monkeypatch.setattr(glasswood.populations.comparison, "OPERATIONS", 1.0)
+    monkeypatch.setattr(glasswood.populations.comparing, "OPERATIONS", 1.0)
     assert glasswood.compare(a, b, model=model, output="probability").n_explained == (200, 200)
     few = glasswood.compare(a[:50], b, model=model, output="probability")
     assert few.n_explained == (50, 200)

@@ -16,33 +16,15 @@ from tests.readers.sklearn_models import (
     N_ROWS,
     N_TREES,
     check,
-    make_rows,
-    make_target,
     takes,
     three,
     two,
-    with_holes,
 )
 
 import glasswood
 from glasswood.readers import sklearn as reader
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*SAMME:FutureWarning")
-
-
-@pytest.fixture(scope="module", name="X")
-def rows_of_all():
-    return make_rows()
-
-
-@pytest.fixture(scope="module")
-def y(X):
-    return make_target(X)
-
-
-@pytest.fixture(scope="module")
-def holes(X):
-    return with_holes(X)
 
 
 def joined_probabilities(model):

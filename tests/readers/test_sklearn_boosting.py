@@ -16,32 +16,14 @@ from tests.readers.sklearn_models import (
     MAX_ROWS,
     N_ROWS,
     check,
-    make_rows,
-    make_target,
     three,
     two,
-    with_holes,
 )
 
 import glasswood
 from glasswood.readers import sklearn as reader
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*SAMME:FutureWarning")
-
-
-@pytest.fixture(scope="module", name="X")
-def rows_of_all():
-    return make_rows()
-
-
-@pytest.fixture(scope="module")
-def y(X):
-    return make_target(X)
-
-
-@pytest.fixture(scope="module")
-def holes(X):
-    return with_holes(X)
 
 
 GRADIENT_BOOSTING = {

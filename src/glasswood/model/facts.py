@@ -10,6 +10,7 @@ import numpy as np
 
 from glasswood.base.escapes import markup, shown
 from glasswood.base.phrases import Phrases
+from glasswood.base.typing import Array, Checked, Choice
 from glasswood.model.ensemble import TreeEnsemble
 
 SHOWN_NAMES = 12
@@ -169,3 +170,69 @@ def _listed(names: Iterable[str], phrases: Phrases) -> str:
 def _n_bytes(forest: TreeEnsemble) -> int:
     values = (getattr(forest, field.name) for field in dataclasses.fields(forest))
     return sum(value.nbytes for value in values if isinstance(value, np.ndarray))
+
+
+class OfEnsemble:
+    """What is known of an ensemble, as attributes of what holds it."""
+
+    ensemble: TreeEnsemble
+
+    @property
+    def n_trees(self) -> int:
+        """Number of trees."""
+        return self.ensemble.n_trees
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of nodes of all trees, leaves included."""
+        return self.ensemble.n_nodes
+
+    @property
+    def n_leaves(self) -> int:
+        """Number of leaves of all trees."""
+        return self.ensemble.n_leaves
+
+    @property
+    def n_features(self) -> int:
+        """Number of features of a row."""
+        return self.ensemble.n_features
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of margins of a row."""
+        return self.ensemble.n_outputs
+
+    @property
+    def depth(self) -> int:
+        """Largest number of splits above a leaf."""
+        return self.ensemble.depth
+
+    @property
+    def source(self) -> str:
+        """Library (and version) that trained the forest."""
+        return self.ensemble.source
+
+    @property
+    def objective(self) -> str:
+        """Objective of the training."""
+        return self.ensemble.objective
+
+    @property
+    def feature_names(self) -> tuple[str, ...] | None:
+        """Names of the features, None if the model has none."""
+        return self.ensemble.feature_names
+
+    @property
+    def classes(self) -> tuple[Array, ...]:
+        """Class labels of each classification output; empty for regression."""
+        return self.ensemble.classes
+
+    @property
+    def checked(self) -> Checked | None:
+        """Rows compared with the live model, and the largest difference; None if the forest was not compared."""
+        return self.ensemble.checked
+
+    @property
+    def choices(self) -> tuple[Choice, ...]:
+        """What `tune` has measured; empty if it was not called."""
+        return self.ensemble.choices

@@ -1,6 +1,7 @@
 """Populations beside each other: what changed."""
 
-from glasswood.populations.comparison import Comparison, compare
+from glasswood.populations.comparing import compare
+from glasswood.populations.comparison import Comparison
 from glasswood.populations.difference import difference
 
 __all__ = ["Comparison", "compare", "difference"]

@@ -140,13 +140,8 @@ def report(
     if ignore_extra and not by_position:
         X, before = without_extra(X, forest), before if before is None else without_extra(before, forest)
         test = test and (without_extra(test[0], forest), *test[1:])
-    forest = with_tables(X, forest, by_position)
-    refuse_open_tables(forest, "a report")
-    forest = with_sets(forest)
-    if not forest.means_known:
-        forest = Forest(forest).with_means(X, by_position).ensemble
     target_name = _name_of(y)
-    forest, X, y, test = _of_event(forest, X, y, test, positive, n_jobs, by_position)
+    forest, X, y, test = _of_event(_completed(forest, X, by_position), X, y, test, positive, n_jobs, by_position)
     rows = read_rows(forest, X, y, n_jobs, by_position)
     wording = Wording(max_terms=max_terms, units=units or {}, style="centered", phrases=phrases)
     wording = checked_wording(wording, {*feature_names(forest), *rows.names, PREDICTION})
@@ -176,20 +171,21 @@ def report(
         "dependence": [{key: part for key, part in entry.items() if key != "codes"} for entry in shown],
         "joint": joint_effects(rows, order, at, redact),
         "change": None if before is None else _changes(forest, before, X, random_state, n_jobs),
-        "model": embedded(forest, wording) if is_small(rows) else None,
-        "size": {"trees": forest.n_trees, "leaves": forest.n_leaves},
-        "notHeld": not_held(rows, phrases),
-        "trees": drawn(rows, model, redact, wording) if is_small(rows) and are_shown(forest) else None,
-        "history": history(model),
+        **_trees(rows, model, redact, wording),
         "card": model_card(rows, found, redact, sets, phrases),
         "nRows": len(rows),
-        "rows": None if redact else shown_rows(rows, found, at, order),
-        "similar": None if redact else similar_rows(rows, at),
-        "intervals": None if redact else intervals(rows, unseen, at),
-        "start": start_row(rows),
+        **_single_rows(rows, found, unseen, at, order, redact),
     }
     write_page(content, target)
     return target
+
+
+def _completed(forest: TreeEnsemble, X: Rows, by_position: bool) -> TreeEnsemble:
+    """Complete a forest by what its rows tell: tables of categories, means of linear leaves."""
+    forest = with_tables(X, forest, by_position)
+    refuse_open_tables(forest, "a report")
+    forest = with_sets(forest)
+    return forest if forest.means_known else Forest(forest).with_means(X, by_position).ensemble
 
 
 def _of_event(
@@ -261,6 +257,30 @@ def _values(rows: ReportRows, found: Explained) -> dict[str, Any]:
         "isProbability": found.is_probability,
         "nExplained": found.n_rows,
         "nBackground": found.n_background,
+    }
+
+
+def _trees(rows: ReportRows, model: object, redact: bool, wording: Wording) -> dict[str, Any]:
+    """Collect what the page says of the model itself."""
+    forest, has_model = rows.forest, is_small(rows)
+    return {
+        "model": embedded(forest, wording) if has_model else None,
+        "size": {"trees": forest.n_trees, "leaves": forest.n_leaves},
+        "notHeld": not_held(rows, wording.phrases),
+        "trees": drawn(rows, model, redact, wording) if has_model and are_shown(forest) else None,
+        "history": history(model),
+    }
+
+
+def _single_rows(
+    rows: ReportRows, found: Explained, unseen: ReportRows | None, at: Int64s, order: Int64s, redact: bool
+) -> dict[str, Any]:
+    """Collect what the page says of rows one by one: nothing of those given if they are redacted."""
+    return {
+        "rows": None if redact else shown_rows(rows, found, at, order),
+        "similar": None if redact else similar_rows(rows, at),
+        "intervals": None if redact else intervals(rows, unseen, at),
+        "start": start_row(rows),
     }
 
 
