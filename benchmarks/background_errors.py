@@ -20,7 +20,7 @@ import warnings
 import numpy as np
 
 import glasswood
-from benchmarks.machine import conditions
+from benchmarks.machine import conditions, machine_name
 from benchmarks.score import adult, california, trained
 from glasswood.explain.responses import coalitions
 
@@ -99,7 +99,7 @@ def main():
         records.append(record)
     if arguments.results:
         text = json.dumps({"conditions": conditions(), "records": records}, indent=1) + "\n"
-        pathlib.Path(arguments.results, "background-errors.json").write_text(text)
+        pathlib.Path(arguments.results, f"background-errors-{machine_name()}.json").write_text(text)
 
 
 if __name__ == "__main__":

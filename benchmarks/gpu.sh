@@ -66,6 +66,7 @@ for step in "$@"; do
     categories) GLASSWOOD_DATA=$DATA run python3 benchmarks/cuda_categories.py --results "$RESULTS" --commit "${COMMIT:-unknown}" ;;
     wide_background) run python3 -m benchmarks.wide_background --results "$RESULTS" ${RIVAL:+--rival} ;;
     strongest) run python3 -m benchmarks.strongest --device cuda --results "$RESULTS" ;;
+    score) run python3 -m benchmarks.score --device cuda --results "$RESULTS" ;;
     wide) run $tables --name wide --wide ;;
     roofline) run python3 benchmarks/cuda_roofline.py --data "$DATA" --trained "$TRAINED" --results "$RESULTS" ;;
     report)

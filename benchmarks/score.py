@@ -1,11 +1,12 @@
 """Shapley values of a score beside qshap (path-dependent) and sage-importance (marginal).
 
-    python -m benchmarks.score [--results FOLDER]
+    python -m benchmarks.score [--device cuda] [--results FOLDER]
 
 XGBoost, 100 trees of depth 8, of California and Adult (categories as numbers); 1,000 test rows, 100 background rows,
 two threads. Times are processor seconds, of all threads together, so that other work of the machine does not count;
 wall times are beside them. qshap takes 10 rows, and its time is for these; sage takes 1,024 orders of 1,000 rows.
 Results are compared first: values of one tree with those of qshap, means of sage within its own errors.
+With --device cuda: 10,000 rows against the same background, by glasswood alone.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ import time
 import numpy as np
 
 import glasswood
-from benchmarks.machine import conditions
+from benchmarks.machine import conditions, machine_name
 
-ROWS, RIVAL_ROWS, BACKGROUND, ORDERS = 1_000, 10, 100, 1_024
+ROWS, RIVAL_ROWS, BACKGROUND, ORDERS, GPU_ROWS = 1_000, 10, 100, 1_024, 10_000
 
 
 def california():
@@ -97,9 +98,22 @@ def beside_sage(booster, R, s, B, is_class):
     return {"version": version, "rows": len(R), **taken, "largest |z|": float(np.abs(z).max()), "its error": error}
 
 
+def on_gpu(forest, X, y, B, loss):
+    """10,000 rows on a GPU: compared with the CPU on some first."""
+
+    def score(n, device):
+        return glasswood.score_values(forest, X[:n], y[:n], background=B, loss=loss, device=device)
+
+    few = [score(200, device).values for device in ("cuda", "cpu")]
+    error = float(np.abs(few[0] - few[1]).max() / np.abs(few[1]).max())
+    taken, found = seconds(lambda: score(GPU_ROWS, "cuda"), repeats=5)
+    return {"rows": GPU_ROWS, "error": error, "share": found.total / found.baseline, **taken}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--results", default="")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     arguments = parser.parse_args()
     records = []
     for make in (california, adult):
@@ -110,6 +124,11 @@ def main():
         record = {"data": make.__name__, "rows": ROWS, "background": BACKGROUND, "features": X.shape[1]}
         loss = "log_loss" if objective.startswith("binary") else "squared"
         forest = glasswood.load(booster)
+        if arguments.device == "cuda":
+            record |= on_gpu(forest, X[~train], y[~train], B, loss)
+            print(json.dumps(record), flush=True)
+            records.append(record)
+            continue
         for game, background in (("marginal", B), ("path-dependent", None)):
             record[game], found = seconds(
                 lambda b=background, f=forest, r=R, t=s, n=loss: glasswood.score_values(
@@ -127,8 +146,9 @@ def main():
         print(json.dumps(record), flush=True)
         records.append(record)
     if arguments.results:
+        name = f"score-{'nvidia-h200' if arguments.device == 'cuda' else machine_name()}.json"
         text = json.dumps({"conditions": conditions(), "records": records}, indent=1) + "\n"
-        pathlib.Path(arguments.results, "score.json").write_text(text)
+        pathlib.Path(arguments.results, name).write_text(text)
 
 
 if __name__ == "__main__":

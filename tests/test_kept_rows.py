@@ -215,6 +215,7 @@ MAKERS = {
     "partial_dependence": of_dependence,
     "permutation_importance": of_importance,
     "score_values": of_score,
+    "ScoreValues": of_score,
     "compare": of_comparison,
     "distill": of_distillation,
     "LeafEncoder": of_encoder,

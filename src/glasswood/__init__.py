@@ -11,6 +11,7 @@ _PUBLIC = {
     "ModelTreeEnsembleRegressor": "glasswood.grow",
     "ModelTreeRegressor": "glasswood.grow",
     "Neighbors": "glasswood.neighbors",
+    "ScoreValues": "glasswood.explain",
     "Summary": "glasswood.explain",
     "TreeExplainer": "glasswood.explain",
     "TreeSearch": "glasswood.grow",

@@ -4,7 +4,7 @@ from glasswood.display.report import report
 from glasswood.display.text import export_text
 from glasswood.display.tree_plot import plot_tree
 from glasswood.distillation import distill
-from glasswood.explain import Explainer, Summary, TreeExplainer, patch_shap, score_values
+from glasswood.explain import Explainer, ScoreValues, Summary, TreeExplainer, patch_shap, score_values
 from glasswood.forest import Forest
 from glasswood.grow import (
     ModelTreeClassifier,
@@ -27,6 +27,7 @@ __all__ = [
     "ModelTreeEnsembleRegressor",
     "ModelTreeRegressor",
     "Neighbors",
+    "ScoreValues",
     "Summary",
     "TreeExplainer",
     "TreeSearch",

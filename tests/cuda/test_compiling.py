@@ -148,6 +148,7 @@ COALITIONS = [
         for has_sets in (False, True)
     ),
     *(pairs_variant("float64", "uint32", 512, response, response == 5, True) for response in (3, 5)),
+    *(pairs_variant("float64", "uint16", team, team % 3, False, team == 512, True) for team in (32, 128, 512)),
 ]
 LEAVES = [
     leaves(4),

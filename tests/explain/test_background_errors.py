@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import pickle
 import re
 
 import numpy as np
@@ -81,7 +82,7 @@ def test_neither_the_order_nor_a_file_changes_errors(output, weight, tmp_path):
     loaded = glasswood.Explainer.load(tmp_path / "explainer.glasswood")
     errors = explainer.shap_values(X, standard_errors=True)[1]
     assert (errors > 0).all()
-    for one in (other, loaded):
+    for one in (other, loaded, pickle.loads(pickle.dumps(loaded))):
         np.testing.assert_allclose(one.shap_values(X, standard_errors=True)[1], errors, rtol=1e-9)
 
 

@@ -15,6 +15,9 @@ from glasswood import _core
 from glasswood.cli import main
 from glasswood.explain import score, score_estimates
 from glasswood.explain.responses.permutations import EstimateWarning
+from tests.explain.library_models import MODELS
+from tests.explain.test_responses_of_libraries import in_float64, outputs_of, probabilities, responses
+from tests.oracles import coalitions as coalitions_oracle
 from tests.oracles import score as oracle
 from tests.strategies import Options, full_forest, random_forest
 
@@ -232,7 +235,7 @@ def test_the_command_line(data, tmp_path, capsys):
     frame.assign(target=(y > 0).astype(int)).to_csv(tmp_path / "rows.csv", index=False)
     arguments = [str(tmp_path / "model.json"), str(tmp_path / "rows.csv"), "--target", "target", "--rows", "60"]
     main(["score", *arguments, "-o", str(tmp_path / "score.json"), "--background", str(tmp_path / "rows.csv")])
-    found = score.ScoreValues.load(tmp_path / "score.json")
+    found = glasswood.ScoreValues.load(tmp_path / "score.json")
     expected = glasswood.score_values(model, frame[:60], (y > 0)[:60].astype(int), background=frame)
     np.testing.assert_allclose(found.values, expected.values, atol=1e-6)
     lines = capsys.readouterr().out.splitlines()
@@ -339,3 +342,45 @@ def test_a_hundred_features():
     expected = phi * (2 * (y - base) - phi.sum(axis=1))[:, None]
     np.testing.assert_array_less(np.abs(found.rows - expected), 4 * found.row_errors + 1e-9)
     np.testing.assert_allclose(found.rows.sum(axis=1), expected.sum(axis=1), atol=1e-9)
+
+
+MEANS = {"identity", "logistic", "one_vs_all", "exponential", "softmax", "exp"}
+"""Links of which the core computes means."""
+
+
+def apart(y, f):
+    """Squared distance of all outputs from y."""
+    f = f if f.ndim == 3 else f[:, :, None]
+    return ((f - y[:, :, None]) ** 2).sum(axis=2)
+
+
+@pytest.mark.parametrize("groups", [False, True])
+@pytest.mark.parametrize("name", MODELS)
+def test_every_library(name, groups):
+    """Sums over all coalitions by the forest's predictions: categories, missing values, classes, weights, groups."""
+    model, X = MODELS[name]()
+    forest = in_float64(glasswood.load(model))
+    n, weight = forest.n_features, np.arange(1, 6)
+    rows, few, labelled = X[:2], X[3:8], "log_loss" in outputs_of(forest, X)
+    places = np.arange(2) % max(2, forest.n_outputs)
+    y = forest.classes[0][places] if labelled and len(forest.classes) else places
+    how = {"loss": "log_loss" if labelled else apart, "background": np.repeat(few, weight, axis=0), "per_row": True}
+    of_feature = np.arange(n)
+    if groups:
+        how["groups"] = {"both": [0, n - 1]}
+        of_feature = np.array([0, *range(1, n - 1), 0])
+    if forest.ensemble.link not in MEANS and not (labelled and forest.ensemble.link == "identity"):
+        with pytest.raises(NotImplementedError, match="means of outputs over a background are not supported"):
+            glasswood.score_values(forest, rows, y, **how)
+        return
+    found = glasswood.score_values(forest, rows, y, **how)
+    output = probabilities if labelled else responses
+    game = coalitions_oracle.game(lambda some, _: output(forest, some), rows, few, of_feature, weight)
+    if labelled:
+        p = np.concatenate([1 - game, game], axis=2) if game.shape[2] == 1 else game
+        losses = -np.log(np.clip(p[np.arange(2), :, places], 1e-15, 1))
+    else:
+        losses = ((game - places[:, None, None]) ** 2).sum(axis=2)
+    expected = np.array([oracle.shapley(-one, of_feature.max() + 1) for one in losses])
+    np.testing.assert_allclose(found.rows, expected, rtol=0, atol=1e-9 * max(1.0, np.abs(expected).max()))
+    assert found.baseline == pytest.approx(losses[:, 0].mean(), rel=1e-9)

@@ -81,7 +81,7 @@ class Background:
         return len(self.placed)
 
     def __reduce__(self) -> tuple[Any, ...]:  # where it goes there may be no GPU
-        return Background, (self.rows, self.weight, self.total, self.expected_value)
+        return Background, (self.rows, self.weight, self.total, self.expected_value, self.counts)
 
     def __repr__(self) -> str:
         return f"<{len(self):,} rows>"

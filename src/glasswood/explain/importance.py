@@ -83,7 +83,7 @@ def _background_errors(explainer: Any, X: Any, y: ArrayLike | None, by_position:
     def values_of(of: Any, first: int, rows: Any) -> Doubles:
         labels = None if y is None else np.asarray(y)[first : first + TOGETHER]
         found = np.asarray(on_host(of.shap_values(rows, labels, by_position=by_position)), np.float64)
-        return found.reshape(len(found), -1, explainer.n_outputs)
+        return np.asarray(found.reshape(len(found), -1, explainer.n_outputs))
 
     def explain(game: Game) -> Doubles:
         of = explainer.of_game(game)

@@ -3,34 +3,29 @@
 from __future__ import annotations
 
 import dataclasses
-import json
-import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from glasswood import _core
-from glasswood.base.escapes import escaped_errors
-from glasswood.base.extras import import_extra
-from glasswood.base.files import check_output, replacing
+from glasswood.base.device import gpus_worthwhile, import_cupy, parse_device
 from glasswood.base.parallel import n_threads as threads_of
 from glasswood.base.typing import Array, Doubles, Rows
 from glasswood.explain.background import Background, merged
+from glasswood.explain.engines import WORTHWHILE
 from glasswood.explain.explainer import Explainer
 from glasswood.explain.responses.labels import checked_labels
 from glasswood.explain.responses.permutations import EstimateWarning
 from glasswood.explain.responses.response import Response, has_probabilities, is_margin, make_response
 from glasswood.explain.score_estimates import Chains, estimated
+from glasswood.explain.score_result import ScoreValues
 from glasswood.inputs import arranged
 from glasswood.inputs.placed import PlacedRows
 from glasswood.inputs.targets import as_targets, refuse_text
 from glasswood.model.ensemble import TreeEnsemble
-from glasswood.model.storage import UNREADABLE
 
 Loss = Literal["auto", "squared", "absolute", "log_loss", "poisson"]
 LOSSES = ("auto", "squared", "absolute", "log_loss", "poisson")
@@ -41,182 +36,14 @@ MOST = 20
 CUBE_BYTES = 2**26
 """Bytes of the outputs of all coalitions of the rows that are computed together."""
 
+GPU_PLAYERS, ROWS_TOGETHER_ON_CPU = 18, 16
+"""Players whose means of all coalitions a GPU holds; rows of a block on the CPU, as in engines.py."""
+
 ROWS_TOGETHER = 256
 """Rows whose margins are explained together where values of the score are estimates."""
 
 SMALLEST = 1e-15
 """Probability at which the log-loss is clipped, and mean at which the Poisson deviance is."""
-
-
-@dataclass(frozen=True, eq=False)
-class ScoreValues:
-    """What each feature is worth to a score (`glasswood.score_values`). ``a + b`` are those of the rows of both.
-
-    Attributes
-    ----------
-    names : tuple of str
-        Features, or groups and the other features.
-    values : float64, (F,)
-        Mean reduction of the loss by each feature; they add up to `total`.
-    standard_error : float64, (F,)
-        Of `values`, over the rows; that the background is a sample is not part of it.
-    baseline : float
-        Mean loss without any feature.
-    total : float
-        `baseline` minus the model's mean loss.
-    loss : str
-    n_rows : int
-    rows, row_errors : float64, (n, F), or None
-        Reductions of each row's loss, with ``per_row=True``; standard errors of those that are estimates, else None.
-    estimate_error : float64, (F,)
-        Standard errors of `values` as estimates of those of these rows, part of `standard_error`; 0 if all are exact.
-    """
-
-    names: tuple[str, ...]
-    loss: str
-    n_rows: int
-    baseline: float
-    rows: Doubles | None
-    moments: Doubles
-    """Σw, Σw² of the rows, of their values φ: Σwφ, Σw²φ, Σw²φ², and of their variances v: Σw²v; (6, F)."""
-    row_errors: Doubles | None = None
-
-    @property
-    def values(self) -> Doubles:
-        """Mean reduction of the loss by each feature, (F,)."""
-        return np.asarray(self.moments[2] / self.moments[0])
-
-    @property
-    def standard_error(self) -> Doubles:
-        """Standard errors of the values over the rows, (F,); NaN for one row."""
-        total, squares, _, first, second, _ = self.moments
-        mean = self.values
-        spread = np.maximum(second - 2 * mean * first + mean**2 * squares, 0)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return np.asarray(np.sqrt(spread * self.n_rows / (self.n_rows - 1)) / total)
-
-    @property
-    def estimate_error(self) -> Doubles:
-        """Standard errors of the values as estimates of those of these rows, (F,); 0 where all are exact."""
-        return np.asarray(np.sqrt(self.moments[5]) / self.moments[0])
-
-    @property
-    def is_estimated(self) -> bool:
-        """Whether values are estimates from random orders of the features."""
-        return bool(self.moments[5].any())
-
-    @property
-    def total(self) -> float:
-        """Reduction of the mean loss by all features together."""
-        return float(self.values.sum())
-
-    @property
-    def shares(self) -> Doubles:
-        """Values as shares of the loss without features, (F,): of squared errors, what each adds to R²."""
-        return np.asarray(self.values / self.baseline)
-
-    def __repr__(self) -> str:
-        share = self.total / self.baseline if self.baseline else np.nan
-        said = ", estimated" if self.is_estimated else ""
-        return (
-            f"ScoreValues({len(self.names)} features, {self.n_rows:,} rows, {self.loss}, {share:.1%} of the loss{said})"
-        )
-
-    def __add__(self, other: ScoreValues) -> ScoreValues:
-        if not isinstance(other, ScoreValues):
-            return NotImplemented
-        if (self.names, self.loss) != (other.names, other.loss):
-            raise ValueError("the values are of other features or losses; add those of batches of one model")
-        weights = self.moments[0][0], other.moments[0][0]
-        return dataclasses.replace(
-            self,
-            n_rows=self.n_rows + other.n_rows,
-            baseline=float(np.average([self.baseline, other.baseline], weights=weights)),
-            rows=_joined(self.rows, other.rows),
-            row_errors=_joined(self.row_errors, other.row_errors),
-            moments=self.moments + other.moments,
-        )
-
-    def __radd__(self, other: Any) -> ScoreValues:
-        """Let ``sum(scores)`` start from 0."""
-        return self if isinstance(other, int) and other == 0 else NotImplemented
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write a ``.json`` file, without the values of single rows.
-
-        Parameters
-        ----------
-        path : path
-
-        Raises
-        ------
-        ValueError
-            If the file name has another suffix.
-        OSError
-            If the file cannot be written.
-        """
-        target = check_output(path)
-        if target.suffix != ".json":
-            raise ValueError(f"{target} has the suffix {target.suffix!r}, expected .json")
-        state = {"names": self.names, "loss": self.loss, "n_rows": self.n_rows, "baseline": self.baseline}
-        with replacing(target) as temporary:
-            temporary.write_text(json.dumps(state | {"moments": self.moments.tolist()}) + "\n", encoding="utf-8")
-
-    @classmethod
-    @escaped_errors()
-    def load(cls, path: str | os.PathLike[str]) -> ScoreValues:
-        """Read a file that `save` wrote.
-
-        Parameters
-        ----------
-        path : path
-
-        Raises
-        ------
-        ValueError
-            If the file holds no values of a score.
-        """
-        try:
-            return cls(**_checked_state(json.loads(Path(path).read_bytes())))
-        except (*UNREADABLE, MemoryError) as error:
-            raise ValueError(f"{path} holds no values that ScoreValues.save wrote: {error}") from error
-
-    def as_frame(self) -> Any:
-        """Features by value, largest first.
-
-        Returns
-        -------
-        pandas.DataFrame
-            With the columns feature, value, standard_error and share.
-        """
-        import pandas
-
-        columns = {"value": self.values, "standard_error": self.standard_error, "share": self.shares}
-        frame = pandas.DataFrame({"feature": list(self.names), **columns})
-        return frame.sort_values("value", ascending=False, ignore_index=True, kind="stable")
-
-    def plot(self, max_display: int = 20, ax: Any = None) -> Any:
-        """Draw the largest values as bars, with two standard errors.
-
-        Parameters
-        ----------
-        max_display : int
-        ax : matplotlib Axes, optional
-
-        Returns
-        -------
-        matplotlib Axes
-        """
-        if ax is None:
-            pyplot = import_extra("matplotlib.pyplot", "plot", "pictures need matplotlib")
-            ax = pyplot.subplots(figsize=(7, 1 + 0.3 * min(len(self.names), max_display)), layout="constrained")[1]
-        order = np.argsort(-np.abs(self.values), kind="stable")[:max_display][::-1]
-        at = np.arange(len(order))
-        ax.barh(at, self.values[order], xerr=2 * np.nan_to_num(self.standard_error[order]), height=0.7)
-        ax.set_yticks(at, [self.names[place] for place in order])
-        ax.axvline(0, color="0.5", linewidth=0.8)
-        ax.set_xlabel(f"reduction of the mean loss ({self.loss})")
-        return ax
 
 
 def score_values(
@@ -229,6 +56,7 @@ def score_values(
     groups: Mapping[str, Sequence[int | str]] | None = None,
     sample_weight: ArrayLike | None = None,
     per_row: bool = False,
+    device: str = "auto",
     n_jobs: int | None = None,
 ) -> ScoreValues:
     """Divide the score of a model among its features: Shapley values of the loss, exactly.
@@ -254,6 +82,9 @@ def score_values(
         Weights of the rows, at least 0.
     per_row : bool
         Keep the reductions of each row's loss.
+    device : {"auto", "cpu", "cuda", "cuda:1"}
+        Where to run. A GPU computes exact values with a background, in float64; functions get its arrays (CuPy). "auto"
+        uses one where it is faster, for losses by name.
     n_jobs : int, optional
         Number of threads; None or -1 for all.
 
@@ -301,7 +132,7 @@ def score_values(
         raise ValueError(f"loss is {loss!r}, expected one of {', '.join(LOSSES)}, or a function")
     explainer = Explainer(model, background, groups=groups, device="cpu", dtype="float64", n_jobs=n_jobs)
     forest = explainer.game.forest
-    game = _ScoreGame(explainer, loss)
+    game = _ScoreGame(explainer, loss, device)
     rows = explainer._engines.place(arranged(X, forest, by_position=False), "values", None, on_host=True).rows
     if not len(rows):
         raise ValueError("X has no rows, expected at least 1")
@@ -340,7 +171,7 @@ def score_values(
 class _ScoreGame:
     """Losses of the outputs of all coalitions of a row."""
 
-    def __init__(self, explainer: Explainer, loss: Any) -> None:
+    def __init__(self, explainer: Explainer, loss: Any, device: str) -> None:
         game = explainer.game
         self._forest = forest = game.forest
         self._n_players, self._threads = len(explainer.players), threads_of(explainer.settings.n_jobs)
@@ -368,6 +199,7 @@ class _ScoreGame:
             self._masks = self._layout.rows(self._background.rows, self._threads)
         elif forest.has_linear_leaves:
             raise NotImplementedError("linear leaves have no path-dependent values of a score; pass a background")
+        self._device, self._game = device, game
 
     def targets(self, y: ArrayLike, n_rows: int) -> Array:
         """Targets of the rows, (n,): places of classes, or numbers."""
@@ -384,12 +216,16 @@ class _ScoreGame:
 
     def parts(self, rows: Array, targets: Array) -> Iterator[tuple[slice, Doubles, Doubles, Doubles]]:
         """Values of some rows after the other, (n, P), their losses without features, (n,), and variances, (n, P)."""
+        gpus = self._gpus(rows)
         if self.is_estimated:
             yield from self._estimated_parts(rows, targets)
             return
         n_used, k = self.n_used, self._forest.n_outputs
         weights = _shapley_weights(n_used)
         player = self._layout.bit_players()
+        if gpus:
+            yield from self._parts_on_gpu(gpus[0], rows, targets, weights)
+            return
         together = max(1, CUBE_BYTES // (8 * k << n_used))
         for first in range(0, len(rows), together):
             part = slice(first, first + together)
@@ -397,6 +233,36 @@ class _ScoreGame:
             values = np.zeros((len(losses), self._n_players))
             values[:, player] = -losses @ weights
             yield part, values, losses[:, 0], np.zeros_like(values)
+
+    def _gpus(self, rows: Array) -> tuple[int, ...]:
+        """GPUs that take the rows."""
+        background, is_named = self._background, parse_device(self._device)[0] in {"cuda", "all"}
+        if background is None or self.is_estimated or self._forest.has_linear_leaves or self.n_used > GPU_PLAYERS:
+            if is_named:
+                raise NotImplementedError(
+                    "GPUs compute exact values of a score against a background, for constant leaves; pass device='cpu'"
+                )
+            return ()
+        work = len(rows) * len(background) * self._forest.n_nodes / (ROWS_TOGETHER_ON_CPU * self._threads)
+        is_free = self._device == "auto" and self._loss is not None
+        return () if is_free else gpus_worthwhile(self._device, rows, work, WORTHWHILE)
+
+    def _parts_on_gpu(
+        self, gpu: int, rows: Array, targets: Array, weights: Doubles
+    ) -> Iterator[tuple[slice, Doubles, Doubles, Doubles]]:
+        from glasswood.explain.cuda.score import ScoreJob, ScoreSource
+
+        assert self._background is not None
+        cupy, response = import_cupy(), dataclasses.replace(self._response, code=self._code)
+        with cupy.cuda.Device(gpu):
+            job = ScoreJob(ScoreSource(self._game, response, self._background, self._layout))
+            together = job.rows_together()
+            for first in range(0, len(rows), together):
+                part = slice(first, first + together)
+                found, without = job.values(rows[part], targets[part], self._losses, weights)
+                values = np.zeros((len(found), self._n_players))
+                values[:, self._layout.bit_players()] = found
+                yield part, values, without, np.zeros_like(values)
 
     def _estimated_parts(self, rows: Array, targets: Array) -> Iterator[tuple[slice, Doubles, Doubles, Doubles]]:
         n, k, background = self._n_players, self._forest.n_outputs, self._background
@@ -411,7 +277,7 @@ class _ScoreGame:
                 target = targets[at : at + 1]
 
                 def lose(outputs: Doubles, target: Array = target) -> Doubles:
-                    return self._losses(outputs.T[None], target)[0]
+                    return np.asarray(self._losses(outputs.T[None], target)[0])
 
                 found.append(estimated(chains, rows[at], target, lose, of_row))
             values, variance, without = (np.array(one) for one in zip(*found, strict=True))
@@ -429,12 +295,12 @@ class _ScoreGame:
         flat = cubes.transpose(0, 2, 1).reshape(-1, k)
         return self._response(flat).reshape(len(rows), -1, k).transpose(0, 2, 1)
 
-    def _losses(self, outputs: Doubles, targets: Array) -> Doubles:
-        """Losses of outputs (n, k, coalitions): (n, coalitions)."""
-        y = targets[:, None]
+    def _losses(self, outputs: Any, targets: Any) -> Any:
+        """Losses of outputs (n, k, coalitions): (n, coalitions); on a GPU CuPy's arrays."""
+        y, xp = targets[:, None], np if isinstance(outputs, np.ndarray) else import_cupy()
         if self._loss is not None:
             given = outputs[:, 0] if outputs.shape[1] == 1 else outputs.transpose(0, 2, 1)
-            found = np.asarray(self._loss(y, given), np.float64)
+            found = xp.asarray(self._loss(y, given), np.float64)
             if found.shape != (len(outputs), outputs.shape[2]):
                 raise ValueError(
                     f"loss returns shape {found.shape}, expected {(len(outputs), outputs.shape[2])}, one loss for each "
@@ -442,34 +308,16 @@ class _ScoreGame:
                 )
             return found
         if self.loss_name == "log_loss":
-            return _log_loss(outputs, targets)
+            return _log_loss(outputs, targets, xp)
         if outputs.shape[1] > 1:
             raise NotImplementedError(f"the model has {outputs.shape[1]} outputs; pass loss= a function of all of them")
         f = outputs[:, 0]
         if self.loss_name == "poisson":
             if (targets < 0).any():
                 raise ValueError("y holds negative numbers, expected counts or rates for loss='poisson'")
-            f = np.maximum(f, SMALLEST)
-            return np.asarray(2 * (np.where(y > 0, y * np.log(np.where(y > 0, y, 1) / f), 0) - (y - f)))
-        return np.asarray((y - f) ** 2 if self.loss_name == "squared" else np.abs(y - f))
-
-
-def _checked_state(state: Any) -> dict[str, Any]:
-    """Fields of a file."""
-    if not isinstance(state, dict) or state.keys() != {"names", "loss", "n_rows", "baseline", "moments"}:
-        raise ValueError("its entries are others")
-    names, moments = state["names"], np.asarray(state["moments"], np.float64)
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in [*names, state["loss"]]):
-        raise ValueError("names and loss are not texts")
-    if type(state["n_rows"]) is not int or state["n_rows"] < 1 or type(state["baseline"]) is not float:
-        raise ValueError("n_rows or baseline is not a number")
-    if moments.shape != (6, len(names)) or not np.isfinite(moments).all() or (moments[[0, 1, 4, 5]] < 0).any():
-        raise ValueError(f"moments has the shape {moments.shape}, expected (6, {len(names)}) finite sums")
-    return state | {"names": tuple(names), "moments": moments, "rows": None}
-
-
-def _joined(one: Doubles | None, other: Doubles | None) -> Doubles | None:
-    return None if one is None or other is None else np.concatenate([one, other])
+            f = xp.maximum(f, SMALLEST)
+            return 2 * (xp.where(y > 0, y * xp.log(xp.where(y > 0, y, 1) / f), 0) - (y - f))
+        return (y - f) ** 2 if self.loss_name == "squared" else xp.abs(y - f)
 
 
 def _loss_name(loss: Any, forest: TreeEnsemble) -> str:
@@ -493,12 +341,13 @@ def _code_of(response: Response, forest: TreeEnsemble) -> int:
     return response.code
 
 
-def _log_loss(outputs: Doubles, places: Array) -> Doubles:
+def _log_loss(outputs: Any, places: Any, xp: Any) -> Any:
     p = outputs
     if p.shape[1] == 1:
-        p = np.concatenate([1 - p, p], axis=1)
-    chosen = np.take_along_axis(p, places.astype(np.int64)[:, None, None], axis=1)[:, 0]
-    return np.asarray(-np.log(np.clip(chosen, SMALLEST, 1)))
+        chosen = xp.where(places[:, None] == 1, p[:, 0], 1 - p[:, 0])
+    else:
+        chosen = xp.take_along_axis(p, places.astype(np.int64)[:, None, None], axis=1)[:, 0]
+    return -xp.log(xp.clip(chosen, SMALLEST, 1))
 
 
 def _shapley_weights(n: int) -> Doubles:

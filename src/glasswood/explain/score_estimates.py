@@ -99,7 +99,8 @@ class Chains(NamedTuple):
         )
         place = np.concatenate([np.zeros((m, n_chains, 1), np.int64), joined], axis=2)
         place += first[:-1, None, None] + np.arange(n_chains)[:, None] * (n_differ[:, None, None] + 1)
-        return margins[place]
+        by_coalition: Doubles = margins[place]
+        return by_coalition
 
 
 def estimated(

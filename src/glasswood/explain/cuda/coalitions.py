@@ -36,7 +36,7 @@ TEAMS = ((9, 32), (12, 128), (20, 512))
 MOST_PLAYERS, MOST_ORDER, WEIGHTS = 32, 4, 34
 """Bits of a mask; players of a set; numbers of a row of the tables of weights, as in explain_pairs.cu."""
 
-RESPONSES = ("RESPONSE_LOGISTIC", "RESPONSE_SOFTMAX", "RESPONSE_EXP", "RESPONSE_LOG_LOSS")
+RESPONSES = ("RESPONSE_MARGIN", "RESPONSE_LOGISTIC", "RESPONSE_SOFTMAX", "RESPONSE_EXP", "RESPONSE_LOG_LOSS")
 """Numbers of the core that explain_pairs.cu distinguishes; any other is the loss of the softmax."""
 
 TOGETHER = 64
@@ -236,9 +236,9 @@ class CoalitionJob(Job):
                 f"up to {most} and estimate nothing; pass device='cpu' and rows on the host, or {self.plan.cheaper}"
             )
 
-    def _teams(self) -> list[Team]:
+    def _teams(self, fewest: int = 1) -> list[Team]:
         """Teams for pairs of each number of players, the last for those of the most."""
-        result, fewest = [], 1
+        result = []
         for most, threads in TEAMS:
             result.append(Team(fewest, min(most, self.plan.n_bits, self.plan.most), threads))
             fewest = most + 1
@@ -247,11 +247,20 @@ class CoalitionJob(Job):
         return result
 
     def _explain(
-        self, team: Team, masks: GpuArray, labels: Any, differ: GpuArray, shared: dict[str, Any], sums: GpuArray
+        self,
+        team: Team,
+        masks: GpuArray,
+        labels: Any,
+        differ: GpuArray,
+        shared: dict[str, Any],
+        sums: GpuArray,
+        of_means: bool = False,
     ) -> None:
-        """Queue the sums of pairs that one kind of team takes."""
+        """Queue the sums of pairs that one kind of team takes; of means, all background rows are one part."""
         cupy, plan, wanted, response = import_cupy(), self.plan, self.wanted, self.plan.response
-        has_sets = wanted.sets is not None
+        n_others = len(plan.background)
+        n_parts, together = (1, n_others) if of_means else (plan.n_parts, TOGETHER)
+        has_sets = wanted.sets is not None or of_means
         threads = team.threads if has_sets else max(team.threads, 128)
         n_teams, n_warps, k = threads // team.threads, threads // 32, self.forest.n_outputs
         queue = 32 + 32 * 4 // plan.mask.itemsize
@@ -263,9 +272,10 @@ class CoalitionJob(Job):
         n_rows, most_rows = len(masks), len(masks)
         room: Any = NOWHERE
         if is_global:
-            most_rows = max(1, CUBE_BYTES // (cube * self.dtype.itemsize * n_teams * plan.n_parts))
-            room = cupy.empty(min(n_rows, most_rows) * plan.n_parts * n_teams * cube, self.dtype)
-        kernel = pairs_variant(self.dtype, plan.mask, team.threads, response.code or 0, has_sets, is_global)
+            most_rows = max(1, CUBE_BYTES // (cube * self.dtype.itemsize * n_teams * n_parts))
+            room = cupy.empty(min(n_rows, most_rows) * n_parts * n_teams * cube, self.dtype)
+        which = has_sets and not of_means, is_global, of_means
+        kernel = pairs_variant(self.dtype, plan.mask, team.threads, response.code or 0, *which)
         for first in range(0, n_rows, most_rows):
             some = slice(first, min(first + most_rows, n_rows))
             args = {
@@ -282,8 +292,8 @@ class CoalitionJob(Job):
                 "labels": labels if labels is NOWHERE else labels[some],
                 "differ": differ[some],
                 "share": shared["share"],
-                "n_others": len(plan.background),
-                "together": TOGETHER,
+                "n_others": n_others,
+                "together": together,
                 "fewest": team.fewest,
                 "most": team.most,
                 "weights": shared["weights"],
@@ -293,7 +303,7 @@ class CoalitionJob(Job):
                 "sums": sums[some],
                 "cubes": room,
             }
-            _run(kernel, (some.stop - some.start, plan.n_parts), threads, args, fixed if is_global else n_bytes)
+            _run(kernel, (some.stop - some.start, n_parts), threads, args, fixed if is_global else n_bytes)
 
     def _differing(self, masks: GpuArray, shared: dict[str, Any]) -> tuple[GpuArray, GpuArray]:
         """Players on which each pair differs, as bits, and how many pairs differ on 0 to 32 of them."""
@@ -361,7 +371,13 @@ def differing_variant(mask: DTypeLike) -> Variant:
 
 
 def pairs_variant(
-    dtype: DTypeLike, mask: DTypeLike, team: int, response: int, has_sets: bool, is_global: bool
+    dtype: DTypeLike,
+    mask: DTypeLike,
+    team: int,
+    response: int,
+    has_sets: bool,
+    is_global: bool,
+    of_means: bool = False,
 ) -> Variant:
     """Name the kernel that explains pairs of rows."""
     real = np.dtype(dtype)
@@ -375,6 +391,7 @@ def pairs_variant(
         RESPONSE=response,
         **{name: getattr(_core, name) for name in RESPONSES},
         SETS=int(has_sets),
+        AVERAGES=int(of_means),
         IN_GLOBAL=int(is_global),
     )
 

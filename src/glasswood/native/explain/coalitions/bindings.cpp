@@ -333,7 +333,8 @@ void bind_coalitions(nb::module_& module) {
            nb::arg("n_threads"),
            "Indices of responses (n, entries, n_responses), summed over the background; pairs that differ on more than "
            "`most` players are left out, n_differ (n, m) tells. With squares (m,), sums of the pairs' values and "
-           "squared values times these are added to moments (4, n, entries, n_responses), and the least and largest value "
+           "squared values times these are added to moments (4, n, entries, n_responses), and the least and largest "
+           "value "
            "kept.")
       .def(
           "bit_players",

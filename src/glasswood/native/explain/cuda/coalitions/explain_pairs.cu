@@ -1,19 +1,19 @@
 // Values or indices of sets of responses for pairs of rows (explain/coalitions/cube.h): a team of threads takes one
 // pair after the other, whose leaves become signed monomials in shared memory, or in global memory of many players.
 // Sums of integers, so that their order does not matter; margins of all coalitions by a transform; responses; values by
-// sums over coalitions.
+// sums over coalitions. Or, instead of values, monomials of the responses' mean over the background.
 //
 // Macros: REAL, UNIT (integers of as many bytes), MASK, TEAM (threads of a pair), RESPONSE (one of the numbers
-// RESPONSE_LOGISTIC, RESPONSE_SOFTMAX, RESPONSE_EXP, RESPONSE_LOG_LOSS, or that of the loss of the softmax), SETS
-// (indices of sets instead of values), IN_GLOBAL.
+// RESPONSE_MARGIN, RESPONSE_LOGISTIC, RESPONSE_SOFTMAX, RESPONSE_EXP, RESPONSE_LOG_LOSS, or that of the loss of the
+// softmax), SETS (indices of sets instead of values), AVERAGES (monomials of means instead), IN_GLOBAL.
 #include "explain/cuda/coalitions/words.cuh"
 
 namespace glasswood {
 
 using Unit = UNIT;
 
-// A block of sets is a team: it adds to sums in global memory.
-constexpr int THREADS = TEAM < 128 && !SETS ? 128 : TEAM, TEAMS = THREADS / TEAM, WARPS = TEAM / 32;
+// A block of sets or of means is a team: it adds to sums in global memory.
+constexpr int THREADS = TEAM < 128 && !SETS && !AVERAGES ? 128 : TEAM, TEAMS = THREADS / TEAM, WARPS = TEAM / 32;
 constexpr int QUEUE = 32 + 32 * PER_WORD, MOST = 32;
 constexpr int WEIGHTS = 34;  // numbers of a row of the tables of weights
 constexpr int ORDERS = 5;    // sets of up to 4 players
@@ -137,7 +137,9 @@ struct Margins {
 // Replaces the units of a coalition, `size` apart, by its responses.
 __device__ __forceinline__ void respond(Unit* at, long long size, const Margins& margins, int label) {
   const int k = margins.n_outputs;
-  if constexpr (RESPONSE == RESPONSE_LOGISTIC) {
+  if constexpr (RESPONSE == RESPONSE_MARGIN) {
+    for (int o = 0; o < k; ++o) keep(at + o * size, margins.of(at + o * size, o));
+  } else if constexpr (RESPONSE == RESPONSE_LOGISTIC) {
     for (int o = 0; o < k; ++o) keep(at + o * size, 1 / (1 + exp_of(-margins.of(at + o * size, o))));
   } else if constexpr (RESPONSE == RESPONSE_EXP) {
     for (int o = 0; o < k; ++o) keep(at + o * size, exp_of(margins.of(at + o * size, o)));
@@ -228,12 +230,31 @@ __device__ __forceinline__ void add_sets(const Unit* v, int d, unsigned differ, 
   }
 }
 
+// Adds the monomials of a response, share times, to those of its mean over all background rows: [coalition of all
+// players]. A thread a coalition, so that each sum has the order of the background rows.
+__device__ __forceinline__ void add_monomials(Unit* v, int d, unsigned differ, double share, double* sums, int thread) {
+  const long long size = 1ll << d;
+  for (long long h = 1; h < size; h *= 2) {
+    sync_team();
+    for (long long i = thread; i < size / 2; i += TEAM) {
+      const long long low = (i & ~(h - 1)) * 2 | (i & (h - 1));
+      keep(v + low + h, kept(v + low + h) - kept(v + low));
+    }
+  }
+  sync_team();
+  for (long long s = thread; s < size; s += TEAM) {
+    unsigned set = 0, rest = differ;
+    for (unsigned left = unsigned(s); left; left >>= 1, rest &= rest - 1) set |= left & 1 ? rest & (0u - rest) : 0;
+    sums[set] += share * double(kept(v + s));
+  }
+}
+
 }  // namespace glasswood
 
 // Pairs of row blockIdx.x and `together` background rows from blockIdx.y on that differ on fewest ... most players.
 // rows, others: masks [row][leaf]; first: leaves of each output, of vectors all; value: [leaf][width]; differ: [row]
 // [other]; weights: [players][size][2], of sets [players][order][size]; sets: bits of players; sums: [row][part][player
-// or set][response], 0 for sets; cubes: room for each block in global memory.
+// or set][response], 0 for sets; of means [row][response][coalition], 0; cubes: room for each block in global memory.
 extern "C" __global__ void __launch_bounds__(glasswood::THREADS)
     explain_pairs_kernel(const MASK* __restrict__ rows, const MASK* __restrict__ others, long long n_leaves,
                          const long long* __restrict__ first, const glasswood::Unit* __restrict__ value, int width,
@@ -247,7 +268,7 @@ extern "C" __global__ void __launch_bounds__(glasswood::THREADS)
   const int team = threadIdx.x / TEAM, thread = threadIdx.x % TEAM, n_sums = n_numbers * n_responses;
   const long long row = blockIdx.x, part = blockIdx.y, most_size = 1ll << most;
   double* const to = sums + (row * gridDim.y + part) * n_sums;
-#if SETS
+#if SETS || AVERAGES
   double* const of_warps = reinterpret_cast<double*>(shared);
 #else
   double* const of_teams = reinterpret_cast<double*>(shared);
@@ -284,7 +305,9 @@ extern "C" __global__ void __launch_bounds__(glasswood::THREADS)
     for (long long s = thread; s < size; s += TEAM) respond(room + s, size, margins, labels ? labels[row] : 0);
     sync_team();
     for (int r = 0; r < n_responses; ++r) {
-#if SETS
+#if AVERAGES
+      add_monomials(room + r * size, d, players, share[other], to + (long long)r * n_numbers, thread);
+#elif SETS
       add_sets(room + r * size, d, players, sets, n_numbers, weights + d * ORDERS * WEIGHTS, share[other], to + r,
                n_responses, of_warps, thread);
 #else
@@ -293,7 +316,7 @@ extern "C" __global__ void __launch_bounds__(glasswood::THREADS)
 #endif
     }
   }
-#if !SETS
+#if !SETS && !AVERAGES
   __syncthreads();
   for (int i = threadIdx.x; i < n_sums; i += THREADS) {
     double sum = 0;
