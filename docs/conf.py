@@ -65,8 +65,10 @@ autosummary_context = {
         "trees_to_dataframe",
         "Explainer": "",
         "Neighbors": "",
-        "ModelTreeRegressor": f"{_GROWN}, predict_interval",
-        "ModelTreeClassifier": f"{_GROWN}, predict_proba, decision_function",
+        "AdditiveClassifier": "fit, predict, predict_proba, decision_function, plot, feature_importances_",
+        "AdditiveRegressor": "fit, predict, predict_interval, plot, feature_importances_",
+        "ModelTreeRegressor": f"{_GROWN}, predict_interval, plot",
+        "ModelTreeClassifier": f"{_GROWN}, predict_proba, decision_function, plot",
         "ModelTreeEnsembleClassifier": "fit, predict, predict_proba, decision_function, feature_importances_",
         "ModelTreeEnsembleRegressor": "fit, predict, predict_interval, feature_importances_",
     }

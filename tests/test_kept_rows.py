@@ -188,6 +188,8 @@ def of_estimator(kind, given, **settings):
     if "Ensemble" in kind.__name__:
         base = getattr(glasswood, kind.__name__.replace("Ensemble", ""))(**PLAIN)
         settings = {"estimator": base, **SMALL, **settings}
+    elif "Additive" in kind.__name__:
+        settings = {"n_jobs": 1} | settings
     else:
         settings = PLAIN | settings
     grown = kind(**settings).fit(given.X, y, sample_weight=given.weight)
@@ -219,6 +221,8 @@ MAKERS = {
     "compare": of_comparison,
     "distill": of_distillation,
     "LeafEncoder": of_encoder,
+    "AdditiveRegressor": functools.partial(of_estimator, glasswood.AdditiveRegressor),
+    "AdditiveClassifier": functools.partial(of_estimator, glasswood.AdditiveClassifier),
     "ModelTreeRegressor": functools.partial(of_estimator, glasswood.ModelTreeRegressor),
     "ModelTreeClassifier": functools.partial(of_estimator, glasswood.ModelTreeClassifier),
     "ModelTreeEnsembleRegressor": functools.partial(of_estimator, glasswood.ModelTreeEnsembleRegressor),

@@ -106,6 +106,23 @@ def _glasswood(split: Split, kind: Any, settings: dict[str, Any]) -> dict[str, A
     return {**found, "leaves": int(model.n_leaves_), "terms": len(terms), "most": int(most)}
 
 
+def _additive(split: Split, settings: dict[str, Any]) -> dict[str, Any]:
+    """A glass box; `terms` are its curves and surfaces, `leaves` their steps."""
+    import glasswood
+
+    _set_constants(settings)
+    own = {name: value for name, value in settings.items() if "." not in name}
+    kind = glasswood.AdditiveClassifier if split.has_classes else glasswood.AdditiveRegressor
+    model = kind(**{"n_jobs": 1, **own}).fit(split.X, split.y)
+    parts = model.parts_["steps"]
+    read = {"leaves": int(parts.sum()), "terms": int((parts > 0).sum())}
+    if split.has_classes:
+        return {"predicted": model.predict_proba(split.X_test), "classes": model.classes_, **read}
+    low, high = model.predict_interval(split.X_test, COVERAGE).T
+    held = float(np.mean((low <= split.y_test) & (split.y_test <= high)))
+    return {"predicted": model.predict(split.X_test), "held": held, **read}
+
+
 def _set_constants(settings: dict[str, Any]) -> None:
     """Set constants of modules, named with their module, and those of earlier fits back."""
     for name, value in {**_before, **settings}.items():
@@ -244,6 +261,7 @@ METHODS: dict[str, Callable[[Split, dict[str, Any]], dict[str, Any]]] = {
     "sum": _ensemble(n_estimators=2, method="sum"),
     "mean": _ensemble(n_estimators=5),
     "boosted": _ensemble(n_estimators=3, method="boosting"),
+    "additive": _additive,
     "LightGBM": _lightgbm,
     "tuned": _tuned_lightgbm,
     "CatBoost": _catboost,
@@ -255,7 +273,7 @@ METHODS: dict[str, Callable[[Split, dict[str, Any]], dict[str, Any]]] = {
 }
 """By the name of the command line; all have their defaults."""
 
-OURS = ("tree", "sum", "mean", "boosted")
+OURS = ("tree", "sum", "mean", "boosted", "additive")
 """Methods of glasswood."""
 
 PACKAGES = {

@@ -3,6 +3,8 @@
 __version__ = "0.1.0.dev0"
 
 _PUBLIC = {
+    "AdditiveClassifier": "glasswood.grow",
+    "AdditiveRegressor": "glasswood.grow",
     "Explainer": "glasswood.explain",
     "Forest": "glasswood.forest",
     "LeafEncoder": "glasswood.neighbors",

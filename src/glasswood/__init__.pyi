@@ -7,6 +7,8 @@ from glasswood.distillation import distill
 from glasswood.explain import Explainer, ScoreValues, Summary, TreeExplainer, patch_shap, score_values
 from glasswood.forest import Forest
 from glasswood.grow import (
+    AdditiveClassifier,
+    AdditiveRegressor,
     ModelTreeClassifier,
     ModelTreeEnsembleClassifier,
     ModelTreeEnsembleRegressor,
@@ -19,6 +21,8 @@ from glasswood.neighbors import LeafEncoder, Neighbors
 from glasswood.populations import compare, difference
 
 __all__ = [
+    "AdditiveClassifier",
+    "AdditiveRegressor",
     "Explainer",
     "Forest",
     "LeafEncoder",

@@ -41,6 +41,9 @@ def fits():
         "mean": (glasswood.ModelTreeEnsembleRegressor(TREE, method="mean", **ensemble), False),
         "boosting": (glasswood.ModelTreeEnsembleRegressor(TREE, method="boosting", **ensemble), False),
         "sum": (glasswood.ModelTreeEnsembleRegressor(TREE, method="sum", **ensemble), False),
+        "curves": (glasswood.ModelTreeRegressor(curves=True, pairs=2, **FAST), False),
+        "additive": (glasswood.AdditiveRegressor(n_jobs=1), False),
+        "additive classes": (glasswood.AdditiveClassifier(n_jobs=1), True),
         "boosted classes": (glasswood.ModelTreeEnsembleClassifier(TREE, method="boosting", **ensemble), True),
     }
 

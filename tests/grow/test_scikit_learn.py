@@ -12,8 +12,15 @@ CLASSES = glasswood.ModelTreeClassifier(n_iter_no_change=2, rounds=1, max_leaves
 BOOSTING = {"method": "boosting", "n_estimators": 2, "learning_rate": 0.5, "max_trees": 2, "n_jobs": 1}
 
 
-QUICK = [TREE, CLASSES, glasswood.ModelTreeEnsembleRegressor(TREE, n_estimators=2, n_jobs=1)]
+QUICK = [
+    TREE,
+    CLASSES,
+    glasswood.AdditiveRegressor(interactions=1, n_jobs=1),
+    glasswood.ModelTreeEnsembleRegressor(TREE, n_estimators=2, n_jobs=1),
+]
 SLOW = [
+    glasswood.AdditiveClassifier(interactions=1, n_jobs=1),
+    glasswood.ModelTreeRegressor(**TREE.get_params() | {"curves": True}),
     glasswood.ModelTreeEnsembleRegressor(TREE, **BOOSTING),
     glasswood.ModelTreeEnsembleClassifier(CLASSES, n_estimators=1, n_jobs=1),  # twice as many take twice as long
     glasswood.ModelTreeEnsembleClassifier(TREE, **BOOSTING),

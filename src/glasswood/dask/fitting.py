@@ -100,6 +100,8 @@ def _check(model: Any, data: Any, target: str, weight: str | None, sample_rows: 
     for name in ("monotonic_cst", "coefficient_signs"):
         if getattr(model, name) is not None:
             raise ValueError(f"glasswood.dask.fit does not support {name}; fit a sample in one process")
+    if model.curves:
+        raise ValueError(f"curves is {model.curves!r}, but glasswood.dask.fit adds no curves; set it to False")
     if model.smoothing not in {"auto", 0}:
         raise ValueError(
             f"smoothing is {model.smoothing!r}, but glasswood.dask.fit does not smooth leaves; set it to 0"

@@ -14,6 +14,7 @@ from glasswood.loading import load
 from glasswood.model.ensemble import TreeEnsemble
 from glasswood.model.events import of_event
 from glasswood.model.facts import constraints, counts_outliers_less, feature_names, is_cut_short
+from glasswood.words.curves import curve_lines, curve_trees
 from glasswood.words.equations import EXACT, leaf_equation, probability_text
 from glasswood.words.rules import (
     class_of,
@@ -117,14 +118,21 @@ def export_text(
     added = sum_note(forest, tree, wording)
     clipped = "Leaves" if added and not speaks_of_odds(forest) else clipped
     notes = [*filter(None, [added]), *([f"{clipped} are clipped to {common}."] if common else [])]
-    if forest.source == "glasswood" and np.diff(forest.tree_offsets)[tree] == 1 and not is_cut_short(forest):
+    if (
+        forest.source == "glasswood"
+        and not forest.n_curves
+        and np.diff(forest.tree_offsets)[tree] == 1
+        and not is_cut_short(forest)
+    ):
         notes.append("No split paid off: this holds for all rows.")
     if counts_outliers_less(forest):
         notes.append(NO_MEAN)
     if held := constraints(forest):
         notes.append(f"{held[0].upper()}{held[1:]}.")
+    curves = [] if tree in curve_trees(forest) else curve_lines(forest, int(forest.tree_output[tree]), digits)
+    curves = ["Curves and surfaces add:", *curves] if curves else []
     title = shown(heading(forest, tree, lines.shares, log_odds))
-    return "\n".join([*filter(None, [title]), lines.text(), *notes])
+    return "\n".join([*filter(None, [title]), lines.text(), *notes, *curves])
 
 
 def check_tree(forest: TreeEnsemble, tree: int) -> None:

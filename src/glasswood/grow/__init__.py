@@ -1,7 +1,7 @@
 """Evolutionary model trees: one small, readable tree with linear models in its leaves.
 
 The estimators stand here. Below them `search` grows one tree from the rows of `data`, with `cuda` on GPUs, and `tree`
-makes a Forest of what it finds; `search` imports from the others, and all of them from `data`.
+makes a Forest of what it finds; `search` imports from the others, and all of them from `data`. `curves` stand beside.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from glasswood.grow.additive import AdditiveClassifier, AdditiveRegressor
     from glasswood.grow.classifier import ModelTreeClassifier
     from glasswood.grow.ensemble import ModelTreeEnsembleRegressor
     from glasswood.grow.ensemble_classifier import ModelTreeEnsembleClassifier
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from glasswood.grow.tree_search import TreeSearch
 
 __all__ = [
+    "AdditiveClassifier",
+    "AdditiveRegressor",
     "ModelTreeClassifier",
     "ModelTreeEnsembleClassifier",
     "ModelTreeEnsembleRegressor",
@@ -27,6 +30,8 @@ __all__ = [
 ]
 
 LAZY = {
+    "AdditiveClassifier": "glasswood.grow.additive",
+    "AdditiveRegressor": "glasswood.grow.additive",
     "ModelTreeClassifier": "glasswood.grow.classifier",
     "ModelTreeEnsembleClassifier": "glasswood.grow.ensemble_classifier",
     "ModelTreeEnsembleRegressor": "glasswood.grow.ensemble",

@@ -19,6 +19,7 @@ from glasswood.base.escapes import shown
 from glasswood.base.typing import Array, Doubles, Int32s, LeafModel, Rows
 from glasswood.forest import Forest
 from glasswood.grow.checks import check_parameters
+from glasswood.grow.curves.fitting import CurvedTree
 from glasswood.grow.data.reading import routed, training_data
 from glasswood.grow.estimator import ModelTreeRegressor, TreeEstimator
 from glasswood.grow.likelihood import Shares, as_tree, best_tree, refitted
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from glasswood.grow.table import Table
     from glasswood.grow.tree_search import TreeSearch
 
-OWN = ("rounds", "class_weight")
+OWN = ("rounds", "class_weight", "curves", "pairs")
 """Parameters that a regressor does not have."""
 
 CYCLES = 3
@@ -65,7 +66,7 @@ class ClassEstimator(ClassifierMixin, TreeEstimator):  # type: ignore[misc]
         return margins
 
 
-class ModelTreeClassifier(ClassEstimator):
+class ModelTreeClassifier(CurvedTree, ClassEstimator):
     """Classification trees that people can read: few splits, and a logistic regression in each leaf.
 
     Two classes have one tree of log-odds. More classes have one tree each, and a softmax turns their log-odds into
@@ -102,6 +103,8 @@ class ModelTreeClassifier(ClassEstimator):
         Largest number of terms of a leaf's equation; all categories of a feature are one term. None sets no limit.
     log_terms : bool or "auto", default="auto"
         As for `ModelTreeRegressor`.
+    curves, pairs
+        As for `ModelTreeRegressor`, in log-odds: each class of three or more has curves of its own.
     penalty : float, default=1.0
         Factor of BIC's price of a parameter.
     rounds : int, default=2
@@ -141,6 +144,8 @@ class ModelTreeClassifier(ClassEstimator):
     feature_importances_ : float64, (n_features,)
         Shares of the explained squares of log-odds, for splits and terms; the mean over trees.
     interrupted_ : bool
+    curves_, surfaces_, parts_ : dict of arrays
+        With `curves`, as for `AdditiveClassifier`; the first part is the tree.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
@@ -177,6 +182,8 @@ class ModelTreeClassifier(ClassEstimator):
         rows_per_parameter: float = 5.0,
         max_terms_per_leaf: int | None = None,
         log_terms: bool | Literal["auto"] = "auto",
+        curves: bool | Literal["auto"] = False,
+        pairs: int | Literal["auto"] = 0,
         penalty: float = 1.0,
         rounds: int = 2,
         class_weight: dict[Any, float] | Literal["balanced"] | None = None,
@@ -200,6 +207,8 @@ class ModelTreeClassifier(ClassEstimator):
         self.rows_per_parameter = rows_per_parameter
         self.max_terms_per_leaf = max_terms_per_leaf
         self.log_terms = log_terms
+        self.curves = curves
+        self.pairs = pairs
         self.penalty = penalty
         self.rounds = rounds
         self.class_weight = class_weight
@@ -243,12 +252,14 @@ class ModelTreeClassifier(ClassEstimator):
         with undisturbed() as interrupts, watching((), self.verbose) as callbacks:
             given = Circumstances(0, started, home, callbacks=callbacks, interrupts=interrupts)
             self._grow(searching, data, given)
+            self._bend("logistic" if len(self.classes_) == 2 else "softmax", data)
         return self
 
     def apply(self, X: Rows) -> Int32s:
         """Index of the leaf that each row reaches in each tree: int32, (n_rows, n_trees)."""
         leaves: Int32s = routed(self, X, "leaf")
-        return leaves
+        forest = self.forest_.ensemble
+        return leaves[:, : forest.n_trees - forest.n_curves]
 
     @property
     def rules_(self) -> Table:

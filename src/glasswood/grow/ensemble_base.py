@@ -146,6 +146,10 @@ class TreeEnsembleEstimator(TreeEstimator):
             raise TypeError(f"estimator is a {given}, expected a {expected} or None")
         member = default if self.estimator is None else clone(self.estimator)
         check_parameters(member)
+        if getattr(member, "curves", False):
+            raise ValueError(
+                f"estimator has curves={member.curves!r}, which trees of an ensemble have not; pass curves=False"
+            )
         return member
 
     def _fit(

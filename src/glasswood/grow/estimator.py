@@ -27,6 +27,7 @@ from glasswood.base.typing import (
 )
 from glasswood.forest import Forest
 from glasswood.grow.checks import check_parameters
+from glasswood.grow.curves.fitting import CurvedTree
 from glasswood.grow.data.reading import routed, training_data
 from glasswood.grow.losses import LINKS, check_range, objective_of, refuse_intervals
 from glasswood.grow.search.consensus import settled
@@ -67,7 +68,7 @@ class TreeEstimator(BaseEstimator):  # type: ignore[misc]
         return bundle
 
 
-class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
+class ModelTreeRegressor(CurvedTree, RegressorMixin, TreeEstimator):  # type: ignore[misc]
     """A regression tree that people can read: few splits, and a linear equation in each leaf.
 
     Use it for tables if you must show the model to experts, customers or regulators. Its error is often within a few
@@ -126,6 +127,12 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
         Whether terms may be natural logarithms of features that are positive and skewed, and whose largest value is at
         least four times the smallest. ``auto``: from 500 rows on. If a new row has a number that is not positive, the
         logarithm counts as the leaf's mean, like a missing value. Features of `monotonic_cst` have no logarithms.
+    curves : bool or "auto", default=False
+        Whether the prediction is the tree plus one curve a column, of what the tree leaves. Each curve is a function of
+        one feature in steps (`curves_`). ``auto`` adds curves where rows that were left out gain from them.
+    pairs : int or "auto", default=0
+        With `curves`: largest number of surfaces of two features (`surfaces_`), which stay where left-out rows gain;
+        ``auto`` is three times the number of columns.
     penalty : float, default=1.0
         Factor of BIC's price of a parameter.
     fitness : {"bic", "weighted"}, default="bic"
@@ -217,6 +224,9 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
     n_iter_, n_leaves_, n_evaluations_ : int
     smoothing_ : float
         The smoothing that was used.
+    curves_, surfaces_, parts_ : dict of arrays
+        With `curves`: as for `AdditiveRegressor`; the first part is the tree. Errors and ranges of leaves are those of
+        the tree alone.
     stability_ : dict of arrays
         With `stability`: one entry per split and per feature of a leaf's equation, with the keys kind ("split" or
         "term"), at (the split's node or the leaf), feature and frequency: the share of the samples' trees that have it.
@@ -269,6 +279,8 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
         rows_per_parameter: float = 5.0,
         max_terms_per_leaf: int | None = None,
         log_terms: bool | Literal["auto"] = "auto",
+        curves: bool | Literal["auto"] = False,
+        pairs: int | Literal["auto"] = 0,
         penalty: float = 1.0,
         fitness: Fitness = "bic",
         loss: Loss = "squared",
@@ -304,6 +316,8 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
         self.rows_per_parameter = rows_per_parameter
         self.max_terms_per_leaf = max_terms_per_leaf
         self.log_terms = log_terms
+        self.curves = curves
+        self.pairs = pairs
         self.penalty = penalty
         self.fitness = fitness
         self.loss = loss
@@ -366,6 +380,7 @@ class ModelTreeRegressor(RegressorMixin, TreeEstimator):  # type: ignore[misc]
             warn_if_cut_short(self.time_limit, growth.result)
             data = data.with_columns(groups=growth.columns.groups)
             self._keep(settled(self, growth, data, given), self)
+            self._bend(self.loss, data)
             if self.stability:
                 self.stability_ = stability(self, self.forest_.ensemble, data, given)
             self.interrupted_ |= interrupts.have_come

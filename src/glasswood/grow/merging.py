@@ -43,6 +43,7 @@ def merged(forests: Sequence[TreeEnsemble], tree_output: Array, tree_weight: Dou
             "tree_weight": tree_weight,
             "checked": None,
             "metadata": None,
+            "n_curves": 0,
             "absent_missing": _absent(forests),
             "missing_seen": np.any([forest.missing_seen for forest in forests], axis=0),
             **meaning,

@@ -142,6 +142,8 @@ class TreeEnsemble:
     round_trees : int
         Trees of a boosting round (classes times `num_parallel_tree` in XGBoost), which shap's `tree_limit` counts; 0
         where a tree is one.
+    n_curves : int
+        Trees at the end that are curves of one feature, or surfaces of two, beside those before them.
     leaf_shape : tuple of int
         Shape of a row's leaf ids in the source's result; empty means (n_trees,).
     source, objective : str
@@ -203,6 +205,7 @@ class TreeEnsemble:
     is_estimator: bool = False
     result_dtype: str = "float64"
     round_trees: int = 0
+    n_curves: int = 0
     leaf_shape: tuple[int, ...] = ()
     source: str = ""
     objective: str = ""

@@ -40,7 +40,7 @@ MAGIC = b"\x93GLASS\r\n"
 VERSION = 3
 WITH_STATISTICS = 2
 FIRST_VERSION = 1
-ADDED = {"open_tables": 3, "table_places": 3, "absent_missing": 3, "round_trees": 3, "nan_allowed_in": 3}
+ADDED = {"open_tables": 3, "table_places": 3, "absent_missing": 3, "round_trees": 3, "nan_allowed_in": 3, "n_curves": 3}
 """First version that has a field; others are in all."""
 
 KEPT_APART = ("transform", "checked", "metadata")
@@ -107,7 +107,7 @@ def forest_bytes(forest: TreeEnsemble, attachment: Attachment | None = None) -> 
 def _write(file: BinaryIO, forest: TreeEnsemble, attachment: Attachment | None) -> None:
     has_statistics = isinstance(forest.transform, TargetStatistics)
     arrays_added = forest.open_tables, forest.absent_missing, forest.nan_allowed_in
-    is_new = any(len(one) > 0 for one in arrays_added) or forest.round_trees > 1
+    is_new = any(len(one) > 0 for one in arrays_added) or forest.round_trees > 1 or forest.n_curves > 0
     version = VERSION if is_new else WITH_STATISTICS if has_statistics else FIRST_VERSION
     scalars, arrays = _split_fields(forest, version)
     if attachment is not None:

@@ -301,6 +301,8 @@ def _check_meaning(forest: SimpleNamespace) -> None:
     if not _is_count(forest.round_trees, 0):
         _refuse(f"round_trees is {forest.round_trees!r}, expected a number of trees")
     shape, n_trees = forest.leaf_shape, len(forest.tree_offsets) - 1
+    if not _is_count(forest.n_curves, 0) or forest.n_curves > n_trees:
+        _refuse(f"n_curves is {forest.n_curves!r}, expected a number of the {n_trees} trees")
     if not isinstance(shape, tuple) or not all(isinstance(n, int | np.integer) and n >= 0 for n in shape):
         _refuse(f"leaf_shape is {shape!r}, expected a tuple of integers")
     if shape and math.prod(shape) != n_trees:

@@ -33,6 +33,7 @@ void bind_gpu_tables(nanobind::module_&);
 void bind_tape(nanobind::module_&);
 void bind_paths(nanobind::module_&);
 void bind_grow(nanobind::module_&);
+void bind_curves(nanobind::module_&);
 void bind_inspection(nanobind::module_&);
 
 static int usable_cores() {
@@ -65,10 +66,11 @@ NB_MODULE(_core, module) {
   module.def("instruction_sets", &instruction_set_names, "Names that GLASSWOOD_ISA may have here, the widest first.");
   module.def("max_threads", &max_threads,
              "Threads of a call that asks for none: OMP_NUM_THREADS, or the cores of the process.");
-  for (const auto bind : {bind_forest, bind_sparse,        bind_categories, bind_statistics, bind_evaluate,
-                          bind_nodes,  bind_predictor,     bind_explain,    bind_patterns,   bind_coalitions,
-                          bind_tables, bind_row_explainer, bind_strongest,  bind_summary,    bind_gpu_tables,
-                          bind_tape,   bind_paths,         bind_grow,       bind_neighbors,  bind_inspection})
+  for (const auto bind :
+       {bind_forest,    bind_sparse,    bind_categories, bind_statistics, bind_evaluate, bind_nodes,
+        bind_predictor, bind_explain,   bind_patterns,   bind_coalitions, bind_tables,   bind_row_explainer,
+        bind_strongest, bind_summary,   bind_gpu_tables, bind_tape,       bind_paths,    bind_grow,
+        bind_curves,    bind_neighbors, bind_inspection})
     bind(module);
 #ifdef __linux__
   bind_gpu_calls(module);

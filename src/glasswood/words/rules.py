@@ -185,10 +185,11 @@ def _closest(forest: TreeEnsemble, way: list[tuple[int, int]]) -> list[tuple[int
 def rule_table(forest: TreeEnsemble, summary: dict[str, Any]) -> dict[str, Any]:
     """One entry per leaf of all trees: leaf, rule, rows, mean, equation, and rmse (log_loss) as in `summary`."""
     wording = Wording()
-    rules = {leaf: tests for tree in range(forest.n_trees) for leaf, tests in paths(forest, tree, wording).items()}
+    n_trees = forest.n_trees - forest.n_curves
+    rules = {leaf: tests for tree in range(n_trees) for leaf, tests in paths(forest, tree, wording).items()}
     error = "rmse" if "rmse" in summary else "log_loss"
     return {
-        "leaf": np.arange(forest.n_leaves),
+        "leaf": np.arange(len(rules)),
         "rule": np.array([shown(" and ".join(tests)) or "all rows" for tests in rules.values()]),
         "rows": summary["n_rows"],
         "mean": summary["mean"],
@@ -210,15 +211,18 @@ def value_text(forest: TreeEnsemble, leaf: int, wording: Wording) -> str:
 
 def speaks_of_odds(forest: TreeEnsemble) -> bool:
     """Whether leaves hold log-odds of a class: one tree a class, or one of the second of two classes."""
-    return forest.link in {"logistic", "softmax"} and forest.n_trees == forest.n_outputs and forest.leaf_width == 1
+    n_trees = forest.n_trees - forest.n_curves
+    return forest.link in {"logistic", "softmax"} and n_trees == forest.n_outputs and forest.leaf_width == 1
 
 
 def sum_note(forest: TreeEnsemble, tree: int, wording: Wording) -> str:
     """Say how predictions follow from the leaves of this tree and others; empty where they are its leaves."""
     output, width = int(forest.tree_output[tree]), forest.leaf_width
-    own = forest.tree_weight if width > 1 else forest.tree_weight[forest.tree_output == output]
+    is_own = (forest.tree_output == output) if width == 1 else np.ones(forest.n_trees, bool)
+    is_curve = is_own & (np.arange(forest.n_trees) >= forest.n_trees - forest.n_curves)
+    own = forest.tree_weight[is_own & ~is_curve]
     base = forest.base_score if width > 1 else forest.base_score[[output]]
-    if len(own) == 1 and own[0] == 1 and not base.any():
+    if len(own) == 1 and own[0] == 1 and not base.any() and not is_curve.any():
         return ""
     name = class_of(forest, tree)
     is_margin = forest.link not in {"identity", "shares"}
@@ -226,6 +230,8 @@ def sum_note(forest: TreeEnsemble, tree: int, wording: Wording) -> str:
     what = wording.text(f"sum {what} of", name=shown(name)) if name else wording.text(f"sum {what}")
     constants = ", ".join(wording.number(number_text(value, max(wording.digits, 6))) for value in base)
     said = _sum_text(own, float(forest.tree_weight[tree]), wording)
+    if n_curves := int(is_curve.sum()):
+        said += f" + {wording.text('and curves', n=wording.number(f'{n_curves:,}'))}"
     return f"{what} = {f'{constants} + ' if base.any() else ''}{said}."
 
 

@@ -52,6 +52,7 @@ TEXTS = {
     "its leaf": "das Blatt",
     "leaves of trees": "die Blätter von {n} Bäumen",
     "mean of leaves": "das Mittel der Blätter von {n} Bäumen",
+    "and curves": "{n} Kurven und Flächen",
     "weighted leaves": "{leaves}, jedes mit seinem Gewicht, hier {weight}",
     "if": "{size} falls {name}",
     "if else": "{size} falls {name}, sonst {other}",

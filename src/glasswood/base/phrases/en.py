@@ -52,6 +52,7 @@ TEXTS = {
     "its leaf": "its leaf",
     "leaves of trees": "the leaves of {n} trees",
     "mean of leaves": "the mean of the leaves of {n} trees",
+    "and curves": "{n} curves and surfaces",
     "weighted leaves": "{leaves}, each by its weight, here {weight}",
     "if": "{size} if {name}",
     "if else": "{size} if {name}, else {other}",

@@ -52,6 +52,7 @@ TEXTS = {
     "its leaf": "su hoja",
     "leaves of trees": "las hojas de {n} árboles",
     "mean of leaves": "la media de las hojas de {n} árboles",
+    "and curves": "{n} curvas y superficies",
     "weighted leaves": "{leaves}, cada una con su peso, aquí {weight}",
     "if": "{size} si {name}",
     "if else": "{size} si {name}, si no {other}",

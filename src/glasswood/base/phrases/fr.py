@@ -52,6 +52,7 @@ TEXTS = {
     "its leaf": "sa feuille",
     "leaves of trees": "les feuilles de {n} arbres",
     "mean of leaves": "la moyenne des feuilles de {n} arbres",
+    "and curves": "{n} courbes et surfaces",
     "weighted leaves": "{leaves}, chacune selon son poids, ici {weight}",
     "if": "{size} si {name}",
     "if else": "{size} si {name}, sinon {other}",

@@ -1,0 +1,289 @@
+"""Curves and surfaces by histograms: folds of the rows, each left out of curves of its own, stop and judge them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from glasswood import _core
+from glasswood.base.typing import Doubles, Int32s, Int64s
+from glasswood.grow.curves.bins import Axis, coarse
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+LOSSES = ("squared", "logistic", "softmax", "poisson", "gamma", "quantile", "huber")
+"""Losses in the order of the core's (native/grow/curves/losses.h)."""
+
+FOLDS = 8
+"""Parts of the rows, each left out of one set of curves; the mean of the sets is the result."""
+
+RATE, RIDGE, CATEGORY_RIDGE, MOST, MAX_LEAVES, MIN_ROWS = 0.1, 3.0, 5.0, 4.0, 3, 4
+"""Part of a step that is added; rows of mean curvature that shrink a part's step and a category's; largest step; parts
+of a step, and their fewest rows."""
+
+ROUNDS, PATIENCE, TOLERANCE = 5_000, 30, 1e-6
+"""Most rounds; those without gain for the left-out rows that end them; and what of the loss counts as a gain."""
+
+OF_CURVES, OF_SURFACES = 0.6, 0.7
+"""Gain of a step, in the best one of the round before, below which it is left out, so that pairs of noise do not end
+the boosting of others."""
+
+RANK_BINS, SURFACE_BINS = 16, 32
+"""Bins of a feature in surfaces that rank pairs, and in those that are fitted."""
+
+CERTAINTY = 2.0
+"""Standard errors by which the loss of left-out rows must fall for curves, or surfaces, to be worth reading."""
+
+Pair = tuple[int, int]
+
+
+@dataclass(frozen=True, eq=False)
+class CurveRows:
+    """What curves are fitted to.
+
+    Attributes
+    ----------
+    loss : str
+        One of `LOSSES`.
+    level : float
+        The quantile, or where Huber's loss turns linear.
+    y, weight : float64, (n_rows,)
+    margins : float64, (n_outputs, n_rows)
+        Where they begin.
+    fold : int32, (n_rows,)
+    """
+
+    loss: str
+    level: float
+    y: Doubles
+    weight: Doubles
+    margins: Doubles
+    fold: Int32s
+
+    @property
+    def n_folds(self) -> int:
+        """Number of folds."""
+        return int(self.fold.max()) + 1
+
+    @property
+    def settings(self) -> _core.CurveSettings:
+        """Settings of the core."""
+        settings = _core.CurveSettings()
+        settings.loss, settings.level = LOSSES.index(self.loss), self.level
+        settings.rate, settings.ridge, settings.category_ridge = RATE, RIDGE, CATEGORY_RIDGE
+        settings.most = MOST if self.loss not in {"squared", "quantile", "huber"} else np.inf
+        settings.max_leaves, settings.min_rows = MAX_LEAVES, MIN_ROWS
+        settings.max_rounds, settings.patience, settings.tolerance = ROUNDS, PATIENCE, TOLERANCE
+        return settings
+
+    def slopes(self, margins: Doubles) -> tuple[Doubles, Doubles]:
+        """Negative gradients and curvatures: float64, (n_outputs, n_rows)."""
+        gradient, curvature = np.zeros(margins.shape), np.zeros(margins.shape)
+        _core.curve_slopes(self.settings, self.y, self.weight, np.ascontiguousarray(margins), gradient, curvature)
+        return gradient, curvature
+
+
+@dataclass(frozen=True, eq=False)
+class Term:
+    """A curve or a surface as it was boosted: values by fold.
+
+    Attributes
+    ----------
+    axes : tuple of one or two Axis
+    groups : tuple of int64, (n_bins,)
+        Where each bin of an axis stands in the values: itself, for a curve.
+    values : float64, (n_folds, n_outputs, n[, m])
+    """
+
+    axes: tuple[Axis, ...]
+    groups: tuple[Int64s, ...]
+    values: Doubles
+
+
+@dataclass(frozen=True, eq=False)
+class Boosted:
+    """Terms, and what they do for rows that they have not seen.
+
+    Attributes
+    ----------
+    curves, surfaces : list of Term
+    unseen : float64, (n_outputs, n_rows)
+        Margins of each row by the curves of the fold that left it out.
+    before, after : float64, (n_rows,)
+        Losses of rows that were left out, without and with curves and surfaces.
+    """
+
+    unseen: Doubles
+    before: Doubles
+    after: Doubles
+    curves: list[Term] = field(default_factory=list)
+    surfaces: list[Term] = field(default_factory=list)
+
+
+def is_gain(before: Doubles, after: Doubles) -> bool:
+    """Whether losses of left-out rows fall by more than chance."""
+    fall = before - after
+    error = float(np.std(fall)) * np.sqrt(len(fall))
+    return bool(fall.sum() > CERTAINTY * error)
+
+
+def folds_of(groups: Int64s, seed: int) -> Int32s:
+    """Divide rows; those of one group stay together: int32, (n_rows,)."""
+    n_groups = int(groups.max()) + 1
+    part = np.random.default_rng(seed).permutation(n_groups) % min(FOLDS, n_groups)
+    fold: Int32s = part[groups].astype(np.int32)
+    return fold
+
+
+def boosted(
+    rows: CurveRows,
+    axes: list[Axis],
+    signs: Int64s,
+    pairs: int | Sequence[Pair],
+    n_threads: int,
+    *,
+    must_gain: bool,
+) -> Boosted:
+    """Fit curves of all axes and then surfaces.
+
+    Parameters
+    ----------
+    rows : CurveRows
+    axes : list of Axis
+    signs : int, (n_features,)
+        1 where a curve must not fall, -1 where it must not rise; such features are in no surfaces.
+    pairs : int or sequence of pairs of features
+        How many surfaces of the pairs that promise most, or which.
+    n_threads : int
+        The result does not depend on it.
+    must_gain : bool
+        Whether curves are left out unless rows that were left out gain; so are always surfaces that nobody named.
+    """
+    start = np.repeat(rows.margins[None], rows.n_folds, axis=0)
+    nothing = Boosted(rows.margins, *_losses(rows, start))
+    if rows.n_folds < 2 or not axes:
+        return nothing
+    axes = _by_gain(rows, axes)
+    shapes = [(axis.n_bins, 1, axis.n_ordered, int(signs[axis.feature])) for axis in axes]
+    values, margins, losses = _run(rows, np.array([axis.codes for axis in axes]), shapes, start, n_threads, OF_CURVES)
+    curves = [Term((axis,), (np.arange(axis.n_bins),), value) for axis, value in zip(axes, values, strict=True)]
+    found = Boosted(_unseen(rows, margins), losses[0], losses[1], curves)
+    if must_gain and not is_gain(found.before, found.after):
+        found, margins = nothing, start
+    free = [axis for axis in axes if signs[axis.feature] == 0]
+    chosen = _chosen(rows, free, found.unseen, pairs, n_threads)
+    if not chosen:
+        return found
+    surfaces, margins, losses = _surfaces(rows, free, found.unseen, chosen, margins, n_threads)
+    if isinstance(pairs, int) and not is_gain(losses[0], losses[1]):
+        return found
+    return Boosted(_unseen(rows, margins), found.before, losses[1], found.curves, surfaces)
+
+
+def _losses(rows: CurveRows, start: Doubles) -> tuple[Doubles, Doubles]:
+    """Losses of rows as they are; the same twice."""
+    losses = np.zeros((2, len(rows.y)))
+    one = np.zeros((1, len(rows.y)), np.uint16)
+    settings = rows.settings
+    settings.max_rounds = 0
+    _core.boost_curves(
+        settings, rows.y, rows.weight, rows.fold, one, np.array([[1, 1, 1, 0]], np.int32),
+        np.zeros((*start.shape[:2], 1)), start.copy(), losses, np.zeros(len(start), np.int32), 1,
+    )  # fmt: skip
+    return losses[0], losses[1]
+
+
+def _run(
+    rows: CurveRows,
+    bins: NDArray[np.uint16],
+    shapes: list[tuple[int, int, int, int]],
+    start: Doubles,
+    n_threads: int,
+    least_gain: float,
+) -> tuple[list[Doubles], Doubles, Doubles]:
+    """Values by term, (n_folds, n_outputs, n[, m]), margins by fold, and losses of left-out rows before and after."""
+    sizes = [n * m for n, m, _, _ in shapes]
+    margins, losses = start.copy(), np.zeros((2, len(rows.y)))
+    values, n_rounds = np.zeros((*start.shape[:2], sum(sizes))), np.zeros(len(start), np.int32)
+    settings = rows.settings
+    settings.least_gain = least_gain
+    _core.boost_curves(
+        settings, rows.y, rows.weight, rows.fold, np.ascontiguousarray(bins), np.array(shapes, np.int32),
+        values, margins, losses, n_rounds, n_threads,
+    )  # fmt: skip
+    parts = np.split(values, np.cumsum(sizes)[:-1], axis=2)
+    shaped = [
+        part if shape[1] == 1 else part.reshape(*part.shape[:2], *shape[:2])
+        for part, shape in zip(parts, shapes, strict=True)
+    ]
+    return shaped, margins, losses
+
+
+def _unseen(rows: CurveRows, margins: Doubles) -> Doubles:
+    """Margins of each row by the fold that left it out."""
+    unseen: Doubles = margins[rows.fold, :, np.arange(len(rows.y))].T
+    return np.ascontiguousarray(unseen)
+
+
+def _by_gain(rows: CurveRows, axes: list[Axis]) -> list[Axis]:
+    """Put axes into the order of what a step by bins would gain: results do not depend on that of the columns."""
+    gradient, curvature = rows.slopes(rows.margins)
+    ridge = CATEGORY_RIDGE * curvature.mean()
+
+    def gain(axis: Axis) -> float:
+        sums = [(axis.sums(g), axis.sums(h)) for g, h in zip(gradient, curvature, strict=True)]
+        return -sum(float((g * g / (h + ridge)).sum()) for g, h in sums)
+
+    return sorted(axes, key=gain)
+
+
+def _positions(axis: Axis, gradient: Doubles, curvature: Doubles) -> Int64s:
+    """Order of bins: that of numbers, or of the mean step of categories."""
+    if not axis.n_categories:
+        return np.arange(axis.n_bins)
+    steps = axis.sums(gradient) / (axis.sums(curvature) + CATEGORY_RIDGE * curvature.mean())
+    places: Int64s = np.argsort(np.argsort(steps, kind="stable"), kind="stable")
+    return places
+
+
+def _chosen(
+    rows: CurveRows, axes: list[Axis], unseen: Doubles, pairs: int | Sequence[Pair], n_threads: int
+) -> list[Pair]:
+    """Pairs of places among the axes, those that promise most first."""
+    place = {axis.feature: k for k, axis in enumerate(axes)}
+    if not isinstance(pairs, int):
+        return [(place[a], place[b]) for a, b in pairs if a in place and b in place]
+    if not pairs or len(axes) < 2:
+        return []
+    gradient, curvature = rows.slopes(unseen)
+    groups = [coarse(axis, _positions(axis, gradient[0], curvature[0]), RANK_BINS) for axis in axes]
+    bins = np.array([group[axis.codes] for group, axis in zip(groups, axes, strict=True)], np.uint16)
+    sizes = np.array([group.max() + 1 for group in groups], np.int32)
+    gains = np.zeros((len(axes), len(axes)))
+    _core.rank_pairs(bins, sizes, gradient, curvature, gains, n_threads)
+    ranked = sorted(combinations(range(len(axes)), 2), key=lambda pair: -gains[pair])
+    return [(a, b) if axes[a].feature < axes[b].feature else (b, a) for a, b in ranked[:pairs]]
+
+
+def _surfaces(
+    rows: CurveRows, axes: list[Axis], unseen: Doubles, chosen: list[Pair], start: Doubles, n_threads: int
+) -> tuple[list[Term], Doubles, Doubles]:
+    gradient, curvature = (part.sum(axis=0) if rows.loss != "softmax" else part[0] for part in rows.slopes(unseen))
+    used = sorted({k for pair in chosen for k in pair})
+    groups = {k: coarse(axes[k], _positions(axes[k], gradient, curvature), SURFACE_BINS) for k in used}
+    bins, shapes = [], []
+    for a, b in chosen:
+        n, m = int(groups[a].max()) + 1, int(groups[b].max()) + 1
+        bins.append(groups[a][axes[a].codes] * m + groups[b][axes[b].codes])
+        shapes.append((n, m, 0, 0))
+    values, margins, losses = _run(rows, np.array(bins, np.uint16), shapes, start, n_threads, OF_SURFACES)
+    terms = [
+        Term((axes[a], axes[b]), (groups[a], groups[b]), value.reshape(*value.shape[:2], *shape[:2]))
+        for (a, b), value, shape in zip(chosen, values, shapes, strict=True)
+    ]
+    return terms, margins, losses

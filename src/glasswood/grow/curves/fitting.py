@@ -1,0 +1,306 @@
+"""Curves and surfaces of what a forest's margins leave of the target, as further trees of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from glasswood.base.parallel import n_threads
+from glasswood.base.typing import Doubles
+from glasswood.forest import Forest
+from glasswood.grow.curves.bins import axes_of
+from glasswood.grow.curves.boosting import Boosted, CurveRows, Pair, boosted, folds_of
+from glasswood.grow.curves.plots import draw
+from glasswood.grow.curves.shapes import Shape, shaped
+from glasswood.grow.curves.tables import Table, curve_table, part_table, squares, surface_table
+from glasswood.grow.curves.trees import forest_of
+from glasswood.grow.data.repeats import repetitions
+from glasswood.grow.merging import merged
+from glasswood.model.facts import output_names
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from glasswood.grow.data.columns import TrainingColumns, TrainingData
+    from glasswood.model.ensemble import TreeEnsemble
+
+MAX_BINS = 256
+"""Bins of a feature."""
+
+HUBER = 1.345
+"""Standard deviations beyond which residuals count by their absolute values, as in `glasswood.grow.search.robust`."""
+
+
+@dataclass(frozen=True, eq=False)
+class Curves:
+    """What curves and surfaces have become.
+
+    Attributes
+    ----------
+    shapes : list of Shape
+    base : float64, (n_outputs,)
+        What is added to all rows.
+    data : TrainingData
+    before : float64, (n_rows, n_outputs)
+        Margins without curves.
+    left, price : float
+        Loss of rows that curves have not seen, and what a parameter that has seen them costs of it.
+    scores : float64, (n_rows,)
+        What rows are off from curves that have not seen them, in rising order.
+    shrunk : float
+        Root mean square of that, in that of what margins left.
+    """
+
+    shapes: list[Shape]
+    base: Doubles
+    data: TrainingData
+    before: Doubles
+    left: float
+    price: float
+    scores: Doubles
+    shrunk: float
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there are neither curves nor surfaces."""
+        return not self.shapes
+
+
+@dataclass(frozen=True)
+class CurvePlan:
+    """How to fit curves.
+
+    Attributes
+    ----------
+    loss : str
+        One of `glasswood.grow.curves.boosting.LOSSES`.
+    quantile : float
+    pairs : int or sequence of pairs of features
+    max_bins : int
+    must_gain : bool
+        Whether left-out rows have to gain.
+    seed : int
+    n_jobs : int, optional
+    has_copies : bool
+        Whether equal rows are copies, which stay in one fold.
+    """
+
+    loss: str
+    quantile: float = 0.5
+    pairs: int | Sequence[Pair] = 0
+    max_bins: int = MAX_BINS
+    must_gain: bool = True
+    seed: int = 0
+    n_jobs: int | None = None
+    has_copies: bool = True
+
+
+def fit_curves(plan: CurvePlan, data: TrainingData, margins: Doubles) -> Curves:
+    """Fit curves, and surfaces, to what margins leave of the rows.
+
+    Parameters
+    ----------
+    plan : CurvePlan
+    data : TrainingData
+        In their own order (`TrainingData.in_order`).
+    margins : float64, (n_rows, n_outputs)
+    """
+    columns, y, weight = data
+    unit = _unit(plan.loss, y - margins[:, 0], weight)
+    groups = repetitions(columns.X, y) if plan.has_copies else np.arange(len(y))
+    fold = folds_of(groups, plan.seed)
+    level = plan.quantile if plan.loss == "quantile" else _corner(y - margins[:, 0], weight) / unit
+    rows = CurveRows(plan.loss, level, y / unit, weight, np.ascontiguousarray(margins.T) / unit, fold)
+    axes = axes_of(columns, weight, plan.max_bins)
+    signs = np.zeros(columns.n_features, np.int64) if columns.signs is None else columns.signs
+    found = boosted(rows, axes, signs, plan.pairs, n_threads(plan.n_jobs), must_gain=plan.must_gain)
+    base, shapes = shaped(found, rows)
+    scaled = [replace(one, values=one.values * unit, errors=one.errors * unit) for one in shapes]
+    scores = np.sort(np.abs(rows.y - found.unseen[0])) * unit
+    left = float(found.after.sum()), _price(rows, found.unseen)
+    scale = unit**2 if plan.loss in {"squared", "huber"} else unit
+    return Curves(scaled, base * unit, data, margins, *(one * scale for one in left), scores, _shrunk(rows, found))
+
+
+def _price(rows: CurveRows, margins: Doubles) -> float:
+    """Price a parameter as AIC does (Akaike 1974), in units of the loss."""
+    gradient, curvature = rows.slopes(margins)
+    noise = float((gradient**2 / np.maximum(curvature, 1e-300)).sum()) / gradient.size
+    return 2 * noise if rows.loss in {"squared", "huber"} else noise
+
+
+def _unit(loss: str, residual: Doubles, weight: Doubles) -> float:
+    """Choose a unit of margins in which no square overflows; 1 where they are logarithms."""
+    if loss not in {"squared", "quantile", "huber"}:
+        return 1.0
+    largest = float(np.abs(residual).max()) or 1.0
+    return largest * float(np.sqrt(np.average((residual / largest) ** 2, weights=weight))) or 1.0
+
+
+def _corner(residual: Doubles, weight: Doubles) -> float:
+    """Where Huber's loss turns linear, by the median absolute residual."""
+    size = np.abs(residual)
+    order = np.argsort(size, kind="stable")
+    total = np.cumsum(weight[order])
+    middle = float(size[order[min(int(np.searchsorted(total, total[-1] / 2)), len(size) - 1)]])
+    return HUBER * 1.4826 * middle or float(size.max()) or 1.0
+
+
+def _shrunk(rows: CurveRows, found: Boosted) -> float:
+    before, after = rows.y - rows.margins[0], rows.y - found.unseen[0]
+    total = float(rows.weight @ before**2)
+    return float(np.sqrt(rows.weight @ after**2 / total)) if total > 0 else 1.0
+
+
+def wanted_pairs(interactions: Any, columns: TrainingColumns, names: list[str]) -> int | list[Pair]:
+    """Read `interactions` of an estimator: a number of pairs, or pairs of features.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it says neither.
+    """
+    n, expected = columns.n_features, "a number of pairs, a share of the columns below 1, a text such as '3x', or pairs"
+    if isinstance(interactions, str):
+        number = interactions.removesuffix("x")
+        if not interactions.endswith("x") or not number.isdecimal():
+            raise ValueError(f"interactions is {interactions!r}, expected {expected}")
+        return int(number) * n
+    if isinstance(interactions, Real) and not isinstance(interactions, bool):
+        if not 0 <= interactions < np.inf or (interactions >= 1 and interactions != int(interactions)):
+            raise ValueError(f"interactions is {interactions}, expected {expected}")
+        return int(interactions) if interactions >= 1 else int(interactions * n)
+    if not isinstance(interactions, Sequence):
+        raise TypeError(f"interactions is {interactions!r}, expected {expected}")
+    return sorted({_pair(pair, columns, names) for pair in interactions})
+
+
+def _pair(pair: Any, columns: TrainingColumns, names: list[str]) -> Pair:
+    """Positions of two columns."""
+    if isinstance(pair, str) or not isinstance(pair, Sequence) or len(pair) != 2:
+        raise ValueError(f"interactions holds {pair!r}, expected pairs of columns")
+    places = []
+    for one in pair:
+        place = names.index(one) if isinstance(one, str) and one in names else one
+        if not isinstance(place, Integral) or not 0 <= place < columns.n_features:
+            raise ValueError(f"interactions names {one!r}, expected columns of X")
+        if columns.signs is not None and columns.signs[place]:
+            raise ValueError(f"interactions names {one!r}, which monotonic_cst constrains; surfaces are not monotone")
+        places.append(int(place))
+    if places[0] == places[1]:
+        raise ValueError(f"interactions holds {pair!r}, expected two different columns")
+    return min(places), max(places)
+
+
+def with_curves(forest: TreeEnsemble, curves: Curves, columns: TrainingColumns, **meaning: Any) -> TreeEnsemble:
+    """Put the trees of curves behind those of a forest."""
+    if curves.is_empty:
+        return replace(forest, base_score=forest.base_score + curves.base, checked=None, **meaning)
+    added = forest_of(curves.shapes, np.zeros(forest.n_outputs), columns)
+    return merged(
+        [forest, added],
+        np.concatenate([forest.tree_output, added.tree_output]),
+        np.concatenate([forest.tree_weight, added.tree_weight]),
+        base_score=forest.base_score + curves.base,
+        n_curves=added.n_trees,
+        **meaning,
+    )
+
+
+def curves_of(forest: TreeEnsemble, plan: CurvePlan, data: TrainingData) -> Curves:
+    """Fit curves to what a forest leaves of rows, which have no derived columns."""
+    data, _, copies = data.in_order()
+    plan = plan if copies > 1 else replace(plan, has_copies=False)
+    rows = data.columns.as_rows()
+    margins = np.asarray(Forest(forest).predict(rows, "margin", device="cpu", n_jobs=plan.n_jobs))
+    return fit_curves(plan, data, margins.reshape(len(rows), -1))
+
+
+class CurvedEstimator:
+    """What estimators with curves have beside their forests."""
+
+    forest_: Forest
+    curves_: Table
+    surfaces_: Table
+    parts_: Table
+    _importances: Doubles
+    _explained: float
+
+    def _add_curves(self, plan: CurvePlan, data: TrainingData, name: str) -> Curves:
+        """Fit curves to what the forest leaves, and put them behind its trees.
+
+        Parameters
+        ----------
+        plan : CurvePlan
+        data : TrainingData
+            All rows, without derived columns.
+        name : str
+            What the forest is called beside the curves.
+        """
+        curves = curves_of(self.forest_.ensemble, plan, data)
+        self._keep_curves(curves, name)
+        return curves
+
+    def _keep_curves(self, curves: Curves, name: str) -> None:
+        """Put curves behind the trees of the forest that they were fitted to."""
+        forest = with_curves(self.forest_.ensemble, curves, curves.data.columns)
+        self.forest_ = Forest(forest)
+        self.curves_, self.surfaces_ = curve_table(curves.shapes, forest), surface_table(curves.shapes, forest)
+        self.parts_ = part_table(curves.shapes, curves.before, curves.data.weight, forest, name)
+        self._count_curves(curves, forest)
+
+    def _count_curves(self, curves: Curves, forest: TreeEnsemble) -> None:
+        """Add what curves explain to the importances of features."""
+        own = self._importances * self._explained**2
+        added = squares(curves.shapes, forest.n_features) / forest.n_outputs
+        total = float((own + added).sum())
+        if total > 0:
+            self._importances, self._explained = (own + added) / total, float(np.sqrt(total))
+
+    def plot(self, output: int = 0) -> Figure:
+        """Draw curves with their standard errors, surfaces, and where the training rows are.
+
+        Parameters
+        ----------
+        output : int, default=0
+            Which class, of more than two.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+        """
+        check_is_fitted(self)
+        return draw(
+            self.curves_, self.surfaces_, output_names(self.forest_.ensemble, self.forest_.ensemble.n_outputs)[output]
+        )
+
+
+class CurvedTree(CurvedEstimator):
+    """Trees beside which curves may stand."""
+
+    curves: bool | str
+    pairs: int | str
+    random_state: Any
+    n_jobs: int | None
+    interaction_cst: Any
+    quantile: float = 0.5
+
+    def _bend(self, loss: str, data: TrainingData) -> None:
+        """Add what the parameters `curves` and `pairs` ask for."""
+        if not self.curves:
+            return
+        if self.pairs and self.interaction_cst is not None:
+            raise ValueError(f"pairs is {self.pairs!r}, expected 0 with interaction_cst")
+        pairs = 3 * data.columns.n_features if isinstance(self.pairs, str) else int(self.pairs)
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        must_gain = self.curves == "auto"
+        plan = CurvePlan(loss, self.quantile, pairs, must_gain=must_gain, seed=seed, n_jobs=self.n_jobs)
+        curves = self._add_curves(plan, data, "tree")
+        if hasattr(self, "_scores"):
+            self._scores = self._scores * curves.shrunk

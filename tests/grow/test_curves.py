@@ -1,0 +1,453 @@
+"""Curves and surfaces beside equations and trees: functions that are known, exact sums, and what is said of them."""
+
+import io
+import itertools
+import pickle
+
+import numpy as np
+import pytest
+
+pytest.importorskip("sklearn")
+
+import glasswood
+from glasswood import _core
+from glasswood.grow.curves import bins, boosting, shapes
+
+FAST = {"max_leaves": 4, "generations": 3, "population_size": 8, "n_jobs": 1, "time_limit": None}
+
+
+def bent(n=1500, seed=0, noise=0.3):
+    """Two bent columns, a pair, a step, and a column of noise."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1, 1, (n, 5))
+    f = np.sin(4 * X[:, 0]) + 2 * (X[:, 1] > 0.3) + 2 * X[:, 2] * X[:, 3]
+    return X, f + noise * rng.normal(size=n), f
+
+
+def mixed(n=1500, seed=0):
+    """Numbers and categories with missing values, as a frame."""
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(seed)
+    X = pd.DataFrame({"x": rng.normal(size=n), "z": rng.uniform(size=n), "kind": rng.choice(list("abcdefg"), n)})
+    effect = dict(zip("abcdefg", rng.normal(size=7), strict=True))
+    y = np.abs(X.x) + X.kind.map(effect) * (1 + (X.z > 0.5)) + 0.3 * rng.normal(size=n)
+    X.loc[::9, "x"] = np.nan
+    X.loc[::11, "kind"] = None
+    return X, y.to_numpy()
+
+
+def estimators():
+    return {
+        "additive": (glasswood.AdditiveRegressor(n_jobs=1), False),
+        "curves alone": (glasswood.AdditiveRegressor(n_jobs=1, leaf_model="constant"), False),
+        "tree": (glasswood.ModelTreeRegressor(curves=True, pairs="auto", **FAST), False),
+        "classes": (glasswood.AdditiveClassifier(n_jobs=1), True),
+    }
+
+
+def steps_at(model, name, x):
+    """What a curve of numbers adds at x, read from the table."""
+    curve = {key: values[model.curves_["feature"] == name] for key, values in model.curves_.items()}
+    place = [np.flatnonzero((curve["from"] <= one) & (one < curve["to"]))[0] for one in x]
+    return curve["adds"][place], curve["standard_error"][place]
+
+
+def test_known_curves_are_found_within_their_bands():
+    X, y, _ = bent(4000)
+    model = glasswood.AdditiveRegressor(leaf_model="constant", interactions=[(2, 3)]).fit(X, y)
+    x = np.linspace(-0.95, 0.95, 60)
+    for name, truth in (("x0", np.sin(4 * x)), ("x1", 2.0 * (x > 0.3) - 0.7)):
+        adds, error = steps_at(model, name, x)
+        within = np.abs(adds - truth) <= 3 * np.maximum(error, 0.05)
+        assert within.mean() > 0.9
+        assert np.sqrt(np.mean((adds - truth) ** 2)) < 0.15
+    noise = model.parts_["share"][model.parts_["part"] == "x4"]
+    assert np.abs(noise).sum() < 0.002
+
+
+def test_the_error_is_near_that_of_the_truth():
+    X, y, _ = bent(3000)
+    X_test, _, f = bent(2000, seed=1)
+    model = glasswood.AdditiveRegressor().fit(X, y)
+    assert np.sqrt(np.mean((model.predict(X_test) - f) ** 2)) < 0.2
+    low, high = model.predict_interval(X_test).T
+    held = np.mean((low <= f + 0.3 * np.random.default_rng(2).normal(size=len(f))) & (f <= high))
+    assert held > 0.85
+
+
+def test_a_planted_pair_among_fifty_columns_is_first():
+    found = 0
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        X = rng.uniform(size=(2000, 50))
+        a, b = sorted(rng.choice(50, 2, replace=False).tolist())
+        main = np.sin(6 * X[:, :5]).sum(axis=1) + X[:, 5:9].sum(axis=1)
+        y = main + 2 * (X[:, a] - 0.5) * (X[:, b] - 0.5) * 3 + rng.normal(size=len(X))
+        data = rows_of(X, y - y.mean())
+        axes = bins.axes_of(data.columns, data.weight, 64)
+        rest = y - y.mean() - (main - main.mean())
+        rows = boosting.CurveRows("squared", 0.0, rest, data.weight, np.zeros((1, len(y))), np.zeros(len(y), np.int32))
+        ((i, j),) = boosting._chosen(rows, axes, rows.margins, 1, 1)
+        found += (axes[i].feature, axes[j].feature) == (a, b)
+    assert found == 20
+
+
+def rows_of(X, y):
+    from glasswood.grow.data.columns import TrainingData, numeric_columns
+
+    return TrainingData(numeric_columns(X), y, np.ones(len(y)))
+
+
+@pytest.mark.parametrize("name", list(estimators()))
+def test_the_model_is_the_sum_of_its_parts(name):
+    """Margins, from the tables alone."""
+    model, is_classifier = estimators()[name]
+    X, y = mixed()
+    model.fit(X, y > 1 if is_classifier else y)
+    forest = model.forest_.ensemble
+    rows = X.iloc[:300]
+    margins = np.asarray(model.forest_.predict(rows, "margin"))
+    parts = from_tables(model, rows)
+    alone = margins - parts
+    single = glasswood.Forest(truncated(forest))
+    np.testing.assert_allclose(alone, np.asarray(single.predict(rows, "margin")), rtol=0, atol=1e-12)
+
+
+def truncated(forest):
+    """Leave the trees of curves out."""
+    import dataclasses
+
+    first = forest.n_trees - forest.n_curves
+    nodes = int(forest.tree_offsets[first])
+    leaves = int((forest.left[:nodes] == 0).sum())
+    changes = {
+        name: getattr(forest, name)[:nodes] for name in ("feature", "threshold", "left", "default_left", "cover")
+    }
+    changes |= {name: getattr(forest, name)[:leaves] for name in ("leaf_value", "leaf_id")}
+    changes |= {name: getattr(forest, name)[:first] for name in ("tree_output", "tree_weight")}
+    if len(forest.category_set):
+        changes["category_set"] = forest.category_set[:nodes]
+        n_sets = int(changes["category_set"].max(initial=-1)) + 1
+        changes["set_offsets"] = forest.set_offsets[: n_sets + 1]
+        changes["set_words"] = forest.set_words[: changes["set_offsets"][-1]]
+        changes["set_others_left"] = forest.set_others_left[:n_sets]
+        if not n_sets:
+            changes["category_set"] = np.zeros(0, np.int32)
+    if forest.has_linear_leaves:
+        changes["linear_offsets"], changes["leaf_range"] = (
+            forest.linear_offsets[: leaves + 1],
+            forest.leaf_range[:leaves],
+        )
+    return dataclasses.replace(
+        forest, tree_offsets=forest.tree_offsets[: first + 1], n_curves=0, checked=None, **changes
+    )
+
+
+def holds(table, prefix, value):
+    """Which entries of a table a row's value belongs to."""
+    text = table[f"{prefix}category"]
+    if value is None or value != value:
+        return np.array([("missing" in one.split(", ")) for one in text.tolist()])
+    if isinstance(value, str):
+        return np.array([(value in one.split(", ")) for one in text.tolist()])
+    with np.errstate(invalid="ignore"):
+        return (table[f"{prefix}from"] <= value) & (value < table[f"{prefix}to"])
+
+
+def from_tables(model, rows):
+    """Add up curves and surfaces, row by row."""
+    added = np.zeros(len(rows))
+    curves, surfaces = model.curves_, model.surfaces_
+    for k, row in enumerate(rows.to_dict("records")):
+        for name in dict.fromkeys(curves["feature"].tolist()):
+            own = (curves["feature"] == name) & holds(curves, "", row[name])
+            added[k] += curves["adds"][own].sum()
+        for pair in dict.fromkeys(zip(surfaces["feature"].tolist(), surfaces["other_feature"].tolist(), strict=True)):
+            own = (surfaces["feature"] == pair[0]) & (surfaces["other_feature"] == pair[1])
+            own &= holds(surfaces, "", row[pair[0]]) & holds(surfaces, "other_", row[pair[1]])
+            assert own.sum() == 1
+            added[k] += surfaces["adds"][own].sum()
+    return added
+
+
+def test_surfaces_have_no_main_effects_and_shares_add_up():
+    X, y, _ = bent()
+    model = glasswood.AdditiveRegressor(interactions=4).fit(X, y)
+    surfaces = model.surfaces_
+    pairs = set(zip(surfaces["feature"].tolist(), surfaces["other_feature"].tolist(), strict=True))
+    assert ("x2", "x3") in pairs
+    for pair in pairs:
+        own = (surfaces["feature"] == pair[0]) & (surfaces["other_feature"] == pair[1])
+        for side in ("from", "other_from"):
+            for low in set(surfaces[side][own].tolist()):
+                at = own & (surfaces[side] == low)
+                assert abs((surfaces["adds"][at] * surfaces["rows"][at]).sum()) < 1e-8 * len(y)
+    for name in set(model.curves_["feature"].tolist()):
+        own = model.curves_["feature"] == name
+        assert abs((model.curves_["adds"][own] * model.curves_["rows"][own]).sum()) < 1e-8 * len(y)
+        assert model.curves_["rows"][own].sum() == len(y)
+    assert model.parts_["share"].sum() == pytest.approx(1, abs=1e-9)
+    assert model.feature_importances_.sum() == pytest.approx(1, abs=1e-9)
+
+
+@pytest.mark.parametrize("name", list(estimators()))
+def test_explanations_are_those_of_coalitions(name):
+    """Shapley values by their definition, over path-dependent coalitions that a walk of each tree gives."""
+    model, is_classifier = estimators()[name]
+    X, y = mixed(600)
+    X = X[["x", "z"]].assign(u=np.random.default_rng(1).normal(size=len(X)))
+    model.fit(X, y > 1 if is_classifier else y)
+    rows = X.iloc[:5].to_numpy()
+    explainer = glasswood.Explainer(model.forest_, X.iloc[:40].to_numpy())
+    values = np.asarray(explainer.shap_values(rows))
+    background = X.iloc[:40].to_numpy()
+
+    def game(row, players):
+        mixed_rows = background.copy()
+        mixed_rows[:, list(players)] = row[list(players)]
+        return float(np.mean(np.asarray(model.forest_.predict(mixed_rows, "margin"))))
+
+    from math import factorial
+
+    for row, found in zip(rows, values, strict=True):
+        for j in range(3):
+            others = [k for k in range(3) if k != j]
+            expected = sum(
+                factorial(size) * factorial(2 - size) / 6 * (game(row, (*chosen, j)) - game(row, chosen))
+                for size in range(3)
+                for chosen in itertools.combinations(others, size)
+            )
+            assert found[j] == pytest.approx(expected, abs=1e-9)
+
+
+@pytest.mark.parametrize("loss", ["squared", "huber", "poisson", "gamma", "quantile"])
+def test_every_loss_gains_from_curves(loss):
+    X, _, f = bent()
+    rng = np.random.default_rng(3)
+    positive = np.exp(f / 2)
+    y = {
+        "poisson": rng.poisson(positive).astype(float),
+        "gamma": positive * rng.gamma(4, 0.25, len(f)),
+    }.get(loss, f + rng.standard_t(3, len(f)) * 0.3)
+    model = glasswood.AdditiveRegressor(loss=loss, n_jobs=1).fit(X, y)
+    equation = glasswood.ModelTreeRegressor(loss=loss, max_leaves=1, generations=0, n_jobs=1, time_limit=None).fit(X, y)
+    truth = positive if loss in {"poisson", "gamma"} else f
+    off, alone = (np.abs(one.predict(X) - truth).mean() for one in (model, equation))
+    assert off < 0.6 * alone
+    if loss == "quantile":
+        high = glasswood.AdditiveRegressor(loss=loss, quantile=0.9, n_jobs=1).fit(X, y)
+        assert 0.85 < np.mean(y <= high.predict(X)) < 0.95
+
+
+def test_classes_of_three():
+    X, y, _ = bent(2000)
+    labels = np.array(["low", "mid", "top"])[np.digitize(y, [0, 1.5])]
+    model = glasswood.AdditiveClassifier(n_jobs=1).fit(X[:1500], labels[:1500])
+    assert model.score(X[1500:], labels[1500:]) > 0.8
+    assert set(model.curves_["output"].tolist()) == {"low", "mid", "top"}
+    np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1, atol=1e-12)
+
+
+def test_curves_rise_where_they_must():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2, 2, (1000, 2))
+    y = np.sin(2 * X[:, 0]) + X[:, 0] + X[:, 1] ** 2 + 0.3 * rng.normal(size=len(X))
+    for model in (
+        glasswood.AdditiveRegressor(monotonic_cst=[1, 0], n_jobs=1),
+        glasswood.ModelTreeRegressor(monotonic_cst=[1, 0], curves=True, pairs=3, **FAST),
+        glasswood.AdditiveClassifier(monotonic_cst=[1, 0], n_jobs=1),
+    ):
+        is_classifier = hasattr(model, "predict_proba") or isinstance(model, glasswood.AdditiveClassifier)
+        model.fit(X, y > 1 if is_classifier else y)
+        grid = np.repeat(X[:50], 80, axis=0)
+        grid[:, 0] = np.tile(np.linspace(-3, 3, 80), 50)
+        margins = np.asarray(model.forest_.predict(grid, "margin")).reshape(50, 80)
+        assert (np.diff(margins, axis=1) >= -1e-12).all()
+        assert not len(model.surfaces_["adds"])
+        assert len(model.curves_["adds"])
+
+
+def test_threads_change_nothing():
+    X, y, _ = bent(800)
+    first, second = (glasswood.AdditiveRegressor(n_jobs=n).fit(X, y) for n in (1, 3))
+    np.testing.assert_array_equal(first.predict(X), second.predict(X))
+
+
+def test_auto_leaves_curves_out_where_nothing_is_bent():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 4))
+    y = X @ [1, 2, 0, -1] + rng.normal(size=len(X))
+    model = glasswood.ModelTreeRegressor(curves="auto", pairs="auto", **FAST).fit(X, y)
+    plain = glasswood.ModelTreeRegressor(**FAST).fit(X, y)
+    assert model.forest_.ensemble.n_curves == 0
+    np.testing.assert_allclose(model.predict(X), plain.predict(X), rtol=1e-12)
+    assert model.rules_["leaf"].tolist() == plain.rules_["leaf"].tolist()
+
+
+def test_curves_beside_a_tree_take_off_its_error():
+    X, y, f = bent(1500)
+    plain = glasswood.ModelTreeRegressor(**FAST).fit(X, y)
+    model = glasswood.ModelTreeRegressor(curves="auto", pairs="auto", **FAST).fit(X, y)
+    X_test, y_test, f = bent(1500, seed=5)
+    off = [np.sqrt(np.mean((one.predict(X_test) - f) ** 2)) for one in (plain, model)]
+    assert off[1] < 0.7 * off[0]
+    np.testing.assert_array_equal(model.apply(X), plain.apply(X))
+    low, high = model.predict_interval(X_test).T
+    assert 0.85 < np.mean((low <= y_test) & (y_test <= high)) < 0.97
+    assert np.mean(high - low) < np.mean(np.diff(plain.predict_interval(X_test), axis=1))
+
+
+def test_files_keep_the_curves(tmp_path):
+    X, y = mixed(600)
+    model = glasswood.AdditiveRegressor(n_jobs=1).fit(X, y)
+    model.forest_.save(tmp_path / "model.glasswood")
+    loaded = glasswood.load(tmp_path / "model.glasswood")
+    assert loaded.ensemble.n_curves == model.forest_.ensemble.n_curves > 0
+    np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+    assert len(pickle.dumps(model)) < 400_000
+
+
+def test_pictures_are_drawn():
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("Agg")
+    X, y = mixed(800)
+    figure = glasswood.AdditiveRegressor(n_jobs=1).fit(X, y).plot()
+    figure.savefig(io.BytesIO())
+    labels = [ax.get_xlabel() for ax in figure.axes]
+    assert "x" in labels
+    nothing = glasswood.AdditiveRegressor(n_jobs=1).fit(np.arange(40.0)[:, None], np.arange(40.0)).plot()
+    assert "neither" in nothing.axes[0].texts[0].get_text()
+
+
+@pytest.mark.parametrize(
+    ("interactions", "message"),
+    [
+        ("many", "interactions is 'many'"),
+        (-1, "interactions is -1"),
+        (1.5, "interactions is 1.5"),
+        ([("x0", 1)], "names 'x0'"),
+        ([(0, 0)], "two different columns"),
+        ([(0, 1, 2)], "pairs of columns"),
+    ],
+)
+def test_wrong_interactions_are_refused(interactions, message):
+    X, y, _ = bent(60)
+    with pytest.raises(ValueError, match=message):
+        glasswood.AdditiveRegressor(interactions=interactions).fit(X, y)
+
+
+def test_what_does_not_go_together_is_refused():
+    X, y, _ = bent(60)
+    with pytest.raises(ValueError, match="monotonic_cst constrains"):
+        glasswood.AdditiveRegressor(interactions=[(0, 1)], monotonic_cst=[1, 0, 0, 0, 0]).fit(X, y)
+    with pytest.raises(ValueError, match="with interaction_cst"):
+        glasswood.ModelTreeRegressor(curves=True, pairs=2, interaction_cst="pairwise", **FAST).fit(X, y)
+    with pytest.raises(ValueError, match="trees of an ensemble have not"):
+        glasswood.ModelTreeEnsembleRegressor(glasswood.ModelTreeRegressor(curves=True)).fit(X, y)
+
+
+def test_few_rows_have_no_curves():
+    model = glasswood.AdditiveRegressor(n_jobs=1).fit([[1.0], [2.0], [4.0]], [1.0, 2.0, 3.0])
+    assert not len(model.curves_["adds"])
+
+
+def test_joined_neighbours_stay_within_the_budget():
+    rng = np.random.default_rng(0)
+    values, weight = rng.normal(size=(30, 3)), rng.uniform(0.5, 2, (30, 3))
+    for budget in (0.0, 1.0, 10.0, 1e9):
+        group = shapes.joined(values, weight, budget)
+        assert (np.diff(group) >= 0).all()
+        means = np.array(
+            [(values * weight)[group == g].sum(0) / weight[group == g].sum(0) for g in range(group[-1] + 1)]
+        )
+        assert (weight * (values - means[group]) ** 2).sum() <= budget * (1 + 1e-9) + 1e-12
+    assert group.max() == 0
+
+
+def test_gradients_are_those_of_the_losses():
+    """Against differences of the losses that the core itself sums, which other tests compare with definitions."""
+    rng = np.random.default_rng(0)
+    y, m = rng.integers(0, 3, 50).astype(float), rng.normal(size=(3, 50))
+    for loss, target, margins in (
+        ("squared", y, m[:1]),
+        ("logistic", (y > 0).astype(float), m[:1]),
+        ("poisson", y, m[:1]),
+        ("gamma", y + 0.5, m[:1]),
+        ("softmax", y, m),
+    ):
+        rows = boosting.CurveRows(loss, 0.5, target, np.ones(50), margins, np.zeros(50, np.int32))
+        gradient, curvature = rows.slopes(margins)
+        step = 1e-5
+        for k in range(len(margins)):
+            moved = [margins.copy(), margins.copy()]
+            moved[0][k] -= step
+            moved[1][k] += step
+            low, high = (definition(loss, target, one) for one in moved)
+            factor = 2 if loss == "squared" else 1
+            np.testing.assert_allclose(gradient[k], -(high - low) / (2 * step) / factor, rtol=1e-5, atol=1e-8)
+        assert (curvature > 0).all()
+
+
+def definition(loss, y, m):
+    """Losses as their definitions say."""
+    if loss == "squared":
+        return (y - m[0]) ** 2
+    if loss == "logistic":
+        return -np.log(np.where(y == 1, 1 / (1 + np.exp(-m[0])), 1 / (1 + np.exp(m[0]))))
+    if loss == "poisson":
+        return np.exp(m[0]) - y * m[0]
+    if loss == "gamma":
+        return m[0] + y * np.exp(-m[0])
+    p = np.exp(m) / np.exp(m).sum(axis=0)
+    return -np.log(p[y.astype(int), np.arange(len(y))])
+
+
+def test_arguments_of_the_core_are_checked():
+    settings = _core.CurveSettings()
+    y, one = np.zeros(4), np.zeros((1, 4), np.uint16)
+    results = np.zeros((1, 1, 1)), np.zeros((1, 1, 4)), np.zeros((2, 4)), np.zeros(1, np.int32)
+    wrong = one + 1
+    with pytest.raises(ValueError, match="in no bin"):
+        _core.boost_curves(settings, y, y, y.astype(np.int32), wrong, np.array([[1, 1, 1, 0]], np.int32), *results, 1)
+    with pytest.raises(ValueError, match="wrong shape"):
+        _core.boost_curves(settings, y, y, y.astype(np.int32), one, np.array([[2, 1, 1, 0]], np.int32), *results, 1)
+
+
+def test_texts_have_a_line_for_each_curve():
+    X, y = mixed(900)
+    model = glasswood.AdditiveRegressor(n_jobs=1, leaf_model="constant").fit(X, y)
+    lines = glasswood.export_text(model).splitlines()
+    at = lines.index("Curves and surfaces add:")
+    assert len(lines) - at - 1 == model.forest_.ensemble.n_curves
+    curve = {key: values[model.curves_["feature"] == "x"] for key, values in model.curves_.items()}
+    numbers = curve["category"] == ""
+    (line,) = [one for one in lines[at:] if one.startswith("x: ")]
+    assert f"{curve['adds'][0]:+.4g} below " in line
+    assert f"steps {numbers.sum()}, missing {curve['adds'][~numbers][0]:+.4g}"[:20] in line
+    assert any(one.startswith("kind: ") and " for " in one for one in lines[at:])
+    assert any(" × " in one and "cells" in one for one in lines[at:])
+
+
+@pytest.mark.parametrize("name", ["additive", "tree", "classes"])
+def test_exports_compute_the_same(name, tmp_path):
+    """SQL by DuckDB and ONNX by its runtime, against the model."""
+    duckdb, onnxruntime = pytest.importorskip("duckdb"), pytest.importorskip("onnxruntime")
+    model, is_classifier = estimators()[name]
+    X, y = mixed(900)
+    model.fit(X, y > 1 if is_classifier else y)
+    connection = duckdb.connect()
+    connection.register("given", X.assign(place=np.arange(len(X))))
+    query = f"select {glasswood.export_sql(model)} from given order by place"
+    found = np.array(connection.execute(query).fetchall(), float).ravel()
+    expected = model.predict_proba(X)[:, 1] if is_classifier else model.predict(X)
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+    numbers = X[["x", "z"]].to_numpy()
+    model.fit(numbers, y > 1 if is_classifier else y)
+    model.forest_.save(tmp_path / "model.onnx")
+    session = onnxruntime.InferenceSession(tmp_path / "model.onnx")
+    name = "response" if is_classifier else session.get_outputs()[0].name
+    (found,) = session.run([name], {session.get_inputs()[0].name: numbers})
+    expected = model.predict_proba(numbers) if is_classifier else model.predict(numbers).reshape(found.shape)
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
