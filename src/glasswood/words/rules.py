@@ -222,7 +222,7 @@ def sum_note(forest: TreeEnsemble, tree: int, wording: Wording) -> str:
     is_curve = is_own & (np.arange(forest.n_trees) >= forest.n_trees - forest.n_curves)
     own = forest.tree_weight[is_own & ~is_curve]
     base = forest.base_score if width > 1 else forest.base_score[[output]]
-    if len(own) == 1 and own[0] == 1 and not base.any() and not is_curve.any():
+    if not len(own) or (len(own) == 1 and own[0] == 1 and not base.any() and not is_curve.any()):
         return ""
     name = class_of(forest, tree)
     is_margin = forest.link not in {"identity", "shares"}
