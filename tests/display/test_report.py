@@ -17,7 +17,7 @@ pytest.importorskip("sklearn")
 pandas = pytest.importorskip("pandas")
 
 HOSTILE = ["</script><script>alert(1)</script>", "\"quotes'&amp;`${1}", "שלום مرحبا", "<img src=x onerror=alert(2)>"]
-SECTIONS = ["summary", "performance", "what-if", "features", "scatter", "pairs", "dependence", "rows", "card"]
+SECTIONS = ["summary", "performance", "what-if", "features", "score", "scatter", "pairs", "dependence", "rows", "card"]
 
 
 def housing(n=400):

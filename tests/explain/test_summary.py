@@ -27,6 +27,8 @@ def check(found, values):
     np.testing.assert_allclose(found.mean_abs, np.abs(values).mean(axis=0), rtol=1e-6)
     error = values.std(axis=0, ddof=1) / np.sqrt(len(values))
     np.testing.assert_allclose(found.standard_error, error, rtol=1e-5, atol=1e-9)
+    error = np.abs(values).std(axis=0, ddof=1) / np.sqrt(len(values))
+    np.testing.assert_allclose(found.mean_abs_error, error, rtol=1e-4, atol=1e-9)
     first = np.abs(values).argmax(axis=1)
     share = [(first == feature).mean(axis=0) for feature in range(values.shape[1])]
     np.testing.assert_allclose(found.share_first, share)

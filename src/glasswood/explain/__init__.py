@@ -2,7 +2,8 @@
 
 from glasswood.explain.explainer import Explainer
 from glasswood.explain.explanation import Explanation
-from glasswood.explain.score import ScoreValues, score_values
+from glasswood.explain.score import score_values
+from glasswood.explain.score_result import ScoreValues
 from glasswood.explain.summary import Summary
 from glasswood.explain.tree_explainer import TreeExplainer, patch_shap
 

@@ -88,7 +88,7 @@ def _background_errors(explainer: Any, X: Any, y: ArrayLike | None, by_position:
     def explain(game: Game) -> Doubles:
         of = explainer.of_game(game)
         parts = ((values_of(of, *part), values_of(explainer, *part)) for part in _parts(X, _length(X)))
-        return np.sum([(found * np.sign(whole)).sum(axis=0) for found, whole in parts], axis=0)
+        return np.asarray(np.sum([(found * np.sign(whole)).sum(axis=0) for found, whole in parts], axis=0))
 
     if not explainer.game.has_background:
         return np.zeros((len(explainer.players), explainer.n_outputs))

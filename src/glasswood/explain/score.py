@@ -15,8 +15,10 @@ from glasswood.base.device import gpus_worthwhile, import_cupy, parse_device
 from glasswood.base.parallel import n_threads as threads_of
 from glasswood.base.typing import Array, Doubles, Rows
 from glasswood.explain.background import Background, merged
+from glasswood.explain.cpu import CpuExplainer
 from glasswood.explain.engines import WORTHWHILE
 from glasswood.explain.explainer import Explainer
+from glasswood.explain.game import Game, Settings
 from glasswood.explain.responses.labels import checked_labels
 from glasswood.explain.responses.permutations import EstimateWarning
 from glasswood.explain.responses.response import Response, has_probabilities, is_margin, make_response
@@ -132,7 +134,7 @@ def score_values(
         raise ValueError(f"loss is {loss!r}, expected one of {', '.join(LOSSES)}, or a function")
     explainer = Explainer(model, background, groups=groups, device="cpu", dtype="float64", n_jobs=n_jobs)
     forest = explainer.game.forest
-    game = _ScoreGame(explainer, loss, device)
+    game = _ScoreGame(explainer.game, loss, device, n_jobs)
     rows = explainer._engines.place(arranged(X, forest, by_position=False), "values", None, on_host=True).rows
     if not len(rows):
         raise ValueError("X has no rows, expected at least 1")
@@ -140,23 +142,7 @@ def score_values(
     weight = np.ones(len(rows)) if sample_weight is None else np.asarray(sample_weight, np.float64)
     if weight.shape != (len(rows),) or not (np.isfinite(weight) & (weight >= 0)).all() or not weight.any():
         raise ValueError(f"sample_weight has shape {weight.shape}, expected {len(rows)} of at least 0, not all 0")
-    kept, moments, baseline = [], np.zeros((6, len(explainer.players))), 0.0
-    for part, values, without, variance in game.parts(rows, targets):
-        w = weight[part, None]
-        ones = values**0
-        moments += [(w * one).sum(axis=0) for one in (ones, w * ones, values, w * values, w * values**2, w * variance)]
-        baseline += float((weight[part] * without).sum())
-        if per_row:
-            kept.append((values, np.sqrt(variance)))
-    result = ScoreValues(
-        names=tuple(explainer.players),
-        loss=game.loss_name,
-        n_rows=len(rows),
-        baseline=baseline / float(weight.sum()),
-        rows=np.concatenate([values for values, _ in kept]) if per_row else None,
-        moments=moments,
-        row_errors=np.concatenate([errors for _, errors in kept]) if per_row and game.is_estimated else None,
-    )
+    result = _summed(game, explainer.players, rows, targets, weight, per_row)
     if game.is_estimated:
         warnings.warn(
             f"the forest tests {game.n_used} features, and values of a score are exact for up to {MOST}: these are "
@@ -168,13 +154,43 @@ def score_values(
     return result
 
 
+def score_of_rows(game: Game, names: Sequence[str], rows: Array, y: ArrayLike, n_jobs: int | None) -> ScoreValues:
+    """Values of the score of rows that `as_rows` made, with the loss of the model's objective, on the CPU."""
+    score = _ScoreGame(game, "auto", "cpu", n_jobs)
+    # Of classes y holds places already.
+    targets = np.asarray(y, np.int32) if score.loss_name == "log_loss" else score.targets(y, len(rows))
+    return _summed(score, names, rows, targets, np.ones(len(rows)), per_row=False)
+
+
+def _summed(
+    game: _ScoreGame, names: Sequence[str], rows: Array, targets: Array, weight: Doubles, per_row: bool
+) -> ScoreValues:
+    """Sum what the rows say."""
+    kept, moments, baseline = [], np.zeros((6, len(names))), 0.0
+    for part, values, without, variance in game.parts(rows, targets):
+        w = weight[part, None]
+        ones = values**0
+        moments += [(w * one).sum(axis=0) for one in (ones, w * ones, values, w * values, w * values**2, w * variance)]
+        baseline += float((weight[part] * without).sum())
+        if per_row:
+            kept.append((values, np.sqrt(variance)))
+    return ScoreValues(
+        names=tuple(names),
+        loss=game.loss_name,
+        n_rows=len(rows),
+        baseline=baseline / float(weight.sum()),
+        rows=np.concatenate([values for values, _ in kept]) if per_row else None,
+        moments=moments,
+        row_errors=np.concatenate([errors for _, errors in kept]) if per_row and game.is_estimated else None,
+    )
+
+
 class _ScoreGame:
     """Losses of the outputs of all coalitions of a row."""
 
-    def __init__(self, explainer: Explainer, loss: Any, device: str) -> None:
-        game = explainer.game
+    def __init__(self, game: Game, loss: Any, device: str, n_jobs: int | None) -> None:
         self._forest = forest = game.forest
-        self._n_players, self._threads = len(explainer.players), threads_of(explainer.settings.n_jobs)
+        self._n_players, self._threads = game.players.n, threads_of(n_jobs)
         self._layout = _core.CoalitionForest(forest, game.players.of_feature)
         self.n_used = self._layout.n_used
         self.is_estimated = self.n_used > MOST
@@ -183,7 +199,7 @@ class _ScoreGame:
                 f"the forest tests {self.n_used} features, values of a score of linear leaves are for up to {MOST}; "
                 "pass groups of features"
             )
-        self._margins = explainer._engines.cpu
+        self._margins = CpuExplainer(game, Settings(dtype="float64", n_jobs=n_jobs))
         self.loss_name = _loss_name(loss, forest)
         self._loss = loss if callable(loss) else None
         is_log_loss = not callable(loss) and self.loss_name == "log_loss"

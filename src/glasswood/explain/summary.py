@@ -116,6 +116,12 @@ class Summary:
         return np.asarray(np.sqrt(variance / max(self._n - 1, 1)))
 
     @property
+    def mean_abs_error(self) -> Doubles:
+        """Standard errors of `mean_abs`, for independent rows, (P, k)."""
+        variance = np.maximum(self.squares / self._n - self.mean_abs**2, 0)
+        return np.asarray(np.sqrt(variance / max(self._n - 1, 1)))
+
+    @property
     def share_first(self) -> Doubles:
         """Share of the rows in which each feature has the largest |φ|, (P, k)."""
         return np.asarray(self.leads / self._n)
@@ -162,7 +168,8 @@ class Summary:
         """One dictionary for each feature, by mean |φ|, largest first."""
         quantiles = self.quantiles()[:, :, output]
         figures = {
-            name: getattr(self, name)[:, output] for name in ("mean", "standard_error", "mean_abs", "share_first")
+            name: getattr(self, name)[:, output]
+            for name in ("mean", "standard_error", "mean_abs", "mean_abs_error", "share_first")
         }
         figures |= {f"q{100 * q:02.0f}": one for q, one in zip(QUANTILES, quantiles, strict=True)}
         order = np.argsort(-self.mean_abs[:, output], kind="stable")

@@ -371,6 +371,20 @@ PAGE = {
     "low": "niedrig",
     "high value": "hoher Wert des Merkmals",
     "high value of": "hoher Wert von {name}",
+    # What the score rests on.
+    "score rests on": "Worauf die Güte beruht",
+    "score note": (
+        "Wie viel jedes Merkmal vom Verlust ({loss}) wegnimmt: Shapley-Werte der Güte von {n} Zeilen. Ohne alle "
+        "Merkmale, mit den Werten von {m} anderen Zeilen, ist der mittlere Verlust {baseline}; alle Merkmale "
+        "zusammen nehmen davon {share} weg, und Merkmale, die dasselbe sagen, teilen es sich. Ein negativer Wert "
+        "schadet: Ohne das Merkmal ist das Modell besser. Linien: zwei Standardfehler über die Zeilen."
+    ),
+    "score bars": "Was jedes Merkmal vom Verlust wegnimmt: {list}",
+    "score axis": "vom Verlust weggenommen",
+    "score share": "Anteil",
+    "loss squared": "quadratischer Fehler",
+    "loss log_loss": "Log-Verlust",
+    "loss poisson": "Poisson-Devianz",
     "one feature": "Ein Merkmal",
     "scatter note": (
         "Die SHAP-Werte eines Merkmals gegen seine Werte. Die Farbe zeigt ein zweites Merkmal, zuerst das mit der "

@@ -362,6 +362,20 @@ PAGE = {
     "low": "low",
     "high value": "high value of the feature",
     "high value of": "high value of {name}",
+    # What the score rests on.
+    "score rests on": "What the score rests on",
+    "score note": (
+        "How much of the {loss} each feature takes away: Shapley values of the score of {n} rows. Without any "
+        "feature, with the values of {m} other rows, the mean loss is {baseline}; all features together take away "
+        "{share} of it, and features that say the same share what they say. A negative value is a loss: the model "
+        "does better without the feature. Lines: two standard errors over the rows."
+    ),
+    "score bars": "What each feature takes away from the loss: {list}",
+    "score axis": "taken from the loss",
+    "score share": "share",
+    "loss squared": "squared error",
+    "loss log_loss": "log-loss",
+    "loss poisson": "Poisson deviance",
     "one feature": "One feature",
     "scatter note": (
         "The SHAP values of one feature against its values. The colour shows a second feature, at first the one with "

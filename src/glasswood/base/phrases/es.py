@@ -371,6 +371,20 @@ PAGE = {
     "low": "bajo",
     "high value": "valor alto de la variable",
     "high value of": "valor alto de {name}",
+    # What the score rests on.
+    "score rests on": "En qué se apoya la calidad",
+    "score note": (
+        "Cuánto quita cada variable de la pérdida ({loss}): valores de Shapley de la calidad en {n} filas. Sin "
+        "ninguna variable, con los valores de otras {m} filas, la pérdida media es {baseline}; todas las "
+        "variables juntas quitan {share} de ella, y las que dicen lo mismo se lo reparten. Un valor negativo "
+        "perjudica: sin la variable el modelo es mejor. Líneas: dos errores estándar sobre las filas."
+    ),
+    "score bars": "Lo que cada variable quita de la pérdida: {list}",
+    "score axis": "quitado de la pérdida",
+    "score share": "proporción",
+    "loss squared": "error cuadrático",
+    "loss log_loss": "pérdida logarítmica",
+    "loss poisson": "desviación de Poisson",
     "one feature": "Una variable",
     "scatter note": (
         "Los valores SHAP de una variable frente a sus valores. El color muestra una segunda variable, al principio "

@@ -376,6 +376,21 @@ PAGE = {
     "low": "faible",
     "high value": "valeur élevée de la variable",
     "high value of": "valeur élevée de {name}",
+    # What the score rests on.
+    "score rests on": "Sur quoi repose la qualité",
+    "score note": (
+        "Ce que chaque variable retire de la perte ({loss})\u00a0: valeurs de Shapley de la qualité sur {n} "
+        "lignes. Sans aucune variable, avec les valeurs de {m} autres lignes, la perte moyenne est "
+        "{baseline}\u00a0; toutes les variables ensemble en retirent {share}, et celles qui disent la même chose "
+        "se le partagent. Une valeur négative nuit\u00a0: le modèle fait mieux sans la variable. Traits\u00a0: "
+        "deux erreurs types sur les lignes."
+    ),
+    "score bars": "Ce que chaque variable retire de la perte\u00a0: {list}",
+    "score axis": "retiré de la perte",
+    "score share": "part",
+    "loss squared": "erreur quadratique",
+    "loss log_loss": "perte logarithmique",
+    "loss poisson": "déviance de Poisson",
     "one feature": "Une variable",
     "scatter note": (
         "Les valeurs SHAP d'une variable contre ses valeurs. La couleur montre une seconde variable, au début celle "

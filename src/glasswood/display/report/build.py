@@ -20,6 +20,7 @@ from glasswood.display.report.explained import explained
 from glasswood.display.report.page import packed, packed_columns, write_page
 from glasswood.display.report.performance import check_costs, performance
 from glasswood.display.report.rows import SHOWN_FEATURES, chosen, feature_entries, numbers, read_rows
+from glasswood.display.report.score import score_section
 from glasswood.display.report.sentences import sentences
 from glasswood.display.report.similar import intervals, similar_rows
 from glasswood.display.report.trees import are_shown, drawn, embedded, is_small, not_held
@@ -170,6 +171,7 @@ def report(
         "order": order,
         "dependence": [{key: part for key, part in entry.items() if key != "codes"} for entry in shown],
         "joint": joint_effects(rows, order, at, redact),
+        "score": score_section(rows, list(sets.values())[-1], random_state),
         "change": None if before is None else _changes(forest, before, X, random_state, n_jobs),
         **_trees(rows, model, redact, wording),
         "card": model_card(rows, found, redact, sets, phrases),

@@ -74,7 +74,7 @@ class ScoreJob(CoalitionJob):
         masks = plan.masks_of(x, shared)
         differ, histogram = self._differing(masks, shared)
         counts = on_host(histogram)
-        cubes = cupy.zeros((len(x), k, size), np.float64)
+        cubes: Any = cupy.zeros((len(x), k, size), np.float64)
         shared = shared | {"weights": NOWHERE, "sets": NOWHERE}
         for team in self._teams(fewest=0):
             if counts[team.fewest : team.most + 1].any():

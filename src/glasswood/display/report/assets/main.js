@@ -204,6 +204,17 @@ function changeSection() {
   }));
 }
 
+// Shapley values of the loss: what each feature is worth to the score.
+function scoreSection() {
+  const found = data.score;
+  if (!found) return;
+  const percent = (x) => local(`${(100 * x).toFixed(1)} %`), list = found.features.map((e) => ({ name: e.name, value: num(e.value), error: num(e.error), share: num(e.share) }));
+  const losses = { squared: say("loss squared"), log_loss: say("loss log_loss"), poisson: say("loss poisson") };
+  section("score", say("score rests on"), note(say("score note", { n: count(found.rows), m: count(found.background), loss: losses[found.loss], baseline: fmt(num(found.baseline), 3), share: percent(num(found.share)) })),
+    el("div", { class: "two" }, el("div", {}, signedBars(list.slice(0, 20), say("score bars", { list: listed(list.slice(0, 3).map((e) => `${e.name} ${percent(e.share)}`)) }), say("score axis")),
+      asTable([say("feature"), say("score axis"), say("standard error"), say("score share")], () => list.map((e) => [e.name, fmt(e.value), fmt(e.error, 2), percent(e.share)])))));
+}
+
 function rowsSection() {
   if (!rows) return;
   section("rows", say("rows title"), note(say("rows note")), el("div", { class: "two" }, rowTable(), following(["row", "output"], () => [waterfall(state.row), spans && spanNote(state.row)])), near && following(["row", "output"], () => similarRows(state.row)));
@@ -225,6 +236,6 @@ function cardSection() {
 }
 
 header();
-for (const part of [summary, performanceSection, treeSection, whatIf, importanceSection, scatterSection, pairsSection, dependenceSection, changeSection, rowsSection, historySection, cardSection]) part();
+for (const part of [summary, performanceSection, treeSection, whatIf, importanceSection, scoreSection, scatterSection, pairsSection, dependenceSection, changeSection, rowsSection, historySection, cardSection]) part();
 document.getElementById("nav").append(nav);
 document.documentElement.dataset.ready = "true";
