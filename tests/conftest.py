@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import importlib
 import importlib.util
 import os
 import signal
@@ -11,6 +12,7 @@ from collections import Counter
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.limits import LIMITS
 from tests.sizes import grade
 
 # Read when a library with OpenMP is loaded: threads that spin while they wait take other workers' cores, and made
@@ -103,3 +105,16 @@ def without_shap(monkeypatch):
     """No shap to be found, so that calls of explainers return glasswood's own Explanation."""
     find = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name, *of: None if name == "shap" else find(name, *of))
+
+
+@pytest.fixture
+def limits(monkeypatch):
+    """Set constants for one test: ``limits(tiny_splits=0)``, in each module that has them."""
+
+    def set_limits(**values):
+        for name, value in values.items():
+            constant, *modules = LIMITS[name]
+            for module in modules:
+                monkeypatch.setattr(importlib.import_module(f"glasswood.{module}"), constant, value)
+
+    return set_limits

@@ -13,8 +13,8 @@ from tests.strategies import full_forest
 
 
 @pytest.mark.parametrize("is_slow", [True, False])
-def test_only_what_takes_longer_than_a_moment_is_announced(is_slow, monkeypatch, caplog):
-    monkeypatch.setattr(progress, "SILENCE", 0.01 if is_slow else 60)
+def test_only_what_takes_longer_than_a_moment_is_announced(is_slow, limits, caplog):
+    limits(progress_silence=0.01 if is_slow else 60)
     with caplog.at_level(logging.WARNING, "glasswood"), progress.announcing("building"):
         for timer in threading.enumerate():
             if is_slow and isinstance(timer, threading.Timer):

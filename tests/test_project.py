@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import re
 import subprocess
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import glasswood
+from tests.limits import LIMITS
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), ROOT / "tests" / "README.md"])
@@ -105,3 +107,18 @@ def test_only_cuda_includes_cuda(source):
     for other in included(source):
         is_door = other.name == "bindings.h"  # what an engine calls, whether or not GPUs are compiled
         assert "cuda" not in other.parts or "cuda" in path.parts or is_door, f"{path} includes {other}"
+
+
+def test_limits_reach_every_module_that_imports_them():
+    """A constant that is set where it is defined alone would stay what it was elsewhere."""
+    names = "|".join({constant for constant, *_ in LIMITS.values()})
+    holders = {}
+    for path in (ROOT / "src" / "glasswood").rglob("*.py"):
+        module = ".".join(path.relative_to(ROOT / "src" / "glasswood").with_suffix("").parts)
+        for node in ast.parse(path.read_text()).body if re.search(rf"import .*\b({names})\b", path.read_text()) else ():
+            if isinstance(node, ast.ImportFrom):
+                for name in node.names:
+                    holders.setdefault((name.name, (node.module or "").removeprefix("glasswood.")), set()).add(module)
+    for constant, home, *_ in LIMITS.values():
+        listed = {module for name, *modules in LIMITS.values() if name == constant for module in modules}
+        assert holders.get((constant, home), set()) <= listed, constant

@@ -45,9 +45,8 @@ def test_values_match_the_oracle(dtype, example):
 
 
 @pytest.mark.parametrize(("n_features", "is_weighted"), [(4, False), (30, True)])
-def test_parts_of_many_rows_are_counted_side_by_side(monkeypatch, n_features, is_weighted):
-    monkeypatch.setattr(glasswood.explain.cuda.leaf_games, "FEWEST_COUNTED", 100)
-    monkeypatch.setattr(glasswood.explain.cuda.leaf_games, "IN_FLIGHT", 2_000_000)
+def test_parts_of_many_rows_are_counted_side_by_side(limits, n_features, is_weighted):
+    limits(fewest_counted=100, states_in_flight=2_000_000)
     forest = full_forest(3, n_trees=8, depth=6, n_features=n_features)
     background = rows(900, n_features)
     weight = np.random.default_rng(2).integers(0, 9, len(background)) / 7 if is_weighted else None

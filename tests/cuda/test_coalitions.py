@@ -10,7 +10,6 @@ import pytest
 
 import glasswood
 import glasswood.explain.cuda.coalitions
-from glasswood.explain.responses import coalitions
 from tests.strategies import Options, full_forest, random_forest, random_rows
 
 pytestmark = pytest.mark.usefixtures("gpu")
@@ -96,11 +95,11 @@ def test_larger_teams_and_wider_masks(n_features):
     )
 
 
-@pytest.mark.parametrize("name", ["MASK_BYTES", "CUBE_BYTES"])
-def test_rows_and_cubes_in_parts(monkeypatch, name):
+@pytest.mark.parametrize("name", ["gpu_mask_bytes", "gpu_cube_bytes"])
+def test_rows_and_cubes_in_parts(monkeypatch, limits, name):
     forest, X = two_classes(10), normal(30, 10)
     whole = check(forest, X[:12], X[12:])
-    monkeypatch.setattr(glasswood.explain.cuda.coalitions, name, 2**15)
+    limits(**{name: 2**15})
     monkeypatch.setattr(glasswood.explain.cuda.coalitions, "gpu_limits", lambda: Limits(2**12))
     np.testing.assert_array_equal(check(forest, X[:12], X[12:]), whole)
     check_sets(forest, X[:12], X[12:])
@@ -111,9 +110,9 @@ class Limits:
     shared_per_block: int
 
 
-def test_pairs_beyond_the_limit_and_what_only_cores_explain(monkeypatch):
+def test_pairs_beyond_the_limit_and_what_only_cores_explain(limits):
     forest, X = two_classes(), normal(20, 6)
-    monkeypatch.setattr(coalitions, "MOST", 3)
+    limits(most_players=3)
     explainer = glasswood.Explainer(forest, X[5:], output="probability", device="cuda")
     with pytest.raises(NotImplementedError, match="rows differ from background rows on up to 6 features, GPUs are"):
         explainer.shap_values(X[:5])

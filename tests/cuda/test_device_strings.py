@@ -118,10 +118,10 @@ def test_choice_of_gpus(install):
 @pytest.mark.parametrize(
     ("n_rows", "n_jobs", "is_cuda"), [(16, 1, False), (17, 1, True), (64, 4, False), (65, 4, True)]
 )
-def test_auto_explains_on_a_gpu_what_takes_a_thread_longer(install, n_rows, n_jobs, is_cuda, monkeypatch):
+def test_auto_explains_on_a_gpu_what_takes_a_thread_longer(install, n_rows, n_jobs, is_cuda, limits):
     install(stub())
     forest = full_forest(0, n_trees=10, depth=5, n_features=3)
-    monkeypatch.setattr(engines, "WORTHWHILE", forest.n_nodes + 1)
+    limits(worthwhile_nodes=forest.n_nodes + 1)
     X = np.zeros((n_rows, 3), np.float32)
     placed = engines.Engines(game_of_features(forest), Settings(n_jobs=n_jobs)).place(X, "values", None)
     assert placed.gpus == ((0,) if is_cuda else ())

@@ -7,7 +7,6 @@ import types
 import numpy as np
 import pytest
 
-import glasswood.cuda.encoder
 from glasswood.cuda.codes import Codes
 from glasswood.cuda.encoder import CodeTables
 
@@ -63,14 +62,14 @@ def values_around(thresholds, n_rows, dtype):
 )
 @pytest.mark.parametrize("is_staged", [False, True])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_codes_are_ranks(monkeypatch, dtype, is_staged, shape):
+def test_codes_are_ranks(limits, dtype, is_staged, shape):
     """A column of each kind, and more of one kind than a tile has columns, for whole tiles and a rest."""
     import cupy
 
-    for name, number in zip(("WIDE_VALUES", "SMALL_TABLE"), shape, strict=True):
-        monkeypatch.setattr(glasswood.cuda.encoder, name, number)
+    wide_values, small_table = shape
+    limits(encoder_wide_values=wide_values, encoder_small_table=small_table)
     if not is_staged:
-        monkeypatch.setattr(glasswood.cuda.encoder, "SHARED_BYTES", 0)
+        limits(encoder_shared_bytes=0)
     tables, thresholds = tables_of([*COLUMNS.values(), *[COLUMNS["normal"]] * 35], dtype)
     X = values_around(thresholds, 1100, dtype)
     with np.errstate(over="ignore"):

@@ -47,8 +47,8 @@ def test_leaves_match_the_oracle_and_margins_the_cpu(algorithm, output, example)
     check(*example, algorithm, output)
 
 
-def test_the_serial_algorithm_takes_rows_in_several_launches(monkeypatch):
-    monkeypatch.setattr(glasswood.reference.speculative, "SERIAL_STEPS", 20)
+def test_the_serial_algorithm_takes_rows_in_several_launches(limits):
+    limits(serial_steps=20)
     forest = random_forest(3, Options(n_trees=4, n_features=3))
     check(forest, random_rows(4, forest, 17), "serial")
 
@@ -101,15 +101,17 @@ def forget_cuts():
 
 @pytest.mark.parametrize(("n_rows", "stage"), [(1, 4096), (130, 256), (1100, 4096)])
 @pytest.mark.parametrize("form", FORMS)
-def test_formats(monkeypatch, form, n_rows, stage):
+def test_formats(limits, form, n_rows, stage):
     """Trees that fit a stage and trees that do not; tiles that take all trees and tiles that take a part."""
     forest = forest_of(form)
     most = {"narrow": 256 if form == "narrow" else 0, "heap": 2**16, "wide": 2**16}
-    monkeypatch.setattr(glasswood.evaluate.cuda.packing, "MOST_CODES", most)
-    monkeypatch.setattr(glasswood.evaluate.cuda.packing, "DEEPEST_HEAP", 10 if form == "heap" else 0)
-    monkeypatch.setattr(glasswood.evaluate.cuda.tiling, "STAGES", (stage,))
-    monkeypatch.setattr(glasswood.evaluate.cuda.tiling, "WIDE_STAGE", stage)
-    monkeypatch.setattr(glasswood.evaluate.cuda.few_rows, "MOST_ROWS", 0)
+    limits(
+        most_codes=most,
+        deepest_heap=10 if form == "heap" else 0,
+        tile_stages=(stage,),
+        wide_tile_stage=stage,
+        most_few_rows=0,
+    )
     forget_cuts()
     assert choose_format(forest, encode_forest(forest)) == form
     X = random_rows(5, forest, n_rows, "float32")
@@ -125,12 +127,12 @@ CUTS = [(32, 8, 1), (32, 12, 2), (64, 4, 3), (128, 6, 2), (192, 4, 1), (256, 3, 
 @pytest.mark.parametrize("stage", [1024, 32768])
 @pytest.mark.parametrize(("lanes", "teams", "parts"), CUTS)
 @pytest.mark.parametrize("form", FORMS)
-def test_teams(monkeypatch, form, lanes, teams, parts, stage):
+def test_teams(monkeypatch, limits, form, lanes, teams, parts, stage):
     """Teams that share rows, trees that fit their share of a stage and trees that do not, sums that need the order."""
     tiling = Tiling(lanes, teams, stage, parts)
     monkeypatch.setattr(glasswood.evaluate.cuda.tiles, "choose_tiling", lambda work, _: tiling if work.joins else plain)
     plain = Tiling(64, 1, 4096, 2)
-    monkeypatch.setattr(glasswood.evaluate.cuda.few_rows, "MOST_ROWS", 0)
+    limits(most_few_rows=0)
     forest = in_single(forest_of(form, n_trees=29))
     X = random_rows(5, forest, 800 if lanes > 64 else 300, "float32")
     for base in (0.5, 0.1):
@@ -249,9 +251,9 @@ def test_one_host_row_of_any_type_and_layout(dtype):
 
 @pytest.mark.parametrize(("smallest", "most_rows"), [(0.0, 0), (1e-3, 512), (1e-12, 0), (1e-40, 512)])
 @pytest.mark.parametrize("largest", [1.0, 1e30, 3e38])
-def test_sums_that_round_keep_the_order_of_the_trees(monkeypatch, smallest, largest, most_rows):
+def test_sums_that_round_keep_the_order_of_the_trees(limits, smallest, largest, most_rows):
     """Values of many magnitudes: whether the parallel sum may be used is decided row by row."""
-    monkeypatch.setattr(glasswood.evaluate.cuda.few_rows, "MOST_ROWS", most_rows)
+    limits(most_few_rows=most_rows)
     forest = full_forest(3, n_trees=700, depth=2, n_features=4)
     rng = np.random.default_rng(0)
     pool = [smallest, -smallest, 1 / 3, largest, -largest]

@@ -132,9 +132,9 @@ def test_tables_of_eight_features_and_those_beyond_shared_memory(monkeypatch, ki
 
 
 @pytest.mark.parametrize("kind", TABLED)
-def test_more_rows_than_a_tile_in_parts(monkeypatch, kind):
+def test_more_rows_than_a_tile_in_parts(limits, kind):
     """Rows of few and of many blocks, the last tile in part; states counted in parts, with weights."""
-    monkeypatch.setattr(glasswood.explain.cuda.leaf_games, "FEWEST_COUNTED", 100)
+    limits(fewest_counted=100)
     forest, X = full_forest(2, n_trees=3, depth=4, n_features=5), rows(5, 1300)
     method = "shap_interaction_values" if kind.startswith("interactions") else "shap_values"
     against = {"background": X, "background_weight": np.arange(1300) % 5} if "background" in kind else {}

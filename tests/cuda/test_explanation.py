@@ -55,14 +55,9 @@ def test_paths_match_the_oracle(kind, example):
 
 
 @pytest.mark.parametrize("kind", ["values", "interactions"])
-def test_trees_in_parts_of_several_buckets(monkeypatch, kind):
+def test_trees_in_parts_of_several_buckets(limits, kind):
     """Kernels for larger forests: chunks hold parts of trees, sums have many chunks, points differ by tree."""
-    monkeypatch.setattr(glasswood.explain.cuda.tapes, "TINY_SPLITS", 0)
-    monkeypatch.setattr(glasswood.explain.cuda.tapes, "FEW_SPLITS", 0)
-    monkeypatch.setattr(glasswood.explain.cuda.tapes, "FEWEST_CHUNK_SPLITS", 3)
-    monkeypatch.setattr(glasswood.explain.cuda.tapes, "FEWEST_PAIR_SPLITS", 3)
-    monkeypatch.setattr(glasswood.explain.cuda.tapes, "SMALL_BUCKET", 0)
-    monkeypatch.setattr(glasswood.explain.cuda.quadrature, "TINY_SPLITS", 0)
+    limits(tiny_splits=0, few_splits=0, fewest_chunk_splits=3, fewest_pair_splits=3, small_bucket=0)
     forest = random_forest(5, OPTIONS)
     explainer = check(forest, random_rows(6, forest, 40), kind)
     job = plan_of(explainer, "cuda").job("values" if kind == "values" else "pairs")
@@ -74,14 +69,11 @@ def test_trees_in_parts_of_several_buckets(monkeypatch, kind):
 @pytest.mark.parametrize("algorithm", ["tables", "quadrature"])
 @pytest.mark.parametrize("n_small", [0, 10**6], ids=["several tapes", "one launch"])
 @pytest.mark.parametrize("kept_share", [1, 2**50], ids=["kept buffers", "new buffers"])
-def test_calls_like_earlier_ones(monkeypatch, kind, algorithm, n_small, kept_share):
+def test_calls_like_earlier_ones(limits, kind, algorithm, n_small, kept_share):
     """The launches of one call answer rows like its own, whose results stay; no others."""
     import cupy
 
-    for module in (glasswood.explain.cuda.tapes, glasswood.explain.cuda.quadrature):
-        monkeypatch.setattr(module, "TINY_SPLITS", n_small)
-    monkeypatch.setattr(glasswood.explain.cuda.tapes, "SMALL_BUCKET", 0)
-    monkeypatch.setattr(glasswood.cuda.buffers, "KEPT_SHARE", kept_share)
+    limits(tiny_splits=n_small, small_bucket=0, kept_share=kept_share)
     forest = random_forest(5, OPTIONS)
     explainer = Explainer(forest, device="cuda", algorithm=algorithm)
     explain = explainer.shap_values if kind == "values" else explainer.shap_interaction_values
@@ -104,11 +96,8 @@ def test_calls_like_earlier_ones(monkeypatch, kind, algorithm, n_small, kept_sha
 
 
 @pytest.mark.parametrize(("most", "is_cut"), [(12, True), (2, False)])
-def test_chunks_of_wide_forests_are_cut_until_their_sums_fit_shared_memory(monkeypatch, most, is_cut):
-    monkeypatch.setattr(glasswood.explain.cuda.tapes, "TINY_SPLITS", 0)
-    monkeypatch.setattr(glasswood.explain.cuda.tapes, "NARROW_SLOTS", most)
-    monkeypatch.setattr(glasswood.explain.cuda.tapes, "NARROWEST_SPLITS", 5)
-    monkeypatch.setattr(glasswood.explain.cuda.quadrature, "TINY_SPLITS", 0)
+def test_chunks_of_wide_forests_are_cut_until_their_sums_fit_shared_memory(limits, most, is_cut):
+    limits(tiny_splits=0, narrow_slots=most, narrowest_splits=5)
     forest = full_forest(5, n_trees=6, depth=6, n_features=40)
     X = np.random.default_rng(6).normal(size=(40, forest.n_features))
     explainer = Explainer(forest, device="cuda", algorithm="quadrature")
@@ -120,39 +109,36 @@ def test_chunks_of_wide_forests_are_cut_until_their_sums_fit_shared_memory(monke
     assert len(tape.chunk_starts) > forest.n_trees if is_cut else len(tape.chunk_starts) < forest.n_trees
 
 
-def test_many_chunks_are_added_in_eighths(monkeypatch):
-    monkeypatch.setattr(glasswood.explain.cuda.tapes, "TINY_SPLITS", 0)
-    monkeypatch.setattr(glasswood.explain.cuda.tapes, "FEWEST_CHUNK_SPLITS", 1)
-    monkeypatch.setattr(glasswood.explain.cuda.quadrature, "TINY_SPLITS", 0)
+def test_many_chunks_are_added_in_eighths(limits):
+    limits(tiny_splits=0, fewest_chunk_splits=1)
     forest = full_forest(1, n_trees=80, depth=3, n_features=3)
     check(forest, np.random.default_rng(2).normal(size=(33, 3)), "values")
 
 
-def test_one_launch_and_several_give_the_same_bits(monkeypatch):
+def test_one_launch_and_several_give_the_same_bits(limits):
     forest = random_forest(7, OPTIONS)
     X = random_rows(8, forest, 70)
     found = Explainer(forest, device="cuda").shap_values(X)
-    monkeypatch.setattr(glasswood.explain.cuda.quadrature, "TINY_SPLITS", 0)
+    limits(launched_splits=0)
     np.testing.assert_array_equal(Explainer(forest, device="cuda").shap_values(X), found)
 
 
 @pytest.mark.parametrize("is_small", [True, False])
 @pytest.mark.parametrize("n_features", [3, 12, 200])
-def test_rows_of_any_width_most_of_them_zeros(monkeypatch, n_features, is_small):
+def test_rows_of_any_width_most_of_them_zeros(limits, n_features, is_small):
     if not is_small:
-        monkeypatch.setattr(glasswood.explain.cuda.quadrature, "TINY_SPLITS", 0)
-        monkeypatch.setattr(glasswood.explain.cuda.quadrature, "SUM_BLOCKS", 1)
+        limits(launched_splits=0, sum_blocks=1)
     forest = full_forest(11, n_trees=6, depth=3, n_features=n_features)
     explainer = check(forest, np.random.default_rng(12).normal(size=(37, n_features)), "values")
     assert (plan_of(explainer, "cuda").job("values").small is not None) == is_small
 
 
 @pytest.mark.parametrize("method", ["shap_values", "shap_interaction_values"])
-def test_all_gpus_and_chunks_give_the_bits_of_one(monkeypatch, method):
+def test_all_gpus_and_chunks_give_the_bits_of_one(limits, method):
     forest = random_forest(9, OPTIONS)
     X = random_rows(10, forest, 301)
     expected = getattr(Explainer(forest, device="cuda:0"), method)(X)
-    monkeypatch.setattr(glasswood.cuda.rows, "FEWEST_CHUNK_ROWS", 32)
+    limits(fewest_chunk_rows=32)
     explain = getattr(Explainer(forest, device="cuda:all"), method)
     for _ in range(repeats(5)):
         np.testing.assert_array_equal(explain(X), expected)

@@ -157,11 +157,10 @@ def test_work_is_queued_on_the_current_stream(cupy, forest, X):
     np.testing.assert_array_equal(found.get(), expected)
 
 
-def test_rows_in_chunks_give_the_same_bits(monkeypatch, forest, X):
+def test_rows_in_chunks_give_the_same_bits(limits, forest, X):
     expected = Explainer(forest, device="cuda").shap_values(X)
     pairs = Explainer(forest, device="cuda").shap_interaction_values(X)
-    monkeypatch.setattr(glasswood.cuda.rows, "HOST_CHUNK_BYTES", 64 * 50)
-    monkeypatch.setattr(glasswood.explain.cuda.quadrature, "PARTIAL_BYTES", 1)
+    limits(host_chunk_bytes=64 * 50, walk_partial_bytes=1)
     np.testing.assert_array_equal(Explainer(forest, device="cuda").shap_values(X), expected)
     np.testing.assert_array_equal(Explainer(forest, device="cuda").shap_interaction_values(X), pairs)
 

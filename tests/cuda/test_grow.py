@@ -9,7 +9,6 @@ from glasswood import _core
 from glasswood.base.device import DeviceError
 from glasswood.grow.cuda import parts
 from glasswood.grow.cuda import rows as cuda
-from glasswood.grow.data import rows as data
 from glasswood.grow.data.rows import STORAGES
 from tests.cuda.growing import check_every_tree, check_loss, on_gpu, whole_numbers
 from tests.grow.engines import engine_of, piecewise, single_leaf, stump
@@ -139,9 +138,9 @@ def check_places(engine, expected_engine, n_features, n_rows):
 
 
 @pytest.mark.parametrize(("n_features", "missing", "n_gpus"), [(2, 0, 1), (6, 0.0003, 1), (2, 0.0003, 2)])
-def test_sums_of_arranged_rows(gpu_engine, monkeypatch, n_features, missing, n_gpus):
+def test_sums_of_arranged_rows(gpu_engine, limits, n_features, missing, n_gpus):
     """Few missing values, so that some zones have none."""
-    monkeypatch.setattr(data, "LEAST_ARRANGED", 0)
+    limits(least_arranged=0)
     X, y = piecewise(10_000, n_features)
     X[np.random.default_rng(1).random(X.shape) < missing] = np.nan
     expected_engine, _ = engine_of(X, y)
@@ -153,8 +152,8 @@ def test_sums_of_arranged_rows(gpu_engine, monkeypatch, n_features, missing, n_g
 
 
 @pytest.mark.parametrize("division", [{}, {"n_gpus": 2}, {"n_gpus": 2, "chunks": 4500}, {"chunks": 3000}])
-def test_exact_arranged_data_grow_the_same_trees(gpu_engine, monkeypatch, division):
-    monkeypatch.setattr(data, "LEAST_ARRANGED", 0)
+def test_exact_arranged_data_grow_the_same_trees(gpu_engine, limits, division):
+    limits(least_arranged=0)
     X, y = whole_numbers(9000, 2)
     X[:, 0] *= np.arange(1, 9001) % 4 + 1
     expected_engine, _ = engine_of(X, y, population=8, polish_interval=3)
@@ -257,17 +256,14 @@ def test_the_best_split_is_found_on_the_same_sample_of_divided_rows(gpu_engine, 
         np.testing.assert_array_equal(found[name], expected[name])
 
 
-def small_buffers(monkeypatch):
-    monkeypatch.setattr(parts, "PARTIAL_BYTES", 2**12)
-    monkeypatch.setattr(parts, "PACKET_BYTES", 2**14)
-    monkeypatch.setattr(parts, "RESULT_BYTES", 2**14)
-    monkeypatch.setattr(parts, "LIST_CHOICES", ((parts.N_LISTS, True),))
+def small_buffers(limits):
+    limits(grow_partial_bytes=2**12, packet_bytes=2**14, result_bytes=2**14, list_choices=((parts.N_LISTS, True),))
 
 
 @pytest.mark.parametrize(("n_resident", "storage"), [(0, "float64"), (1, "float64"), (1, "float32")])
 @pytest.mark.parametrize("n_threads", [1, 3])
-def test_streamed_rows_give_the_bits_of_resident_ones(four_gpus, monkeypatch, n_resident, n_threads, storage):
-    small_buffers(monkeypatch)
+def test_streamed_rows_give_the_bits_of_resident_ones(four_gpus, limits, n_resident, n_threads, storage):
+    small_buffers(limits)
     X, y = piecewise(400, 3)
     sizes = parts.buffer_sizes(100, 3, 5, 400, z_bytes=np.dtype(storage).itemsize)
     runs = []
@@ -306,10 +302,10 @@ def balanced(n_leaves, n_rows, n_features):
 
 @pytest.mark.usefixtures("four_gpus")
 @pytest.mark.parametrize("n_features", [2, 9, 40])
-def test_the_largest_request_fits_the_smallest_buffers(monkeypatch, n_features):
+def test_the_largest_request_fits_the_smallest_buffers(limits, n_features):
     """All slots of a block, and the parts that its layouts write beside them."""
-    small_buffers(monkeypatch)
-    monkeypatch.setattr(parts, "PACKET_BYTES", 2**17)
+    small_buffers(limits)
+    limits(packet_bytes=2**17)
     X, y = piecewise(8000, n_features)
     tree = balanced(_core.GROW_SLOTS, 8000, n_features)
     changes = {"max_leaves": _core.GROW_SLOTS}
@@ -320,8 +316,8 @@ def test_the_largest_request_fits_the_smallest_buffers(monkeypatch, n_features):
     assert found["fitness"] == pytest.approx(expected["fitness"], rel=1e-9)
 
 
-def test_rows_that_do_not_fit_pass_through_in_chunks(four_gpus, monkeypatch):
-    small_buffers(monkeypatch)
+def test_rows_that_do_not_fit_pass_through_in_chunks(four_gpus, limits):
+    small_buffers(limits)
     X, y = whole_numbers(2048, 3)
     (whole,) = parts.divide_rows(2048, 3, 5, {0: 2**40}, "auto")
     less = range(whole.on_device, 0, -(2**12))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import glasswood.grow.search.engine
 from glasswood import ModelTreeRegressor
 from glasswood.base.device import DeviceError, count_gpus
 from glasswood.grow.cuda import parts
@@ -21,8 +20,8 @@ several_gpus = pytest.mark.skipif(reason is not None or count_gpus() < 2, reason
 
 
 @pytest.fixture(autouse=True)
-def everything_on_the_gpu(monkeypatch):
-    monkeypatch.setattr(parts, "CPU_WORK", 0)
+def everything_on_the_gpu(limits):
+    limits(cpu_work=0)
 
 
 @pytest.mark.parametrize("storage", STORAGES)
@@ -68,11 +67,10 @@ def test_streamed_rows_give_the_bits_of_resident_ones(monkeypatch, storage):
     assert histories[0] == histories[1] == histories[2]
 
 
-def test_rows_that_do_not_fit_stream_and_find_the_tree_of_the_cores(monkeypatch):
+def test_rows_that_do_not_fit_stream_and_find_the_tree_of_the_cores(monkeypatch, limits):
     X, y = whole_numbers(200_000, 6)
-    for name in ("PARTIAL_BYTES", "RESULT_BYTES", "PACKET_BYTES"):
-        monkeypatch.setattr(parts, name, 2**20)
-    monkeypatch.setattr(parts, "LIST_CHOICES", ((parts.N_LISTS, False),))
+    limits(grow_partial_bytes=2**20, result_bytes=2**20, packet_bytes=2**20)
+    limits(list_choices=((parts.N_LISTS, False),))
     (whole,) = parts.divide_rows(len(y), 6, 8, {0: 2**40})
     monkeypatch.setattr(cuda, "free_bytes", lambda _: whole.on_device - 1)
     cpu, gpu = (ModelTreeRegressor(generations=10, device=device).fit(X, y) for device in ("cpu", "cuda"))
@@ -144,8 +142,8 @@ def test_arrays_on_the_gpu(monkeypatch):
     np.testing.assert_allclose(model.predict(cupy.asarray(X)).get(), expected.predict(X), rtol=1e-14)
 
 
-def test_rows_that_do_not_fit(monkeypatch):
-    monkeypatch.setattr(parts, "PARTIAL_BYTES", 2**40)
+def test_rows_that_do_not_fit(limits):
+    limits(grow_partial_bytes=2**40)
     X, y = piecewise(20_000, 3)
     with pytest.raises(DeviceError, match=r"cuda:0 has [0-9,]+ bytes free, growing on 20,000 rows of 3 features takes"):
         ModelTreeRegressor(device="cuda").fit(X, y)
@@ -157,10 +155,10 @@ def test_a_gpu_that_is_not_there():
         ModelTreeRegressor(device="cuda:99").fit(X, y)
 
 
-def test_columns_that_the_gpu_ranks_grow_the_same_tree(monkeypatch):
+def test_columns_that_the_gpu_ranks_grow_the_same_tree(limits):
     X, y = piecewise(3000, 3)
     grown = []
     for rows in (1, 10**9):
-        monkeypatch.setattr(glasswood.grow.search.engine, "SORTED_ROWS", rows)
+        limits(sorted_rows=rows)
         grown.append(ModelTreeRegressor(generations=20, device="cuda").fit(X, y).predict(X))
     np.testing.assert_array_equal(*grown)

@@ -106,7 +106,7 @@ def test_the_rows_that_fit_count_what_the_paper_evaluation_needs():
 
 
 @pytest.fixture
-def full_gpu(monkeypatch):
+def full_gpu(monkeypatch, limits):
     """A GPU on which no rows fit."""
 
     def refuse(*_, **__):
@@ -114,7 +114,7 @@ def full_gpu(monkeypatch):
 
     monkeypatch.setattr(glasswood.grow.search.engine, "is_cuda_usable", lambda: True)
     monkeypatch.setattr(glasswood.grow.search.engine, "find_gpus", lambda *_: (0,))
-    monkeypatch.setattr(glasswood.grow.search.engine, "GPU_WORK", 0)
+    limits(gpu_work=0)
     monkeypatch.setattr(glasswood.grow.cuda.rows, "RowsOnGpus", refuse)
     monkeypatch.setattr(glasswood.grow.cuda.qr_rows, "QrRowsOnGpu", refuse)
 
@@ -139,10 +139,10 @@ def test_a_gpu_that_was_asked_for_raises(algorithm):
         ModelTreeRegressor(generations=3, algorithm=algorithm, device="cuda").fit(X, y)
 
 
-def test_rows_of_a_gpu_with_too_many_columns_stay_on_the_cores_and_say_so(monkeypatch):
+def test_rows_of_a_gpu_with_too_many_columns_stay_on_the_cores_and_say_so(limits):
     X, y = piecewise(200, 2)
     rows = prepare(X, y, np.ones(len(y)), np.ones(2, bool))
-    monkeypatch.setattr(glasswood.grow.cuda.parts, "MOST_COLUMNS", 3)
+    limits(grow_columns=3)
     with pytest.warns(RuntimeWarning, match="growing on the CPU: leaf models have 4 columns, a GPU supports at most 3"):
         assert glasswood.grow.search.engine.place_rows("auto", "gram", 0, rows) is None
 

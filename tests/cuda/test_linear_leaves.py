@@ -7,8 +7,6 @@ import dataclasses
 import numpy as np
 import pytest
 
-import glasswood.explain.cuda.quadrature
-import glasswood.explain.cuda.tapes
 from glasswood import Explainer
 from glasswood.plans import plan_of
 from tests.example_forests import with_models
@@ -42,13 +40,10 @@ def test_special_leaves(seed, kind, case):
 
 @pytest.mark.parametrize("shared_bytes", [24 * 1024, 0], ids=["shared", "global"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_parts_of_several_numbers_of_points(monkeypatch, kind, shared_bytes):
+def test_parts_of_several_numbers_of_points(limits, kind, shared_bytes):
     """Many parts, several kernels, paths of 40 features, accumulators in shared and in global memory."""
-    for name, value in {"TINY_SPLITS": 0, "FEW_SPLITS": 0, "FEWEST_CHUNK_SPLITS": 5, "SMALL_BUCKET": 0}.items():
-        monkeypatch.setattr(glasswood.explain.cuda.tapes, name, value)
-    monkeypatch.setattr(glasswood.explain.cuda.tapes, "FEWEST_PAIR_SPLITS", 5)
-    for name in ("SHARED_BYTES", "PAIR_SHARED_BYTES"):
-        monkeypatch.setattr(glasswood.explain.cuda.quadrature, name, shared_bytes)
+    limits(tiny_splits=0, few_splits=0, fewest_chunk_splits=5, small_bucket=0, fewest_pair_splits=5)
+    limits(walk_shared_bytes=shared_bytes, walk_pair_shared_bytes=shared_bytes)
     for forest in (full_forest(1, n_trees=3, depth=4, n_features=9), chain_forest(40, 1e-2)):
         linear = with_models(forest, 2, -1, 1)
         X = rows_of(linear, 3, 35)  # more than a warp

@@ -87,15 +87,15 @@ def test_many_rows_take_a_kernel_of_more_rows_a_thread(monkeypatch):
 
 
 @pytest.mark.parametrize(("shared", "is_staged"), [(160 * 1024, True), (20 * 1024, False)])
-def test_small_shared_memory(monkeypatch, shared, is_staged):
-    limits = glasswood.cuda.per_gpu.Limits(4, shared, shared, 2**34)
+def test_small_shared_memory(monkeypatch, limits, shared, is_staged):
+    small = glasswood.cuda.per_gpu.Limits(4, shared, shared, 2**34)
     for module in SMALL_LIMITS:
-        monkeypatch.setattr(module, "gpu_limits", lambda: limits)
-    monkeypatch.setattr(glasswood.explain.cuda.tables, "SCRATCH_BYTES", 100_000)
+        monkeypatch.setattr(module, "gpu_limits", lambda: small)
+    limits(scratch_bytes=100_000)
     forest = full_forest(5, n_trees=5, depth=7, n_features=6)
     plan = job_of(check(forest, rows(20, 6))).plan
     for batch in plan.batches:
-        block = choose_block(plan, batch, 128, limits)
+        block = choose_block(plan, batch, 128, small)
         assert block.is_staged == is_staged
         assert block.shared <= shared
     groups = group_by_workspace(plan, np.arange(plan.n_subtrees), plan.arrays["leaf_game_bytes"])
@@ -183,16 +183,16 @@ def test_out_of_memory_falls_back_to_the_walk(monkeypatch):
 
 
 @pytest.mark.parametrize("n_features", [5, 12])
-def test_batches_repeats_and_parts_give_the_same_bits(monkeypatch, n_features):
+def test_batches_repeats_and_parts_give_the_same_bits(limits, n_features):
     forest, X = full_forest(10, n_trees=10, depth=5, n_features=n_features), rows(300, n_features)
     explainer = Explainer(forest, algorithm="tables", device="cuda")
     expected = explainer.shap_interaction_values(X)
     np.testing.assert_array_equal(explainer.shap_interaction_values(X), expected)
     for first, end in [(0, 1), (1, 130), (130, 300)]:
         np.testing.assert_array_equal(explainer.shap_interaction_values(X[first:end]), expected[first:end])
-    monkeypatch.setattr(glasswood.explain.cuda.table_launches, "PARTIAL_BYTES", 1)
+    limits(table_partial_bytes=1)
     np.testing.assert_array_equal(explainer.shap_interaction_values(X), expected)
-    monkeypatch.setattr(glasswood.cuda.rows, "FEWEST_CHUNK_ROWS", 32)
+    limits(fewest_chunk_rows=32)
     everywhere = Explainer(forest, algorithm="tables", device="cuda:all")
     np.testing.assert_array_equal(everywhere.shap_interaction_values(X), expected)
 

@@ -105,12 +105,12 @@ def test_chosen_features_rows_of_a_gpu_and_any_layout():
     assert explainer.shap_values(X[:0]).shape == (0, 5)
 
 
-def test_batches_and_pickles_give_the_same_bits(monkeypatch):
+def test_batches_and_pickles_give_the_same_bits(limits):
     forest, X = classifier(), rows(150)
     explainer = Explainer(forest, rows(30, seed=2), output="probability", device="cuda")
     expected = explainer.shap_values(X)
     np.testing.assert_array_equal(explainer.shap_values(X[7:20]), expected[7:20])
-    monkeypatch.setattr(glasswood.explain.cuda.responses, "PART_BYTES", 10_000)
+    limits(response_part_bytes=10_000)
     np.testing.assert_array_equal(explainer.shap_values(X), expected)
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(explainer)).shap_values(X), expected)
 

@@ -10,7 +10,6 @@ import pytest
 import scipy.sparse
 
 from glasswood import Explainer
-from glasswood.inputs import sparse
 from tests.strategies import Options, full_forest, random_forest
 
 
@@ -48,8 +47,8 @@ def to_gpu(gpu, monkeypatch):
 
 
 @pytest.fixture(autouse=True)
-def _small_chunks(monkeypatch):
-    monkeypatch.setattr(sparse, "CHUNK_BYTES", 4 * 5 * 40)
+def _small_chunks(limits):
+    limits(sparse_chunk_bytes=4 * 5 * 40)
 
 
 def rows_of(n_features, dtype="float32", n_rows=150):

@@ -6,8 +6,6 @@ import numpy as np
 import pytest
 
 from glasswood import Explainer
-from glasswood.explain import strongest as search
-from glasswood.explain.cuda import strongest
 from tests.strategies import Options, full_forest, random_forest
 
 pytestmark = pytest.mark.usefixtures("gpu")
@@ -30,7 +28,7 @@ def example(request):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_strongest_of_each_row_and_overall(example, dtype, monkeypatch):
+def test_strongest_of_each_row_and_overall(example, dtype, limits):
     """Batches of seven rows; lists of one, some and all pairs, longer ones than GPUs keep included."""
     import cupy
 
@@ -39,10 +37,7 @@ def test_strongest_of_each_row_and_overall(example, dtype, monkeypatch):
     matrices = np.asarray(explainer.shap_interaction_values(X)).reshape(len(X), 7, 7, -1)
     i, j = np.triu_indices(7, 1)
     entries = matrices[:, i, j]
-    monkeypatch.setattr(strongest, "MATRIX_BYTES", 7 * 49 * matrices.itemsize * entries.shape[2])
-    monkeypatch.setattr(strongest, "MOST_LISTED", 20)
-    monkeypatch.setattr(search, "KEPT", 0)
-    monkeypatch.setattr(search, "LEAST_PROBED", 3)
+    limits(matrix_bytes=7 * 49 * matrices.itemsize * entries.shape[2], most_listed=20, strongest_kept=0, least_probed=3)
     for top in (1, 4, 20, 21):
         expected, numbers = by_sorting(entries, top)
         for rows in (X, cupy.asarray(X)):

@@ -7,7 +7,6 @@ import types
 import numpy as np
 import pytest
 
-import glasswood.explain.cuda.quadrature
 from glasswood.base.device import import_cupy
 from glasswood.explain.cuda.job import diagonal_launch, padded_rows
 from glasswood.explain.cuda.quadrature import MOST_ENTRIES, TILE_SLOTS, lay_out_sum, sum_tiles
@@ -21,8 +20,8 @@ N_SLOTS = [0, 1, 7, 8, 9, 31, 32, 33, 70, 255, 256, 300, 0, 2]
 @pytest.mark.parametrize("n_rows", [1, 45, 300])
 @pytest.mark.parametrize("copies", [1, 4])
 @pytest.mark.parametrize("many", [2**14, 0])
-def test_entries_are_the_sums_of_their_accumulators(monkeypatch, dtype, n_rows, copies, many):
-    monkeypatch.setattr(glasswood.explain.cuda.quadrature, "MANY_SLOTS", many)
+def test_entries_are_the_sums_of_their_accumulators(limits, dtype, n_rows, copies, many):
+    limits(many_slots=many)
     rng = np.random.default_rng(0)
     n_of = np.tile(N_SLOTS, copies)
     n_entries, starts = len(n_of), np.concatenate([[0], np.cumsum(n_of)])

@@ -109,10 +109,10 @@ def test_small_shared_memory(monkeypatch, shared, is_staged, n_features):
     assert block.shared <= shared
 
 
-def test_tables_too_large_for_shared_memory_are_built_in_global_memory(monkeypatch):
-    limits = glasswood.cuda.per_gpu.Limits(4, 8 * 1024, 8 * 1024, 2**34)
-    monkeypatch.setattr(glasswood.explain.cuda.tables, "gpu_limits", lambda: limits)
-    monkeypatch.setattr(glasswood.explain.cuda.tables, "SCRATCH_BYTES", 100_000)
+def test_tables_too_large_for_shared_memory_are_built_in_global_memory(monkeypatch, limits):
+    small = glasswood.cuda.per_gpu.Limits(4, 8 * 1024, 8 * 1024, 2**34)
+    monkeypatch.setattr(glasswood.explain.cuda.tables, "gpu_limits", lambda: small)
+    limits(scratch_bytes=100_000)
     forest = full_forest(6, n_trees=5, depth=8, n_features=6)
     job = job_of(check_with_cpu(forest, rows(33, 6)))
     assert sum(group.is_scratch for _, group in build_groups(job.plan, job.plan.batches[0])) > 1
@@ -216,7 +216,7 @@ def test_more_thresholds_than_halves_have_numbers():
 
 
 @pytest.mark.parametrize("n_features", [5, 30])
-def test_batches_repeats_and_parts_give_the_same_bits(monkeypatch, n_features):
+def test_batches_repeats_and_parts_give_the_same_bits(limits, n_features):
     forest = full_forest(10, n_trees=15, depth=6, n_features=n_features)
     X = rows(300, n_features)
     explainer = Explainer(forest, algorithm="tables", device="cuda")
@@ -224,9 +224,9 @@ def test_batches_repeats_and_parts_give_the_same_bits(monkeypatch, n_features):
     np.testing.assert_array_equal(explainer.shap_values(X), expected)
     for first, end in [(0, 1), (1, 130), (130, 300)]:
         np.testing.assert_array_equal(explainer.shap_values(X[first:end]), expected[first:end])
-    monkeypatch.setattr(glasswood.explain.cuda.table_launches, "PARTIAL_BYTES", 1)
+    limits(table_partial_bytes=1)
     np.testing.assert_array_equal(explainer.shap_values(X), expected)
-    monkeypatch.setattr(glasswood.cuda.rows, "FEWEST_CHUNK_ROWS", 32)
+    limits(fewest_chunk_rows=32)
     everywhere = Explainer(forest, algorithm="tables", device="cuda:all")
     np.testing.assert_array_equal(everywhere.shap_values(X), expected)
 

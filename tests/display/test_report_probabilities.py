@@ -67,11 +67,11 @@ def test_values_are_those_of_probabilities(make, n_classes, tmp_path):
     assert "passed" in data["card"]["Explanation"]["additivity"]
 
 
-def test_too_much_work_is_left_to_log_odds(browser, tmp_path, monkeypatch):
+def test_too_much_work_is_left_to_log_odds(browser, tmp_path, limits):
     X, y = rows(2)
     model = ensemble.GradientBoostingClassifier(n_estimators=5).fit(X, y)
     for operations, name in ((explained.OPERATIONS, "probability of 1"), (1e4, "log-odds of 1")):
-        monkeypatch.setattr(explained, "OPERATIONS", operations)
+        limits(report_operations=operations)
         shown = Page(browser, glasswood.report(model, X, y, tmp_path / "report.html"))
         assert f"How much each feature moves a row's {name}, up or down" in shown.page.locator("#features").inner_text()
         assert f"In {name}." in shown.page.locator("#rows").inner_text()

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import glasswood
-from glasswood.display.report import explained
 from tests.display.browser import Page
 from tests.display.test_report import content
 
@@ -56,9 +55,9 @@ def shown_values(data):
         yield entry["name"], [texts[str(int(value))] for value in values] if texts else values
 
 
-def test_values_are_catboosts(model, frame, tmp_path, monkeypatch):
+def test_values_are_catboosts(model, frame, tmp_path, limits):
     """Where values of probabilities would take too long, they are those of the log-odds."""
-    monkeypatch.setattr(explained, "OPERATIONS", 0)
+    limits(report_operations=0)
     fitted, y = model
     data = content(glasswood.report(fitted, frame, y, tmp_path / "report.html"))
     names = [feature["name"] for feature in data["features"]]

@@ -12,7 +12,6 @@ import pandas as pd
 import pytest
 
 import glasswood
-from glasswood.display import sql_query
 from tests.display import mysql
 from tests.display.runners import check, exp, objects, quoted, run_postgresql
 from tests.display.test_code import FORESTS, called, grown, rows_of, settled, stumps, with_categories
@@ -238,8 +237,8 @@ def with_many(labels):
 
 
 @pytest.mark.parametrize("dialect", ["duckdb", "sqlite"])
-def test_more_trees_than_levels(dialect, monkeypatch):
-    monkeypatch.setattr(sql_query, "QUERY_TREES", 100)
+def test_more_trees_than_levels(dialect, limits):
+    limits(query_trees=100)
     forest = dataclasses.replace(stumps(1200), link="identity", prediction="response", missing=math.nan)
     rows = rows_of(forest)[:50]
     run = in_duckdb if dialect == "duckdb" else in_sqlite

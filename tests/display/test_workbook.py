@@ -88,7 +88,7 @@ def test_texts_are_no_formulas(tmp_path):
     assert sheet[f"A{workbook.FIRST + 2}"].value == "b\\u0007"
 
 
-def test_refusals(tmp_path, monkeypatch):
+def test_refusals(tmp_path, limits):
     forest = grown()
     with pytest.raises(ValueError, match=r"suffix '.xls', expected .xlsx"):
         glasswood.export_excel(forest, tmp_path / "a.xls")
@@ -103,7 +103,7 @@ def test_refusals(tmp_path, monkeypatch):
     many = dataclasses.replace(many, set_words=words, set_offsets=np.array([0, len(words)]))
     with pytest.raises(NotImplementedError, match="characters, more than the 8192 of a cell"):
         glasswood.export_excel(many, tmp_path / "a.xlsx")
-    monkeypatch.setattr(workbook, "MOST_LINES", 1)
+    limits(workbook_lines=1)
     with pytest.raises(NotImplementedError, match="leaves, a workbook shows up to 1"):
         glasswood.export_excel(forest, tmp_path / "a.xlsx")
     assert not list(tmp_path.iterdir())

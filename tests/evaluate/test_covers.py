@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 
 import glasswood
-from glasswood.evaluate import covers
 from tests.oracles import evaluate
 from tests.strategies import forests_and_rows, full_forest
 
@@ -37,12 +36,12 @@ def test_covers_count_the_rows_that_pass(example):
     np.testing.assert_array_equal(known.predict(X, "margin"), forest.predict(X, "margin"))
 
 
-def test_rows_in_parts_and_columns_by_name(monkeypatch):
+def test_rows_in_parts_and_columns_by_name(limits):
     pandas = pytest.importorskip("pandas")
     forest = full_forest(0, n_trees=3, depth=4, n_features=3)
     X = np.random.default_rng(0).normal(size=(100, 3))
     expected = forest.with_covers(X).ensemble.cover
-    monkeypatch.setattr(covers, "POSITIONS_TOGETHER", 50)
+    limits(positions_together=50)
     np.testing.assert_array_equal(forest.with_covers(pandas.DataFrame(X)).ensemble.cover, expected)
 
 

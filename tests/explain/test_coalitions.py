@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import glasswood
-from glasswood.explain.responses import coalitions, pair_sums
+from glasswood.explain.responses import coalitions
 from glasswood.explain.responses.permutations import EstimateWarning
 from tests.example_forests import with_models
 from tests.oracles import coalitions as oracle
@@ -194,24 +194,24 @@ def test_equal_rows_are_explained_once():
     np.testing.assert_array_equal(twice[::2], explainer_of(forest, X[20:]).shap_values(X[:20]))
 
 
-def test_results_that_are_larger_than_memory_go_to_out_in_parts(monkeypatch, tmp_path):
+def test_results_that_are_larger_than_memory_go_to_out_in_parts(limits, tmp_path):
     forest = dataclasses.replace(full_forest(1, n_trees=20, depth=4, n_features=7), link="logistic")
     X = np.random.default_rng(1).normal(size=(60, 7))
     rows = np.concatenate([X[:40], X[30:5:-1]])
     explainer = explainer_of(forest, X[40:])
     whole = explainer.shap_interaction_values(rows)
-    monkeypatch.setattr(coalitions, "MASK_BYTES", 2**12)
+    limits(mask_bytes=2**12)
     out = np.lib.format.open_memmap(tmp_path / "pairs.npy", "w+", np.float64, whole.shape)
     assert explainer_of(forest, X[40:]).shap_interaction_values(rows, out=out) is out
     np.testing.assert_allclose(out, whole, rtol=0, atol=1e-15)
 
 
-@pytest.mark.parametrize(("module", "name"), [(coalitions, "MASK_BYTES"), (pair_sums, "COALITIONS_TOGETHER")])
-def test_memory_is_bounded_by_parts(module, name, monkeypatch):
+@pytest.mark.parametrize("name", ["mask_bytes", "coalitions_together"])
+def test_memory_is_bounded_by_parts(name, limits):
     forest = dataclasses.replace(full_forest(1, n_trees=20, depth=6, n_features=7), link="logistic")
     X = np.random.default_rng(1).normal(size=(60, 7))
     whole = [explainer_of(forest, X[20:], output).shap_values(X[:20]) for output in ("response", np.tanh)]
-    monkeypatch.setattr(module, name, 2**12)
+    limits(**{name: 2**12})
     parts = [explainer_of(forest, X[20:], output).shap_values(X[:20]) for output in ("response", np.tanh)]
     np.testing.assert_allclose(parts, whole, rtol=0, atol=1e-15)
 
@@ -390,22 +390,22 @@ def test_coalitions_beyond_memory_are_an_error_that_names_them():
     assert is_same == "True"
 
 
-def test_many_outputs_have_fewer_players_that_are_exact(monkeypatch):
+def test_many_outputs_have_fewer_players_that_are_exact(limits):
     options = Options(n_trees=24, n_features=8, n_outputs=6, vector_leaves=True, meaning={"link": "softmax"})
     forest = random_forest(2, options)
     X = np.random.default_rng(1).normal(size=(12, 8))
-    monkeypatch.setattr(coalitions, "CUBE_BYTES", 8 * 8 * 2**4)
+    limits(cube_bytes=8 * 8 * 2**4)
     with pytest.warns(EstimateWarning, match="differ from background rows on more than 4 features"):
         explainer_of(forest, X[4:], "probability").shap_values(X[:4])
     assert coalitions.most_players(6) == 4
 
 
-def test_long_calls_say_what_they_cost(monkeypatch):
+def test_long_calls_say_what_they_cost(limits):
     forest = dataclasses.replace(full_forest(1, n_trees=9, depth=4, n_features=4), link="logistic")
     X = np.random.default_rng(1).normal(size=(300, 4))
     explainer = explainer_of(forest, X[100:], "probability")
     expected = explainer.shap_values(X[:100])
-    monkeypatch.setattr(coalitions, "WARNED_SECONDS", 0)
+    limits(warned_seconds=0)
     expected_message = r"100 rows against 199 background rows take about \d+ s here, for 19,900 pairs; 100 back"
     with pytest.warns(coalitions.CostWarning, match=expected_message) as said:
         found = explainer.shap_values(X[:100])

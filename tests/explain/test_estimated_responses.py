@@ -9,19 +9,17 @@ import numpy as np
 import pytest
 
 import glasswood
-from glasswood.explain.responses import coalitions
 from glasswood.explain.responses.permutations import EstimateWarning
 from tests.example_forests import with_models
 from tests.strategies import Options, full_forest, random_forest
 
 
 @pytest.fixture
-def explainer_of(monkeypatch):
+def explainer_of(limits):
     """Explainers that estimate pairs that differ on more than a few features."""
 
     def make(forest, background, output="probability", most=20, tolerance=0.01):
-        monkeypatch.setattr(coalitions, "MOST", most)
-        monkeypatch.setattr(coalitions, "TOLERANCE", tolerance)
+        limits(most_players=most, coalition_tolerance=tolerance)
         return glasswood.Explainer(forest, background, output=output, dtype="float64")
 
     return make

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import glasswood
-from glasswood.explain import importance
 from tests.strategies import Options, full_forest, random_forest
 
 pandas = pytest.importorskip("pandas")
@@ -39,10 +38,10 @@ def test_columns_are_those_of_the_values():
     np.testing.assert_allclose(by_name["share"], by_name["mean_abs"] / magnitude.mean().sum())
 
 
-def test_batches_do_not_matter(monkeypatch):
+def test_batches_do_not_matter(limits):
     explainer, X = glasswood.Explainer(make_forest(), dtype="float64"), rows_of(700)
     whole = explainer.importance(X)
-    monkeypatch.setattr(importance, "TOGETHER", 90)
+    limits(importance_together=90)
     pandas.testing.assert_frame_equal(explainer.importance(X), whole)
 
 
@@ -78,10 +77,10 @@ def test_outputs_are_a_column():
     assert found["output"].tolist() == [str(k) for k in range(3) for _ in range(4)]
 
 
-def test_frames_of_other_libraries(monkeypatch):
+def test_frames_of_other_libraries(limits):
     polars, pyarrow = pytest.importorskip("polars"), pytest.importorskip("pyarrow")
     explainer, X = glasswood.Explainer(make_forest()), rows_of(300)
-    monkeypatch.setattr(importance, "TOGETHER", 100)
+    limits(importance_together=100)
     expected = explainer.importance(X)
     assert isinstance(found := explainer.importance(polars.from_pandas(X)), polars.DataFrame)
     assert found["feature"].to_list() == expected["feature"].tolist()

@@ -108,11 +108,11 @@ def test_margins_too_far_apart_for_one_factorisation(output, n_background):
     np.testing.assert_allclose(found, exact, atol=1e-6 * np.abs(exact).max())
 
 
-def test_parts_that_are_filled_one_after_the_other_have_the_same_bits(monkeypatch):
+def test_parts_that_are_filled_one_after_the_other_have_the_same_bits(limits):
     forest = classifier()
     X, background, _ = rows_of(forest, n_rows=30)
     kept = Explainer(forest, background, output="probability")
-    monkeypatch.setattr(rescaling, "KEPT", 1)
+    limits(rescaled_kept=1)
     filled = Explainer(forest, background, output="probability", table_bytes=2**24)
     assert not plan_of(filled).kept
     assert filled.algorithm_ == "tables"
@@ -124,13 +124,13 @@ def test_parts_that_are_filled_one_after_the_other_have_the_same_bits(monkeypatc
     np.testing.assert_array_equal(filled.interaction_index(X, [(1, 2)]), kept.interaction_index(X, [(1, 2)]))
 
 
-def test_sums_of_some_rows_at_a_time(monkeypatch):
+def test_sums_of_some_rows_at_a_time(limits):
     forest = classifier()
     X, background, _ = rows_of(forest, n_rows=30)
     explainer = Explainer(forest, background, output="log_loss")
     y = np.arange(30) % 2
     expected, pairs = explainer.shap_values(X, y=y), explainer.shap_interaction_values(X, y=y)
-    monkeypatch.setattr(rescaling, "SUM_BYTES", 7 * 8 * 6)
+    limits(rescaled_sum_bytes=7 * 8 * 6)
     out = np.empty((30, 6), np.float32)
     assert explainer.shap_values(X, y=y, out=out) is out
     np.testing.assert_array_equal(out, expected)

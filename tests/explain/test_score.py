@@ -13,7 +13,6 @@ from sklearn.metrics import log_loss, mean_poisson_deviance, r2_score
 import glasswood
 from glasswood import _core
 from glasswood.cli import main
-from glasswood.explain import score, score_estimates
 from glasswood.explain.responses.permutations import EstimateWarning
 from tests.explain.library_models import MODELS
 from tests.explain.test_responses_of_libraries import in_float64, outputs_of, probabilities, responses
@@ -296,7 +295,7 @@ def test_sums_of_paths_are_those_of_the_definition_with_repeated_features_and_ou
 
 @pytest.mark.parametrize("game", ["marginal", "path-dependent"])
 @pytest.mark.parametrize("kind", ["squared", "log_loss", "three classes", "group"])
-def test_estimates_are_within_their_errors_of_the_truth(game, kind, data, monkeypatch):
+def test_estimates_are_within_their_errors_of_the_truth(game, kind, data, limits):
     """Random orders in place of all coalitions, of models for which both can be had."""
     X, y = data
     X = np.column_stack([X, X[:, :2] ** 2])
@@ -309,8 +308,7 @@ def test_estimates_are_within_their_errors_of_the_truth(game, kind, data, monkey
     exact = glasswood.score_values(model, X[:60], labels[:60], **how)
     assert not exact.is_estimated
     assert exact.row_errors is None
-    monkeypatch.setattr(score, "MOST", 2)
-    monkeypatch.setattr(score_estimates, "TOLERANCE", 0.2)
+    limits(scored_players=2, score_tolerance=0.2)
     with pytest.warns(
         EstimateWarning, match=r"the forest tests [67] features, and values of a score are exact for up to 2"
     ):

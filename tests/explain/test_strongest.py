@@ -32,10 +32,9 @@ def example(request):
 
 
 @pytest.mark.parametrize("top", [1, 4, 21])
-def test_strongest_pairs_of_each_row(example, top, monkeypatch):
+def test_strongest_pairs_of_each_row(example, top, limits):
     """Matrices of three rows at a time."""
-    monkeypatch.setattr(strongest, "TOGETHER", 3 * 4 * 49)
-    monkeypatch.setattr(strongest, "ROWS_A_THREAD", 1)
+    limits(strongest_together=3 * 4 * 49, rows_a_thread=1)
     explainer, X = example
     matrices = explainer.shap_interaction_values(X)
     pairs, values = explainer.shap_interaction_values(X, top=top)
@@ -56,27 +55,25 @@ def test_pairs_of_some_features(example):
         np.testing.assert_array_equal(values[row], expected)
 
 
-def test_strongest_pairs_overall(example, monkeypatch):
+def test_strongest_pairs_overall(example, limits):
     explainer, X = example
     matrices = explainer.shap_interaction_values(X)
     expected, _ = by_sorting(np.abs(matrices).mean(axis=0, dtype=np.float64), 5)
-    monkeypatch.setattr(strongest, "TOGETHER", 9 * 4 * 49)
-    monkeypatch.setattr(strongest, "ROWS_A_THREAD", 1)
+    limits(strongest_together=9 * 4 * 49, rows_a_thread=1)
     pairs, values = explainer.shap_interaction_values(X, top=5, overall=True)
     np.testing.assert_array_equal(pairs, expected)
     np.testing.assert_array_equal(values, matrices[:, pairs[:, 0], pairs[:, 1]])
 
 
 @pytest.mark.parametrize("unlucky", [False, True])
-def test_entries_of_candidates_are_taken_in_one_pass(example, unlucky, monkeypatch):
+def test_entries_of_candidates_are_taken_in_one_pass(example, unlucky, monkeypatch, limits):
     """Candidates come from some of the rows; if other pairs are the strongest of all, their entries are taken again."""
     explainer, X = example
     if unlucky:
         X = np.concatenate([X[:1], *[X[1:2]] * 40])
     matrices = explainer.shap_interaction_values(X)
     expected, _ = by_sorting(np.abs(matrices).sum(axis=0, dtype=np.float64), 2)
-    for name, value in {"KEPT": 0, "PROBED": 64, "LEAST_PROBED": 1, "CANDIDATES": 1}.items():
-        monkeypatch.setattr(strongest, name, value)
+    limits(strongest_kept=0, probed=64, least_probed=1, candidates=1)
     calls = []
     magnitudes = strongest.HostPairs.magnitudes
 
@@ -130,14 +127,13 @@ def test_several_outputs():
     np.testing.assert_array_equal(values, matrices[:, pairs[:, 0], pairs[:, 1]])
 
 
-def test_labels_are_those_of_the_rows(monkeypatch):
+def test_labels_are_those_of_the_rows(limits):
     forest = dataclasses.replace(full_forest(2, n_trees=3, depth=3, n_features=4), link="logistic")
     X = np.random.default_rng(1).normal(size=(20, 4))
     y = np.arange(20) % 2
     explainer = Explainer(forest, X, output="log_loss", rule="rescale")
     matrices = explainer.shap_interaction_values(X, y=y)
-    monkeypatch.setattr(strongest, "TOGETHER", 3 * 4 * 16)
-    monkeypatch.setattr(strongest, "ROWS_A_THREAD", 1)
+    limits(strongest_together=3 * 4 * 16, rows_a_thread=1)
     pairs, values = explainer.shap_interaction_values(X, y=y, top=2)
     np.testing.assert_array_equal(values, matrices[np.arange(20)[:, None], pairs[..., 0], pairs[..., 1]])
     with pytest.raises(ValueError, match=r"y has shape \(21,\), expected \(20,\)"):

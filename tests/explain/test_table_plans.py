@@ -57,8 +57,8 @@ def test_other_settings_have_other_plans(planned, other):
 
 
 @pytest.mark.parametrize(("most_bytes", "times"), [(0, 2), (2**25, 1)])
-def test_small_plans_stay_with_the_forest(monkeypatch, planned, most_bytes, times):
-    monkeypatch.setattr(tables, "MOST_BYTES", most_bytes)
+def test_small_plans_stay_with_the_forest(limits, planned, most_bytes, times):
+    limits(most_table_bytes=most_bytes)
     forest, X = example()
     for _ in range(2):
         Explainer(forest, X).shap_values(X)

@@ -57,9 +57,9 @@ def test_rows_that_stay(shape):
     assert data.arranged(ranks, np.ones(shape[1], int), np.arange(shape[0], dtype=float)) is None
 
 
-def test_leaves_hold_the_rows_that_reach_them(monkeypatch):
+def test_leaves_hold_the_rows_that_reach_them(monkeypatch, limits):
     """The equations are fitted to the right rows, whatever their order, and missing values and weights go along."""
-    monkeypatch.setattr(data, "LEAST_ARRANGED", 0)
+    limits(least_arranged=0)
     X, y = piecewise(1000, 3)
     rng = np.random.default_rng(2)
     X[rng.random(X.shape) < 0.05] = np.nan

@@ -175,11 +175,11 @@ def test_many_small_trees_follow_what_one_does_not():
     assert rmse(many, X[800:], y[800:]) < 0.5 * rmse(one, X[800:], y[800:])
 
 
-def test_a_sequence_ends_where_rows_that_it_has_not_seen_are_predicted_best(monkeypatch):
+def test_a_sequence_ends_where_rows_that_it_has_not_seen_are_predicted_best(limits):
     """Found again from the trees of a run that never stops."""
     X, y = waves(300, noise=1.0)
     stopped = boosted(X, y, n_estimators=1)
-    monkeypatch.setattr(boosting, "PATIENCE", 10**6)
+    limits(boosting_patience=10**6)
     kept = boosted(X, y, n_estimators=1)
     assert 1 < len(kept.estimators_) < 31
     unseen = np.setdiff1d(np.arange(300), kept.samples_[0])

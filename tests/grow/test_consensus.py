@@ -6,7 +6,6 @@ import pytest
 
 import glasswood
 from glasswood.grow.search import consensus, selection
-from glasswood.grow.tree import smoothing
 from glasswood.grow.tree.intervals import LeftOutRows
 
 
@@ -44,13 +43,13 @@ def test_new_rows_are_predicted_better(monkeypatch):
     assert (agreed < alone).sum() >= 4
 
 
-def test_equations_are_those_of_the_mean_and_residuals_those_of_y(monkeypatch):
+def test_equations_are_those_of_the_mean_and_residuals_those_of_y(monkeypatch, limits):
     rng = np.random.default_rng(1)
     X = rng.uniform(0, 1, (300, 2))
     y = np.where(X[:, 0] < 0.5, 5 * X[:, 1], 9 - 4 * X[:, 1]) + 0.3 * rng.standard_normal(300)
     mean = np.where(X[:, 0] < 0.5, 4 * X[:, 1] + 1, 9 - 4 * X[:, 1])
     told(monkeypatch, mean)
-    monkeypatch.setattr(smoothing, "STRENGTHS", (0.0,))
+    limits(smoothing_strengths=(0.0,))
     model = grown(X, y)
     assert model.n_leaves_ == 2
     for rows in (X[:, 0] < 0.5, X[:, 0] >= 0.5):
@@ -67,13 +66,13 @@ def test_equations_are_those_of_the_mean_and_residuals_those_of_y(monkeypatch):
         assert model.leaf_summary_["high"][leaf] == y[rows].max()
 
 
-def test_what_trees_agree_on_is_found(monkeypatch):
+def test_what_trees_agree_on_is_found(monkeypatch, limits):
     """A jump that noise hides from the search, but not from the trees."""
     rng = np.random.default_rng(2)
     X = rng.uniform(0, 1, (400, 3))
     seen, hidden = 10.0 * (X[:, 1] > 0.6), 0.3 * (X[:, 0] > 0.3)
     y = seen + hidden + rng.standard_normal(400)
-    monkeypatch.setattr(consensus, "LEAST_PRICE", 0.0)
+    limits(least_price=0.0)
     told(monkeypatch, seen + 8 * hidden, error=20.0)  # far more than y
     assert 0 not in grown(X, y).forest_.ensemble.feature
     told(monkeypatch, seen + 8 * hidden)

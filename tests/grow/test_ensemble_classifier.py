@@ -120,11 +120,11 @@ def test_probabilities_are_calibrated():
         assert abs(seen - expected) < 0.03 + 4 * np.sqrt(expected * (1 - expected) / len(rows))
 
 
-def test_a_sequence_ends_where_the_log_loss_of_unseen_rows_is_least(monkeypatch):
+def test_a_sequence_ends_where_the_log_loss_of_unseen_rows_is_least(limits):
     """Found again from the trees of a run that never stops."""
     X, y, _ = two(300)
     stopped = boosted(X, y, n_estimators=1, max_trees=40)
-    monkeypatch.setattr(boosting, "PATIENCE", 10**6)
+    limits(boosting_patience=10**6)
     kept = boosted(X, y, n_estimators=1, max_trees=40)
     unseen = np.setdiff1d(np.arange(300), kept.samples_[0])
     first, *steps = kept.estimators_

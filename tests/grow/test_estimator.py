@@ -388,8 +388,8 @@ def test_the_seconds_of_the_paper_procedures():
 
 
 @pytest.mark.parametrize("n_threads", [2, 5])
-def test_attributes_ranked_side_by_side_are_the_same(monkeypatch, n_threads):
-    monkeypatch.setattr(glasswood.grow.data.rows, "FEW_VALUES", 0)
+def test_attributes_ranked_side_by_side_are_the_same(limits, n_threads):
+    limits(few_values=0)
     X, y = piecewise(300, 7)
     X[::5, 3], X[:, 4] = np.nan, 2.0
     rows = [prepare(X, y, np.ones(300), np.ones(7, bool), n) for n in (1, n_threads)]
@@ -397,13 +397,11 @@ def test_attributes_ranked_side_by_side_are_the_same(monkeypatch, n_threads):
         np.testing.assert_array_equal(getattr(rows[1], name), getattr(rows[0], name))
 
 
-def test_rows_go_down_a_tree_block_by_block(monkeypatch):
+def test_rows_go_down_a_tree_block_by_block(limits):
     X, y = piecewise(1000, 3)
     X[::9, 1] = np.nan
     whole = glasswood.ModelTreeRegressor(generations=5, device="cpu").fit(X, y)
-    monkeypatch.setattr(glasswood.grow.tree.refit, "ROUTED", 37)
-    monkeypatch.setattr(glasswood.grow.data.rows, "FEW_VALUES", 0)
-    monkeypatch.setattr(glasswood.grow.data.rows, "BLOCK_VALUES", 64)
+    limits(routed_rows=37, few_values=0, block_values=64)
     blocks = glasswood.ModelTreeRegressor(generations=5, device="cpu").fit(X, y)
     assert whole.n_leaves_ > 1
     for name in ("feature", "threshold", "cover", "linear_coefficient", "linear_mean"):

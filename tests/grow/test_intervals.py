@@ -6,7 +6,7 @@ from sklearn.exceptions import NotFittedError
 
 from glasswood import ModelTreeEnsembleRegressor, ModelTreeRegressor
 from glasswood.grow.search import selection
-from glasswood.grow.tree import assembly, intervals
+from glasswood.grow.tree import intervals
 from glasswood.grow.tree.refit import fit_leaf
 
 
@@ -47,10 +47,10 @@ def test_predictions_without_the_own_row_are_those_of_a_fit_without_it():
         assert without[row] == pytest.approx(model.predict(X[[row]])[0], rel=1e-9)
 
 
-def test_a_sample_of_rows_is_left_out_of_all(monkeypatch):
+def test_a_sample_of_rows_is_left_out_of_all(limits):
     X, y = piecewise(1200)
     all_of_them = ModelTreeRegressor(n_jobs=1, n_iter_no_change=20).fit(X, y)
-    monkeypatch.setattr(assembly, "MOST_LEFT_OUT", 300)
+    limits(most_left_out=300)
     some = ModelTreeRegressor(n_jobs=1, n_iter_no_change=20).fit(X, y)
     widths = [np.ptp(model.predict_interval(X[:50]), axis=1) for model in (all_of_them, some)]
     np.testing.assert_allclose(widths[1], widths[0], rtol=0.25)
@@ -110,11 +110,11 @@ def noise_tree(**changed):
 
 
 @pytest.mark.parametrize("coverage", [0.5, 0.9])
-def test_intervals_know_that_splits_were_chosen(monkeypatch, coverage):
+def test_intervals_know_that_splits_were_chosen(limits, coverage):
     new = chosen_from_noise(20_000, 3)
     tree = noise_tree().fit(*chosen_from_noise(600, 0))
     assert held(tree, *new, coverage) == pytest.approx(coverage, abs=0.04)
-    monkeypatch.setattr(selection, "MOST_ROWS", 599)
+    limits(selection_rows=599)
     assert held(noise_tree().fit(*chosen_from_noise(600, 0)), *new, coverage) < coverage - 0.07
 
 

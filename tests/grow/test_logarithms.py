@@ -7,7 +7,6 @@ import pytest
 pytest.importorskip("sklearn")
 
 import glasswood
-from glasswood.grow.data import derived
 from glasswood.grow.data.columns import numeric_columns
 from glasswood.grow.data.derived import with_derived
 from glasswood.model.ensemble import LOGARITHM
@@ -80,9 +79,9 @@ def test_skewed_positive_features_have_logarithms():
     assert LOGARITHM not in dict(columns_of(X, False)).values()
 
 
-def test_a_sample_of_many_rows_tells_which_are_skewed(monkeypatch):
+def test_a_sample_of_many_rows_tells_which_are_skewed(limits):
     """The smallest value counts in all rows."""
-    monkeypatch.setattr(derived, "FEW_VALUES", 100)
+    limits(derived_values=100)
     skewed = np.exp(np.random.default_rng(0).normal(size=2000))
     negative, rare = np.where(np.arange(2000) == 7, -1.0, skewed), np.where(np.arange(2000) % 20, np.nan, skewed)
     never = np.where(np.arange(2000) % 20, skewed, np.nan)

@@ -112,11 +112,11 @@ def test_pruned_trees_predict_and_tell_their_leaves():
     assert set(model.apply(X)) == set(range(model.n_leaves_))
 
 
-def test_large_nodes_stay(monkeypatch):
+def test_large_nodes_stay(limits):
     X, y = growing_noise(1)
     sizes = {}
     for most in (0, 10**6):
-        monkeypatch.setattr(pruning, "MOST_ROWS", most)
+        limits(pruning_rows=most)
         sizes[most] = ModelTreeRegressor(n_jobs=1, n_iter_no_change=20).fit(X, y).n_leaves_
     assert sizes[0] > sizes[10**6]
 

@@ -59,12 +59,12 @@ def test_the_change_is_the_mean_value_against_the_other_population(california):
     np.testing.assert_allclose(other.change, -found.change, rtol=1e-7, atol=1e-9)
 
 
-def test_long_comparisons_say_what_they_cost(monkeypatch, california):
+def test_long_comparisons_say_what_they_cost(limits, california):
     X, forest = california
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         glasswood.compare(X[:50], X[50:90], model=forest)
-    monkeypatch.setattr(comparing, "WARNED_SECONDS", 0)
+    limits(warned_seconds=0)
     with pytest.warns(comparing.CostWarning, match=r"comparing 90 rows takes about \d+ s more") as found:
         glasswood.compare(X[:50], X[50:90], model=forest)
     assert len(found) == 1
@@ -268,11 +268,11 @@ def test_rows_of_probabilities_are_drawn():
     np.testing.assert_array_equal(same.change, some.change)
 
 
-def test_as_many_rows_are_drawn_as_take_some_seconds(monkeypatch):
+def test_as_many_rows_are_drawn_as_take_some_seconds(limits):
     a, b, model = classifier(600)
     assert glasswood.compare(a, b, model=model).n_explained is None  # the margin has no pairs
     assert glasswood.compare(a, b, model=model, output="probability").n_explained is None
-    monkeypatch.setattr(glasswood.populations.comparing, "OPERATIONS", 1.0)
+    limits(comparison_operations=1.0)
     assert glasswood.compare(a, b, model=model, output="probability").n_explained == (200, 200)
     few = glasswood.compare(a[:50], b, model=model, output="probability")
     assert few.n_explained == (50, 200)
