@@ -84,7 +84,7 @@ def test_the_first_screen_says_drivers_then_how_good_then_what(incomes, page):
     assert "times the base rate of" in said["quality"][1]
     assert said["what"][0].startswith(f"A tree of {model.n_leaves_} lea")
     assert f"predicts whether income is {page[1]['classes'][1]} from 2 features" in said["what"][0]
-    text = page[0].locator("#summary").inner_text()
+    text = page[0].locator("#summary").inner_text().replace("\xa0", " ")
     assert text.index(said["drivers"][0]["text"]) < text.index(said["quality"][0]) < text.index(said["what"][0])
     assert "mean |SHAP value|" not in page[0].locator("main").inner_text()
     assert page[0].locator("#summary").bounding_box()["height"] + page[0].locator("#summary").bounding_box()["y"] < 900

@@ -15,7 +15,7 @@ BREAKS = re.compile(r"[^ _-]*[ _-]+|[^ _-]+")
 """Parts of a text that may stand on lines of their own."""
 
 
-RESOLUTIONS = (110.0, 150.0, 288.0)
+RESOLUTIONS = (72.0, 90.0, 110.0, 150.0, 288.0)
 """Resolutions at which people save pictures: small letters, fitted to pixels, are wider by up to 7 % at some."""
 
 

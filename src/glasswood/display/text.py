@@ -13,7 +13,7 @@ from glasswood.inputs.tables import refuse_open_tables, with_sets
 from glasswood.loading import load
 from glasswood.model.ensemble import TreeEnsemble
 from glasswood.model.events import of_event
-from glasswood.model.facts import constraints, counts_outliers_less, feature_names, is_cut_short
+from glasswood.model.facts import constraints, counts_outliers_less, feature_names, is_cut_short, search_text
 from glasswood.words.curves import curve_lines, curve_trees
 from glasswood.words.equations import EXACT, leaf_equation, probability_text
 from glasswood.words.rules import (
@@ -129,6 +129,8 @@ def export_text(
         notes.append(NO_MEAN)
     if held := constraints(forest):
         notes.append(f"{held[0].upper()}{held[1:]}.")
+    if cut := search_text(forest):
+        notes.append(f"{cut[0].upper()}{cut[1:]}.")
     curves = [] if tree in curve_trees(forest) else curve_lines(forest, int(forest.tree_output[tree]), digits)
     curves = ["Curves and surfaces add:", *curves] if curves else []
     title = shown(heading(forest, tree, lines.shares, log_odds))

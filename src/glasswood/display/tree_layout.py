@@ -14,7 +14,7 @@ from glasswood.base.wording import Wording, number_text, percent_text, quoted_na
 from glasswood.display.report.trees import shown_class
 from glasswood.display.text import leaf_facts, leaf_number
 from glasswood.model.ensemble import TreeEnsemble
-from glasswood.words.equations import described, leaf_equation
+from glasswood.words.equations import described, leaf_equation, smaller_text
 from glasswood.words.rules import (
     class_of,
     leaf_of_node,
@@ -219,7 +219,8 @@ def _bars(picture: Picture, at: int) -> list[Bar]:
         return []
     found = leaf_equation(forest, leaf_of_node(forest, at), picture.wording, picture.errors)
     bars = [_bar(term, speaks_of_odds(forest), picture.wording) for term in found.terms]
-    more = Bar(f"{found.n_smaller} smaller", f"±{number_text(found.smaller, 2)}", 0.0)
+    size = smaller_text(found, speaks_of_odds(forest), picture.wording)
+    more = Bar(f"{found.n_smaller} smaller", f"±{size}", 0.0)
     return [*bars, more] if found.n_smaller else bars
 
 

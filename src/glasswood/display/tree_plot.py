@@ -79,6 +79,9 @@ MOST_LEAVES, MOST_TICKS = 500, 30
 LEFT, RIGHT, LIMIT = "#2b6cb0", "#a9adb3", "#c53030"
 UP, DOWN, BOTH = "#d1495b", "#3d7ab8", "#8b79b0"
 
+MOST_ERROR = 1.6
+"""Length of the column of bars on either side, in bars of the strongest term; longer errors are cut."""
+
 SMALL_CURVE = 0.11
 """Inches from the lowest to the highest point of a small curve."""
 
@@ -277,7 +280,10 @@ def _draw(
     ax.set_ylim(height, 0)
     ax.axis("off")
     pen = _Pen(ax, picture, columns, height, scale)
-    pen.longest = max((_reach(bar) for node in nodes for bar in node.bars), default=0.0) or 1.0
+    bars = [bar for node in nodes for bar in node.bars if not bar.curve]
+    # One term whose error is large would make the bars of all others small.
+    most = MOST_ERROR * max((abs(bar.effect) for bar in bars), default=0.0)
+    pen.longest = min(max(map(_reach, bars), default=0.0), most) or 1.0
     pen.title(heading)
     for node in nodes:
         pen.line(node)
@@ -290,7 +296,7 @@ def _draw(
 
 def _reach(bar: Bar) -> float:
     """Length of a bar with its error, in units of the target."""
-    return 0.0 if bar.curve else abs(bar.effect) + 2 * (bar.error if bar.error == bar.error else 0.0)
+    return abs(bar.effect) + 2 * (bar.error if bar.error == bar.error else 0.0)
 
 
 class _Pen:
@@ -385,7 +391,8 @@ class _Pen:
                 colour = BOTH if bar.is_of_levels else UP if bar.effect > 0 else DOWN
                 self.box(min(start, end), y - 0.06, abs(end - start), 0.12, colour, 2)
             if bar.error == bar.error:
-                reach = [center + (bar.effect + sign * 2 * bar.error) * unit for sign in (-1, 1)]
+                ends = [(bar.effect + sign * 2 * bar.error) for sign in (-1, 1)]
+                reach = [center + min(max(end, -self.longest), self.longest) * unit for end in ends]
                 self.ax.plot(reach, [y, y], color=tone(1), linewidth=0.8 * self.scale, zorder=3)
             room = columns.width - columns.bars - 0.06
             text = self.picture.ruler.shortened(bar.text, room, SMALL, n_last=6 * bar.is_of_levels)

@@ -48,7 +48,7 @@ def _checked(forest: TreeEnsemble, phrases: Phrases) -> dict[str, str]:
         return {"checked": phrases.text("not checked")}
     size = phrases.number(f"{checked.difference:.1e}")
     same = phrases.text("checked rows", n=str(checked.rows), size=size) if checked.rows else ""
-    what = "; ".join(shown(what) for what in checked.unchecked)
+    what = "; ".join(shown(phrases.translated(what, UNCHECKED)) for what in checked.unchecked)
     left_out = phrases.text("unchecked", what=what) if checked.unchecked else ""
     return {"checked": "; ".join(filter(None, [same, left_out])) or phrases.text("no")}
 
@@ -81,15 +81,19 @@ def _objective(forest: TreeEnsemble, phrases: Phrases) -> dict[str, str]:
         return {"objective": objective}
     objective = phrases.translated(objective.partition("; ")[0], OBJECTIVES)
     held = constraints(forest, phrases)
-    return {"objective": objective} | ({"constraints": held} if held else {})
+    found = {"objective": objective, "constraints": held, "search": search_text(forest, phrases)}
+    return {name: fact for name, fact in found.items() if fact}
 
 
 OBJECTIVES = ("squared error", "Huber's loss", "log-loss", "quantile")
 """Texts of objectives of glasswood's own forests; other losses have the same name in all languages."""
 
+UNCHECKED = ("hashes", "tables")
+"""Texts of what no comparison with a live model can hold."""
+
 CONSTRAINTS = (
     *("rise with", "fall with", "positive coefficients", "negative coefficients"),
-    *("act alone", "act in pairs", "act within", "cut short"),
+    *("act alone", "act in pairs", "act within"),
 )
 """Texts of what objectives of glasswood's own forests say behind a semicolon."""
 
@@ -98,8 +102,13 @@ def constraints(forest: TreeEnsemble, phrases: Phrases = ENGLISH) -> str:
     """Name what predictions of a forest of glasswood's own keep to: its objective says so behind a semicolon."""
     if forest.source != "glasswood":
         return ""
-    held = shown(forest.objective.partition("; ")[2])
-    return "; ".join(phrases.translated(one, CONSTRAINTS) for one in held.split("; ")) if held else ""
+    held = shown(forest.objective.partition("; ")[2]).split("; ")
+    return "; ".join(phrases.translated(one, CONSTRAINTS) for one in held if not one.startswith(CUT_SHORT))
+
+
+def search_text(forest: TreeEnsemble, phrases: Phrases = ENGLISH) -> str:
+    """Say it if the time limit ended a search that had hardly begun, so that the absence of splits says nothing."""
+    return phrases.text("cut short") if is_cut_short(forest) else ""
 
 
 CUT_SHORT = "the time limit ended the search"

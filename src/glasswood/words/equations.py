@@ -332,7 +332,7 @@ def _signed_size(term: Term, wording: Wording) -> str:
 
 
 def _smaller(equation: Equation, wording: Wording) -> dict[str, str]:
-    return {"n": str(equation.n_smaller), "size": wording.number(number_text(equation.smaller, 2))}
+    return {"n": str(equation.n_smaller), "size": smaller_text(equation, False, wording)}
 
 
 def _centred_text(equation: Equation, wording: Wording, amount: Callable[[float], str], most: int) -> str:
@@ -411,10 +411,17 @@ def odds_text(equation: Equation, wording: Wording) -> str:
         else:
             parts.append(wording.text("if", size=factor(term.coefficient), name=term.name))
     if equation.n_smaller:
-        change = math.expm1(min(equation.smaller, 700.0))
-        size = f"{wording.number(number_text(100 * change, 2))} %"
+        size = smaller_text(equation, True, wording)
         parts.append(wording.text("smaller", n=str(equation.n_smaller), size=size))
     return ", ".join(parts)
+
+
+def smaller_text(equation: Equation, is_odds: bool, wording: Wording) -> str:
+    """Write how much the terms that are left out move the value, or the odds, in percent."""
+    if not is_odds:
+        return wording.number(number_text(equation.smaller, 2))
+    change = math.expm1(min(equation.smaller, 700.0))
+    return f"{wording.number(number_text(100 * change, 2))} %"
 
 
 def described(term: Term, is_odds: bool, wording: Wording) -> tuple[str, str, float, float]:
@@ -436,8 +443,12 @@ def described(term: Term, is_odds: bool, wording: Wording) -> tuple[str, str, fl
 
 
 def step_of(term: Term) -> float:
-    """Choose a round step of a number near its standard deviation in the leaf; 1 where that is not known."""
-    return step_near(term.deviation) if term.deviation > 0 else 1.0
+    """Choose a round step of a number near its standard deviation in the leaf; 1 where that is not known, or for 0/1.
+
+    Numbers that are 0 or 1 are known by their deviation, the largest that numbers between have at their mean.
+    """
+    is_binary = 0 < term.mean < 1 and abs(term.deviation**2 - term.mean * (1 - term.mean)) < 1e-9
+    return step_near(term.deviation) if term.deviation > 0 and not is_binary else 1.0
 
 
 def factor_text(log_odds: float) -> str:

@@ -39,6 +39,9 @@ if TYPE_CHECKING:
     from glasswood.display.report.explained import Explained
     from glasswood.display.report.rows import ReportRows
 
+WHOLE = 1e6
+"""Medians below which six digits are enough to begin with."""
+
 CHANGED_FEATURES = 30
 """Features of a table."""
 
@@ -323,7 +326,8 @@ def start_row(rows: ReportRows) -> list[float]:
             codes, counts = np.unique(column, return_counts=True)
             result.append(float(codes[counts.argmax()]))
         else:
-            result.append(float(np.median(column)))
+            median = float(np.median(column))
+            result.append(float(f"{median:.6g}") if abs(median) < WHOLE else median)
     return result
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from glasswood.base.typing import Array, Doubles
 from glasswood.base.wording import Wording, count_text, cut_texts, number_text, percent_texts, tick_texts
-from glasswood.model.facts import constraints
+from glasswood.model.facts import constraints, search_text
 
 if TYPE_CHECKING:
     from glasswood.base.phrases import Phrases
@@ -84,7 +84,9 @@ class _Summary:
             key, more = "predicts classes", {"n": str(len(rows.classes))}
         held = constraints(rows.forest, self.phrases)
         said = say(f"{key} {kind}", **parts, **more)
-        return [said, *([say("by construction", held=held)] if held else [])]
+        cut = search_text(rows.forest, self.phrases)
+        cuts = [f"{cut[0].upper()}{cut[1:]}."] if cut else []
+        return [said, *([say("by construction", held=held)] if held else []), *cuts]
 
     def _rows_text(self) -> str:
         return self.phrases.number(count_text(len(self.rows)))
@@ -99,7 +101,7 @@ class _Summary:
         figure = _figure(rows)
         better = [one for one in found.values() if one is not None]
         is_share = figure == "right class"
-        texts = self._percents(better) if is_share else [self.phrases.number(f"{one:.2f}") for one in better]
+        texts = self._percents(better) if is_share else [self.phrases.number(_score_text(one)) for one in better]
         figure = say(f"figure {figure}", value=texts[-1])
         beside = self._beside(rows, self.measured[last])
         if len(better) == 2:
@@ -216,6 +218,11 @@ def _score(rows: ReportRows, measured: dict[str, Any] | None) -> float | None:
         found: float | None = measured["classes"][0].get("auc")
         return found
     return float(np.trace(measured["matrix"])) / float(measured["n"])
+
+
+def _score_text(score: float) -> str:
+    """Write a score with two decimals, more where these would say that nothing is wrong."""
+    return next(text for n in (2, 3, 4, 6) if float(text := f"{score:.{n}f}") < 1 or score == 1 or n == 6)
 
 
 def _values(rows: ReportRows, entry: dict[str, Any], *values: float) -> list[str]:

@@ -15,7 +15,7 @@ from glasswood.display.text import facts_of
 from glasswood.evaluate.cpu import CpuEvaluator
 from glasswood.model.ensemble import TreeEnsemble
 from glasswood.model.facts import feature_name, is_cut_short
-from glasswood.words.equations import described, leaf_equation, term_text
+from glasswood.words.equations import described, leaf_equation, smaller_text, term_text
 from glasswood.words.rules import (
     class_index,
     common_range,
@@ -295,7 +295,7 @@ def _leaf(drawing: _Drawing, node: int) -> dict[str, Any]:
     if forest.has_linear_leaves:
         found = leaf_equation(forest, leaf, drawing.wording, errors)
         entry["terms"] = [_term(term, speaks_of_odds(forest), drawing.wording) for term in found.terms]
-        entry["smaller"] = [found.n_smaller, found.smaller]
+        entry["smaller"] = [found.n_smaller, smaller_text(found, speaks_of_odds(forest), drawing.wording)]
         if errors is not None:
             entry["standardErrors"] = errors[slice(*forest.linear_offsets[leaf : leaf + 2])]
         if drawing.found:

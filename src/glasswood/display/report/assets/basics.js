@@ -39,6 +39,8 @@ const local = (text) => text.replace(/[.,](?=\d)/g, (mark) => (mark === "." ? PO
 const plainNumber = (text) => text.replaceAll(SEPARATOR, "").replace(POINT, ".").replace("−", "-");
 const count = (n) => local(n.toLocaleString("en"));
 const counted = (n, key, text = count(n)) => filled(data.texts[key].split("|")[n === 1 ? 0 : 1], { n: text });
+// Numbers and their percent signs stay on one line.
+const tied = (text) => text.replace(/(\d) (?=[%‰])/g, "$1\u00a0");
 const listed = (texts) => texts.join(say("list separator"));
 
 function fmt(value, digits = 4) {
@@ -172,6 +174,12 @@ const outputName = (k) => (data.outputs.length ? data.outputs[k] : "");
 function pairText(parts, room, between = " × ", size = TEXT) {
   const left = room - widthOf(between, size) * (parts.length - 1), widths = parts.map((part) => widthOf(part, size)), least = between === " = " ? [0.3 * left, 0.7 * left] : [left / 2, left / 2];
   return parts.map((part, i) => fitted(part, parts.length > 1 ? Math.max(least[i], left - widths[1 - i]) : left, size)).join(between);
+}
+// Names and values in a width: values have up to half of it, and names show what tells them apart in the rest.
+function namedValues(pairs, room, size = TEXT) {
+  const between = " = ", most = Math.min(Math.floor(room / 2), widest(pairs.map(([, value]) => value), size)), values = pairs.map(([, value]) => fitted(value, most, size));
+  const names = told(pairs.map(([name]) => name), room - most - widthOf(between, size), size);
+  return pairs.map((_, i) => names[i] + between + values[i]);
 }
 function label(text, room, attributes, between = " × ", whole = [text].flat().join(between)) {
   const shown = pairText([text].flat(), room, between, attributes.class === "soft" ? SOFT : TEXT);

@@ -58,7 +58,7 @@ function bars(entries, text, most = 20, write = (values) => values.map((value) =
       root.append(svg("rect", { x: left, y: y + 4, width: Math.max(1, x(entry.value) - left), height: 15, rx: 2, fill: "var(--accent)" }));
       root.append(svg("text", { class: "soft", x: x(entry.value) + 6, y: y + 16 }, texts[i]));
     });
-    if (entries.length > most) root.append(svg("text", { class: "soft", x: left, y: height + 11 }, `and ${entries.length - most} smaller`));
+    if (entries.length > most) root.append(svg("text", { class: "soft", x: left, y: height + 11 }, say("and n smaller", { n: entries.length - most })));
     return height + (entries.length > most ? 16 : 0);
   });
 }
@@ -203,7 +203,7 @@ function dependencePlot(entry, column) {
     sideAxis(root, y, low, high, left, responseName(data.classes.length === 2 && entry.average.length === 1 ? 1 : column), write);
     const line = (values, at = grid) => values.map((v, i) => `${i ? "L" : "M"}${x(at[i]).toFixed(1)} ${y(v).toFixed(1)}`).join("");
     const clip = `clip-${entry.feature}-${column}`;
-    root.append(svg("clipPath", { id: clip }, svg("rect", { x: left, y: NAME, width: width - left, height: height - bottom - NAME })));
+    root.append(svg("clipPath", { id: clip }, svg("rect", { x: left, y: NAME + 3, width: width - left, height: height - bottom - NAME - 3 })));
     const isPoints = entry.isText || entry.few;
     if (band && !isPoints) root.append(svg("path", { d: `${line(band[1])}L${line(band[0]).slice(1).split("L").reverse().join("L")}Z`, style: "fill:var(--accent);opacity:.16" }));
     if (band && isPoints) grid.forEach((g, i) => root.append(svg("line", { x1: x(g), x2: x(g), y1: y(band[0][i]), y2: y(band[1][i]), style: "stroke:var(--accent);opacity:.35;stroke-width:6px" })));

@@ -26,15 +26,21 @@ function header() {
     el("p", { class: "lead" }, `${[counted(data.size.trees, "n trees"), counted(data.size.leaves, "n leaves"), counted(data.features.length, "n features")].join(", ")}; ${counted(data.nRows, "n rows")}`)]);
 }
 
+// A figure, and smaller what it is of and what to compare it with.
+function tile(text, set) {
+  const [first, ...rest] = text.split(", ");
+  return el("dd", {}, tied(first), el("span", { class: "of" }, tied([set, ...rest].filter(Boolean).map((part) => ` ${part}`).join(","))));
+}
+
 function summary() {
   const sets = Object.entries(data.figures), names = Object.keys(sets[sets.length - 1][1]);
-  const facts = (name) => sets.map(([set, figures]) => el("dd", {}, figures[name], set && el("span", { class: "of" }, ` ${say(set)}`))).reverse();
+  const facts = (name) => sets.map(([set, figures]) => tile(figures[name], set && say(set))).reverse();
   const { drivers, quality, what } = data.sentences, arrow = { 1: "▲", "-1": "▼", 0: "" };
   section("summary", [say("what drives"), say("drivers")],
-    drivers.length ? el("ol", { class: "drivers" }, drivers.map((one) => el("li", { class: one.direction > 0 ? "up" : one.direction < 0 ? "down" : "" }, el("span", { class: "arrow", "aria-hidden": "true" }, arrow[one.direction]), el("span", {}, el("bdi", { class: "name" }, one.name), `: ${one.text}.`))))
+    drivers.length ? el("ol", { class: "drivers" }, drivers.map((one) => el("li", { class: one.direction > 0 ? "up" : one.direction < 0 ? "down" : "" }, el("span", { class: "arrow", "aria-hidden": "true" }, arrow[one.direction]), el("span", {}, el("bdi", { class: "name" }, one.name), `: ${tied(one.text)}.`))))
       : note(say("no drivers")),
     drivers.length > 0 && note(say("drivers note")),
-    quality.length > 0 && el("p", { class: "said" }, quality.join(" ")), el("p", { class: "said" }, what.join(" ")),
+    quality.length > 0 && el("p", { class: "said" }, tied(quality.join(" "))), el("p", { class: "said" }, tied(what.join(" "))),
     names.length > 0 && el("dl", { class: "cards" }, names.map((name) => el("div", {}, el("dt", {}, name), facts(name)))));
 }
 

@@ -39,7 +39,7 @@ function threshold() {
     const times = one.share && hits + alarms && one.share < 0.1 ? say("times base rate", { times: fmt(precision / one.share, 2) }) : "";
     box.replaceChildren(table(["", ...plain.map((name) => say("actual", { name }))], [[say("predicted", { name: plain[0] }), cell(hits, true), cell(alarms, false)], [say("predicted", { name: plain[1] }), cell(missed, false), cell(rest, true)]], { class: "confusion" }),
       el("dl", { class: "cards" }, [...(costs ? [[say("cost a row"), fmt(costOf(at) / all, 4)]] : []), [say("precision of", { name: positive }), share(hits, hits + alarms) + times], [say("recall of", { name: positive }), share(hits, one.positive)], [say("rows predicted", { name: positive }), share(hits + alarms, all)]]
-        .map(([what, fact]) => el("div", {}, el("dt", {}, what), el("dd", {}, fact)))));
+        .map(([what, fact]) => el("div", {}, el("dt", {}, what), tile(fact, "")))));
   }
   draw();
   const why = costs ? say("begins at least cost") : say("begins at share", { name: positive });

@@ -38,7 +38,7 @@ function predictionCell(i) {
   return share ? [el("span", { class: "cut", title: name }, name), share] : name;
 }
 // Names of categories are cut where they still differ; the whole name is the title.
-const CELL = 112, LETTERS = 15, shortNames = new Map();
+const CELL = 100, LETTERS = 14, shortNames = new Map();
 function valueCell(feature, value) {
   const texts = data.features[feature].categories, text = valueText(feature, value);
   if (!texts || Number.isNaN(value) || widthOf(text, LETTERS) <= CELL) return text;
@@ -187,7 +187,8 @@ function waterfall(i) {
   const text = say("row from to", { row: held.index[i], start: effectText(start), end: effectText(end), list: listed(entries.slice(0, 4).map((e) => `${e.name}: ${signedEffect(e.phi)}`)) });
   const parts = hasLeafTerms();
   const figure = chart(text, (root, width) => {
-    const changes = entries.map((entry) => signedEffect(entry.phi, 3)), left = labelWidth(width) + 30, row = 27;
+    const changes = entries.map((entry) => signedEffect(entry.phi, 3)), left = Math.max(labelWidth(width) + 30, Math.floor(0.45 * width)), row = 27;
+    const texts = namedValues(entries.filter((entry) => entry.names).map((entry) => entry.names), left - 8), names = entries.map((entry) => (entry.names ? texts.shift() : fitted(entry.name, left - 8, TEXT)));
     let at = start;
     const stops = [start, end];
     for (const entry of entries) stops.push(at + entry.phi - (parts ? entry.leaf : 0), at += entry.phi);
@@ -197,7 +198,7 @@ function waterfall(i) {
     at = start;
     entries.forEach((entry, place) => {
       const y = 20 + place * row, way = parts ? entry.phi - entry.leaf : entry.phi, middle = at + way, stop = at + entry.phi;
-      root.append(label(entry.names ?? entry.name, left - 8, { x: left - 6, y: y + 14, "text-anchor": "end" }, " = "));
+      root.append(svg("text", { x: left - 6, y: y + 14, "text-anchor": "end" }, names[place], names[place] !== entry.name && svg("title", {}, entry.name)));
       const bar = (from, to, top, height, opacity) => root.append(svg("rect", { x: Math.min(x(from), x(to)), y: y + top, width: Math.max(0.8, Math.abs(x(to) - x(from))), height,
         fill: to < from ? "var(--low)" : "var(--high)", opacity }));
       bar(at, middle, 3, parts ? 8 : 15, 1);

@@ -9,7 +9,8 @@ function drawTree(tree) {
   const [low, high] = extent(means.filter((m) => !Number.isNaN(m))), tint = (mean) => mix((mean - low) / (high - low || 1));
   const meanText = (node) => (Number.isNaN(num(node.mean)) ? say("no rows here") : data.trees[tree].isShare ? percent(num(node.mean)) : say("mean of", { value: fmt(num(node.mean)) }));
   // Bars of all leaves have one scale.
-  const reach = extent(nodes.flatMap((node) => (node.terms ?? []).filter((term) => !term.curve).flatMap(reachOf)));
+  const bars = nodes.flatMap((node) => (node.terms ?? []).filter((term) => !term.curve)), most = 1.6 * Math.max(0, ...bars.map((term) => Math.abs(num(term.effect))));
+  const reach = extent(bars.flatMap(reachOf).map((end) => Math.max(-most, Math.min(most, end))));
   const children = (at) => (model.feature[first + at] < 0 ? [] : [model.left[first + at], model.left[first + at] + 1]);
   const outline = el("ul", { class: "tree", role: "tree", "aria-label": say("tree") }, item(0, say("all rows"), 1, null));
 
@@ -162,12 +163,12 @@ function leafView(node, reach) {
       root.append(label(term.name, left - 8, { x: left - 6, y: y + 13, "text-anchor": "end" }));
       if (term.curve) root.append(smallCurve(term, left, wide - right, y + 3, y + 17));
       else root.append(svg("rect", { x: Math.min(x(from), x(term.effect)), y: y + 4, width: Math.max(0.8, Math.abs(x(term.effect) - x(from))), height: 11, fill: term.levels.length ? "var(--both)" : term.effect < 0 ? "var(--low)" : "var(--high)" }));
-      if (!Number.isNaN(term.error)) root.append(svg("line", { x1: x(term.effect - 2 * term.error), x2: x(term.effect + 2 * term.error), y1: y + 9.5, y2: y + 9.5, style: "stroke:var(--ink)" }));
-      root.append(label(term.text.replaceAll("-", "−"), right - 8, { class: "soft", x: wide - right + 8, y: y + 13 }));
+      if (!Number.isNaN(term.error)) root.append(svg("line", { x1: x(Math.max(reach[0], term.effect - 2 * term.error)), x2: x(Math.min(reach[1], term.effect + 2 * term.error)), y1: y + 9.5, y2: y + 9.5, style: "stroke:var(--ink)" }));
+      root.append(label(withMinus(term.text), right - 8, { class: "soft", x: wide - right + 8, y: y + 13 }));
     });
     return shown.length * row + 4;
   }));
-  if (node.smaller && node.smaller[0]) parts[1].append(note(say("and smaller", { n: node.smaller[0], size: fmt(num(node.smaller[1]), 2) })));
+  if (node.smaller && node.smaller[0]) parts[1].append(note(say("and smaller", { n: node.smaller[0], size: node.smaller[1] })));
   const linear = model.linear, lines = [];
   for (let t = linear.offsets[node.leaf], i = 0; t < linear.offsets[node.leaf + 1]; t++, i++) {
     const error = node.standardErrors ? num(node.standardErrors[i]) : NaN;
