@@ -166,6 +166,11 @@ def of_distillation(given):
     return lambda: [found.model.predict(new_rows()), str(found)]
 
 
+def of_additive(given):
+    found = glasswood.additive(model(), given.X, interactions=1)
+    return lambda: [found.forest_.predict(new_rows()), found.mean, found.kept, *found.curves_.values()]
+
+
 def of_score(given):
     score = glasswood.score_values(
         model(), given.X, given.y, background=given.X, sample_weight=given.weight, per_row=True
@@ -220,6 +225,7 @@ MAKERS = {
     "ScoreValues": of_score,
     "compare": of_comparison,
     "distill": of_distillation,
+    "additive": of_additive,
     "LeafEncoder": of_encoder,
     "AdditiveRegressor": functools.partial(of_estimator, glasswood.AdditiveRegressor),
     "AdditiveClassifier": functools.partial(of_estimator, glasswood.AdditiveClassifier),

@@ -17,6 +17,7 @@ _PUBLIC = {
     "Summary": "glasswood.explain",
     "TreeExplainer": "glasswood.explain",
     "TreeSearch": "glasswood.grow",
+    "additive": "glasswood.distillation",
     "compare": "glasswood.populations",
     "difference": "glasswood.populations",
     "distill": "glasswood.distillation",

@@ -3,7 +3,7 @@ from glasswood.display.plot import plot_history, plot_over_time
 from glasswood.display.report import report
 from glasswood.display.text import export_text
 from glasswood.display.tree_plot import plot_tree
-from glasswood.distillation import distill
+from glasswood.distillation import additive, distill
 from glasswood.explain import Explainer, ScoreValues, Summary, TreeExplainer, patch_shap, score_values
 from glasswood.forest import Forest
 from glasswood.grow import (
@@ -36,6 +36,7 @@ __all__ = [
     "TreeExplainer",
     "TreeSearch",
     "__version__",
+    "additive",
     "compare",
     "difference",
     "distill",

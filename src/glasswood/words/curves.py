@@ -29,11 +29,11 @@ class Box:
     rows : float
         Weight of the training rows.
     numbers : dict
-        By feature, from which number on and below which; an empty interval where numbers do not come.
+        By feature of numbers, from which on and below which; an empty interval where none comes.
     categories : dict
         By feature, which codes come here: bool, (n_categories,).
     missing : dict
-        By feature, whether rows without a value come here.
+        By feature, whether rows without a value come here. It has all features that the way to the leaf tests.
     """
 
     value: float
@@ -54,11 +54,10 @@ def features_of(forest: TreeEnsemble, tree: int) -> list[int]:
     return np.unique(own[own >= 0]).tolist()
 
 
-def boxes_of(forest: TreeEnsemble, tree: int) -> list[Box]:
-    """Leaves of a curve or surface, with what comes to each."""
+def boxes_of(forest: TreeEnsemble, tree: int, output: int = 0) -> list[Box]:
+    """Leaves of a curve or surface, with what comes to each and, of vectors, their value for an output."""
     first = int(forest.tree_offsets[tree])
-    features = features_of(forest, tree)
-    whole = Box(0.0, 0.0, dict.fromkeys(features, (-math.inf, math.inf)), {}, dict.fromkeys(features, True))
+    whole = Box(0.0, 0.0, {}, {}, {})
     leaf = int((forest.left[:first] == 0).sum())
     is_leaf = forest.left[first : forest.tree_offsets[tree + 1]] == 0
     number = leaf + np.cumsum(is_leaf) - 1
@@ -66,7 +65,9 @@ def boxes_of(forest: TreeEnsemble, tree: int) -> list[Box]:
     while pending:
         node, box = pending.pop()
         if is_leaf[node]:
-            value = float(forest.leaf_value[number[node], 0] * forest.tree_weight[tree])
+            value = float(
+                forest.leaf_value[number[node], output if forest.leaf_width > 1 else 0] * forest.tree_weight[tree]
+            )
             found.append(Box(value, float(forest.cover[first + node]), box.numbers, box.categories, box.missing))
             continue
         left = int(forest.left[first + node])
@@ -77,12 +78,12 @@ def boxes_of(forest: TreeEnsemble, tree: int) -> list[Box]:
 def _below(forest: TreeEnsemble, node: int, box: Box, is_left: bool) -> Box:
     """Confine a box to one side of a split."""
     feature = int(forest.feature[node])
-    missing = {**box.missing, feature: box.missing[feature] and bool(forest.default_left[node]) == is_left}
+    missing = {**box.missing, feature: box.missing.get(feature, True) and forest.default_left[node] == is_left}
     if forest.is_categorical and (chosen := int(forest.category_set[node])) >= 0:
         goes_left = _set(forest, chosen, feature)
         own = box.categories.get(feature, np.ones(len(goes_left), bool)) & (goes_left == is_left)
         return Box(0.0, 0.0, box.numbers, {**box.categories, feature: own}, missing)
-    low, high = box.numbers[feature]
+    low, high = box.numbers.get(feature, (-math.inf, math.inf))
     cut = float(forest.threshold[node])
     part = (low, min(high, cut)) if is_left else (max(low, cut), high)
     return Box(0.0, 0.0, {**box.numbers, feature: part}, box.categories, missing)

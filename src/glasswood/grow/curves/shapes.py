@@ -90,21 +90,33 @@ def shaped(found: Boosted, rows: CurveRows) -> tuple[Doubles, list[Shape]]:
     base, shapes = np.zeros(len(rows.margins)), []
     for output in range(len(base)):
         g, h = gradient[output], curvature[output]
-        added, own = _of_output(found, output, rows.weight, h, JOINED * float((g * g / np.maximum(h, 1e-300)).sum()))
+        added, own = shaped_output(found, output, rows.weight, h, JOINED * float((g * g / np.maximum(h, 1e-300)).sum()))
         base[output] = added
         shapes += own
     return base, shapes
 
 
-def _of_output(
-    found: Boosted, output: int, weight: Doubles, curvature: Doubles, budget: float
+def shaped_output(
+    found: Boosted, output: int, weight: Doubles, curvature: Doubles, budget: float, least: float = 0.0
 ) -> tuple[float, list[Shape]]:
+    """Return what is added to all rows, and the terms, of one output.
+
+    Parameters
+    ----------
+    found : Boosted
+    output : int
+    weight, curvature : float64, (n_rows,)
+    budget : float
+        Weighted squares by which joining steps may change a term.
+    least : float
+        Curvature that a bin or cell counts for at least: with 0, those without rows join any neighbour.
+    """
     by_feature = {term.axes[0].feature: (term.axes[0], term.values[:, output].copy()) for term in found.curves}
     surfaces = []
     for term in found.surfaces:
         for axis in term.axes:
             by_feature.setdefault(axis.feature, (axis, np.zeros((len(term.values), axis.n_bins))))
-        surface, mains = _purified(term, output, weight, curvature, budget)
+        surface, mains = _purified(term, output, weight, curvature, budget, least)
         for axis, places, main in mains:
             by_feature[axis.feature][1][:, :] += np.where(places >= 0, main[:, places], 0.0)
         surfaces += surface
@@ -112,7 +124,7 @@ def _of_output(
     for axis, values in by_feature.values():
         middle = values @ (axis.weight / axis.weight.sum())
         base += float(middle.mean())
-        curves += _curve(axis, output, values - middle[:, None], axis.sums(curvature), budget)
+        curves += _curve(axis, output, values - middle[:, None], np.maximum(axis.sums(curvature), least), budget)
     curves.sort(key=lambda shape: shape.features)
     surfaces.sort(key=lambda shape: shape.features)
     return base, [*curves, *surfaces]
@@ -164,7 +176,7 @@ Main = tuple["Axis", Int64s, Doubles]
 
 
 def _purified(
-    term: Term, output: int, weight: Doubles, curvature: Doubles, budget: float
+    term: Term, output: int, weight: Doubles, curvature: Doubles, budget: float, least: float
 ) -> tuple[list[Shape], list[Main]]:
     """Join neighbours, and divide what is left into a surface without main effects and two curves, by fold.
 
@@ -175,7 +187,7 @@ def _purified(
     values = term.values[:, output]
     size = values.shape[1:]
     flat = places[0] * size[1] + places[1]
-    h = np.bincount(flat, curvature, size[0] * size[1]).reshape(size)
+    h = np.maximum(np.bincount(flat, curvature, size[0] * size[1]), least).reshape(size)
     budget = max(budget, WITHIN_ERRORS * float((h * _error(values) ** 2).sum()))
     for side in (0, 1):
         mean = values.mean(axis=0)

@@ -108,7 +108,7 @@ def _cut(values: Doubles, weight: Doubles) -> tuple[int, int]:
 
 
 def forest_of(
-    shapes: Sequence[Shape], base: Doubles, columns: TrainingColumns, tree_weight: float = 1.0, **meaning: Any
+    shapes: Sequence[Shape], base: Doubles, columns: TrainingColumns, threshold_type: Any = np.float64
 ) -> TreeEnsemble:
     """Make a TreeEnsemble whose trees are the shapes, and which adds `base` to all rows; there is a shape at least."""
     nodes = _Nodes()
@@ -122,7 +122,7 @@ def forest_of(
         left=np.array(nodes.left),
         right=np.array(nodes.right),
         feature=np.array(nodes.feature),
-        threshold=np.array(nodes.threshold),
+        threshold=np.array(nodes.threshold, threshold_type),
         default_left=np.array(nodes.default_left),
         cover=np.array(nodes.cover),
         value=np.array(nodes.value),
@@ -136,9 +136,8 @@ def forest_of(
         **sets,
         categories=columns.categories if columns.is_categorical.any() else None,
         missing_seen=columns_with(np.isnan, columns.X[:, : columns.n_features]),
-        tree_weight=np.full(len(shapes), tree_weight),
+        tree_weight=np.ones(len(shapes)),
         base_score=base,
-        **meaning,
     )
 
 
