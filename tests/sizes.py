@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
+from collections.abc import Iterable
+from typing import Any
 
 import pytest
 
@@ -11,6 +13,11 @@ TOGETHER = {"each": 1, "pairs": 2}
 
 FOLDERS = {"tests/cuda": "each"}
 """Choice of all tests of a folder that name none: of emulated kernels a case is a type or a size more."""
+
+
+def rest_slow(n: int, values: Iterable[Any]) -> list[Any]:
+    """Leave all but the first values of one parameter to `make test-slow`."""
+    return [value if at < n else pytest.param(value, marks=pytest.mark.slow) for at, value in enumerate(values)]
 
 
 def grade(items: list[pytest.Item]) -> None:

@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.cli.files import N_ROWS, SCRIPT, command, train
+from tests.sizes import rest_slow
 
 
 def start_writing(folder, arguments):
@@ -69,7 +70,7 @@ class TestEndsEarly:
         assert result.stderr == f"glasswood: {tmp_path / f'out.{suffix}'}: File too large\n"
         assert os.listdir(tmp_path) == []
 
-    @pytest.mark.parametrize("form", ["png", *(pytest.param(form, marks=pytest.mark.slow) for form in ("svg", "pdf"))])
+    @pytest.mark.parametrize("form", rest_slow(1, ["png", "svg", "pdf"]))
     def test_a_full_disk_under_matplotlib_is_a_sentence(self, tmp_path, files, form):
         def limit():
             resource.setrlimit(resource.RLIMIT_FSIZE, (3000, 3000))

@@ -9,6 +9,7 @@ import pytest
 import glasswood
 from glasswood.display.measured import Ruler
 from tests.grow.engines import piecewise
+from tests.sizes import rest_slow
 
 pytest.importorskip("sklearn")
 pandas = pytest.importorskip("pandas")
@@ -90,7 +91,7 @@ def ugly():
 UGLY = {name: (X, y) for name, X, y in ugly()}
 
 
-@pytest.mark.parametrize("name", UGLY)
+@pytest.mark.parametrize("name", rest_slow(3, UGLY))
 def test_no_text_lies_on_another(name, tmp_path):
     X, y = UGLY[name]
     kind = "constant" if name == "deep" else "linear"
@@ -102,7 +103,7 @@ def test_no_text_lies_on_another(name, tmp_path):
         axes.figure.savefig(tmp_path / "tree.svg")
 
 
-@pytest.mark.parametrize("size", [(4, 3), *(pytest.param(size, marks=pytest.mark.slow) for size in ((6, 2), (14, 20)))])
+@pytest.mark.parametrize("size", rest_slow(1, [(4, 3), (6, 2), (14, 20)]))
 def test_trees_fit_into_axes_of_any_size(size):
     X, y = UGLY["missing"]
     model = glasswood.ModelTreeRegressor(**FAST, max_leaves=5).fit(X, y)

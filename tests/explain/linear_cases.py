@@ -67,8 +67,10 @@ def of_categories(seed):
 
 
 def constants_where_numbers_are_missing(seed):
-    forest = with_models(random_forest(seed, Options(n_trees=3, n_features=4)), seed)
-    forest = dataclasses.replace(forest, leaf_missing=np.random.default_rng(seed).normal(size=forest.n_leaves))
+    """Logarithms are missing where their numbers are not positive, too."""
+    forest, rng = with_models(random_forest(seed, Options(n_trees=3, n_features=4)), seed), np.random.default_rng(seed)
+    kinds = rng.choice(np.array([-1, -3], np.int32), len(forest.ensemble.linear_feature))
+    forest = dataclasses.replace(forest, leaf_missing=rng.normal(size=forest.n_leaves), linear_category=kinds)
     X = rows_of(forest, seed, 40)
     X[np.random.default_rng(1).random(X.shape) < 0.3] = np.nan
     return forest, X

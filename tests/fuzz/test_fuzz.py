@@ -37,7 +37,11 @@ def test_nothing_is_found_in_the_first_cases(tmp_path, capsys):
 
 @pytest.mark.parametrize(
     ("fault", "place"),
-    [("crash", "crash (exit code -6)"), ("hang", "hang"), ("gorge", "MemoryError"), ("raw_error", "KeyError")],
+    [
+        ("crash", "crash (exit code -6)"),
+        ("raw_error", "KeyError"),
+        *(pytest.param(*fault, marks=pytest.mark.slow) for fault in (("hang", "hang"), ("gorge", "MemoryError"))),
+    ],
 )
 def test_faults_are_found_and_kept(tmp_path, fault, place):
     seconds = 1 if fault == "hang" else 20  # a busy machine takes more than one for the others

@@ -11,6 +11,7 @@ import glasswood
 FAST = {"max_leaves": 8, "n_iter_no_change": 10, "n_jobs": 1, "time_limit": None, "verbose": False}
 
 
+@pytest.mark.sizes("each")
 @pytest.mark.parametrize("size", [1e2, 1e4, 1e6, -1e8])
 @pytest.mark.parametrize("share", [0.01, 0.05])
 @pytest.mark.parametrize("options", [{"loss": "huber"}, {"loss": "quantile"}, {"loss": "huber", "honest": 0.5}])

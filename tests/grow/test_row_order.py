@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+from tests.sizes import rest_slow
+
 pytest.importorskip("sklearn")
 pytest.importorskip("pandas")
 import pandas as pd
@@ -78,7 +80,7 @@ def test_neither_the_order_of_rows_nor_of_codes_matters(name, change):
     np.testing.assert_allclose(predicted(clone(model), rows, targets, X), expected, rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", rest_slow(1, range(3)))
 def test_frames_of_all_libraries_grow_one_tree(seed):
     pl, pa = pytest.importorskip("polars"), pytest.importorskip("pyarrow")
     X, y = frame(seed)

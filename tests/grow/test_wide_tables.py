@@ -5,6 +5,8 @@ import warnings
 import numpy as np
 import pytest
 
+from tests.sizes import rest_slow
+
 pytest.importorskip("sklearn")
 from sklearn.tree import DecisionTreeRegressor
 
@@ -20,7 +22,7 @@ def table(n, p, seed=2):
     return X, X[:, 7] * 2 + (X[:, 9] > 0) * 3 + 0.1 * rng.normal(size=n)
 
 
-@pytest.mark.parametrize("p", [600, 1500, 3000])
+@pytest.mark.parametrize("p", rest_slow(1, [600, 1500, 3000]))
 def test_greedy_trees_come_first(p):
     X, y = table(300, p)
     with pytest.warns(RuntimeWarning, match="time limit ended the search after 0 generations .time_limit=1e-06."):
