@@ -71,6 +71,29 @@ def test_losses_are_those_of_the_cores(method, dtype, tolerance):
             getattr(on_gpu, method)(X, y=wrong)
 
 
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("output", ["probability", "log_loss"])
+def test_pairs_of_equal_margins_have_the_factor_0(method, output):
+    """As in shap: leaves of few values give many rows the margin of others."""
+    forest, X, other = classifier(), rows(30), rows(50, seed=2)
+    forest = dataclasses.replace(forest, leaf_value=np.sign(forest.ensemble.leaf_value))
+    given = {"y": np.arange(30) % 2} if output == "log_loss" else {}
+    on_gpu, on_cpu = pair_of_explainers(forest, other, "float64", output)
+    tied = np.isin(forest.predict(X, "margin"), forest.predict(other, "margin"))
+    assert tied.sum() > 3
+    found, expected = (getattr(each, method)(X, **given) for each in (on_gpu, on_cpu))
+    np.testing.assert_allclose(found, expected, atol=1e-10)
+    on_cpu._engines.cpu.ties = lambda _: ()
+    assert np.abs(getattr(on_cpu, method)(X, **given) - expected).max() > 1e-3
+
+
+def test_forests_of_one_value():
+    forest = classifier()
+    forest = dataclasses.replace(forest, leaf_value=forest.ensemble.leaf_value * 0)
+    for explainer in pair_of_explainers(forest, rows(50, seed=2), "float64"):
+        assert not explainer.shap_values(rows(3)).any()
+
+
 def test_strongest_pairs_of_losses():
     forest, X = classifier(), rows(12)
     y = np.arange(12) % 2

@@ -54,7 +54,7 @@ class CudaExplainer:
         self._dtype, self.n_outputs = np.dtype(settings.dtype), on_cpu.n_outputs
         self._source: Any = MarginJobs(game, settings)
         if isinstance(on_cpu, ResponseExplainer):
-            self._source = ResponseJobs(game, settings, on_cpu.parts)
+            self._source = ResponseJobs(game, settings, on_cpu)
         if isinstance(on_cpu, CoalitionExplainer):
             self._source = CoalitionJobs(settings, on_cpu)
         self.jobs: dict[object, Job] = {}

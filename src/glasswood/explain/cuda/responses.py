@@ -17,12 +17,13 @@ from glasswood.explain.cuda.leaf_games import BackgroundContents
 from glasswood.explain.cuda.margin_jobs import MarginJobs
 from glasswood.explain.cuda.tables import SharedTables
 from glasswood.explain.tables import GPU_TABLE_BYTES
+from glasswood.inputs.placed import PlacedRows
 
 if TYPE_CHECKING:
     from glasswood.cuda.compiler import Variant
     from glasswood.explain.cuda.table_launches import TableJob
     from glasswood.explain.game import Game, Settings
-    from glasswood.explain.responses.rescaling import WeightedParts
+    from glasswood.explain.responses.rescaling import ResponseExplainer
 
 THREADS, MOST_PARTS = 128, 49
 """As in native/explain/cuda/weigh_parts.cu."""
@@ -40,16 +41,17 @@ class ResponseJob(Job):
         Values of the margin, float64.
     jobs : list of TableJob
         One a node, float64, and for the log-loss that of the margin.
-    parts : WeightedParts
+    on_cpu : ResponseExplainer
+        Whose parts these are; it explains what rows of equal margins have too much.
     dtype : dtype
         Type of the results.
     """
 
-    def __init__(self, values: TableJob, jobs: list[TableJob], parts: WeightedParts, dtype: DTypeLike) -> None:
+    def __init__(self, values: TableJob, jobs: list[TableJob], on_cpu: ResponseExplainer, dtype: DTypeLike) -> None:
         first = jobs[0]
         chosen = first.chosen if first.pairs else None
         super().__init__(first.forest, first.codes, dtype, first.pairs, chosen, first.n_players)
-        self.values, self._jobs, self._parts = values, jobs, parts
+        self.values, self._jobs, self._on_cpu, self._parts = values, jobs, on_cpu, on_cpu.parts
 
     def prepare(self) -> None:
         """Build the tables on the current GPU."""
@@ -90,6 +92,30 @@ class ResponseJob(Job):
         }
         launch = PreparedLaunch(weigh_variant(self.dtype, parts.is_loss), (len(x), 1), THREADS, args)
         launch(cupy.cuda.get_current_stream().ptr)
+        self._take_ties_away(x, values, result)
+
+    def _take_ties_away(self, x: GpuArray, values: GpuArray, result: GpuArray) -> None:
+        """Take from rows whose margin background rows have by other leaves what the sum counts for these pairs.
+
+        Only where there are such rows, which few forests but small ones have, does the CPU explain some.
+        """
+        cupy, n_features, on_cpu = import_cupy(), self.forest.n_features, self._on_cpu
+        margins = cupy.asnumpy(values.sum(axis=(1, 2))) + float(self._parts.plain.expected_value[0])
+        tied = on_cpu.may_tie(margins)
+        if not len(tied):
+            return
+        own = cupy.asnumpy(x)[tied]
+        labels = own[:, n_features].astype(np.int32) if self._parts.is_loss else None
+        rows = PlacedRows(np.ascontiguousarray(own[:, :n_features]), labels=labels)
+        places = np.full(self.n_players, -1, np.int32)
+        places[self.chosen] = np.arange(len(self.chosen))
+        changed = cupy.asnumpy(result)
+        for at, factor, part in on_cpu.ties(rows):
+            some = rows[at]
+            found = part.interactions(some, places) if self.pairs else part.values(some)
+            found = (factor.reshape(-1, *[1] * (found.ndim - 1)) * found).reshape(len(at), *changed.shape[1:])
+            changed[tied[at]] -= found.astype(changed.dtype)
+        result[...] = cupy.asarray(changed)
 
 
 class ResponseJobs:
@@ -100,12 +126,13 @@ class ResponseJobs:
     game : Game
         Of the margin, against background rows.
     settings : Settings
-    parts : WeightedParts
+    on_cpu : ResponseExplainer
+        What explains the same on the CPU.
     """
 
-    def __init__(self, game: Game, settings: Settings, parts: WeightedParts) -> None:
-        self._settings, self._parts = settings, parts
-        self._margin = MarginJobs(game, settings.of_part(len(parts.weighted) + 1, GPU_TABLE_BYTES))
+    def __init__(self, game: Game, settings: Settings, on_cpu: ResponseExplainer) -> None:
+        self._settings, self._on_cpu, self._parts = settings, on_cpu, on_cpu.parts
+        self._margin = MarginJobs(game, settings.of_part(len(self._parts.weighted) + 1, GPU_TABLE_BYTES))
         self._weighted: dict[Explained, list[SharedTables]] = {}
 
     def serves(self, kind: Explained) -> bool:
@@ -129,7 +156,7 @@ class ResponseJobs:
         weighted = [margin.table_job(each, chosen) for each in self._weighted[kind]]
         if parts.is_loss:
             weighted.append(margin.table_job(tables, chosen))
-        return ResponseJob(margin.table_job(of_values), weighted, parts, self._settings.dtype)
+        return ResponseJob(margin.table_job(of_values), weighted, self._on_cpu, self._settings.dtype)
 
 
 def with_labels(rows: Any, labels: Int32s, gpu: int) -> Any:

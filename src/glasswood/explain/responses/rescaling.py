@@ -7,7 +7,7 @@ background's margins, V by least squares over the margins a that the forest can 
 times those of the margin against the same background rows with the weights V_q.
 
 At a = c the quotient is 0, as in shap, not the slope of g: of the pairs whose margins are equal by other leaves, which
-small forests have many of, the values of the margin times the slope are taken away again (`_ties`).
+small forests have many of, the values of the margin times the slope are taken away again (`ties`).
 
 Where that misses its bound on the error, the background is halved by its margins, until each part meets it; of few
 margins each is a node of its own, which is the sum over pairs.
@@ -52,6 +52,9 @@ SUM_BYTES = 2**26
 
 EQUAL = 1e-12
 """Margins that differ by less, relative to the larger one if that exceeds 1, are equal but for rounding."""
+
+ABOUT_EQUAL = 1e-9
+"""The same where margins are sums of values on a GPU; which are equal is found on the CPU then."""
 
 TOTAL, LARGE = 2**58, 8.0
 """Weights V are multiples of 1 / TOTAL: their sum stays below 2^62 though some reach thousands, since their mean is at
@@ -207,7 +210,7 @@ class ResponseExplainer:
             total = np.zeros((len(some), *shape))
             for factor, part in zip(self._factors(some), self._filled_parts(), strict=True):
                 total += factor.reshape(-1, *[1] * len(shape)) * explain(part, some)
-            for at, factor, part in self._ties(some):
+            for at, factor, part in self.ties(some):
                 total[at] -= factor.reshape(-1, *[1] * len(shape)) * explain(part, some[at])
             result[first : first + size] = total
         return result
@@ -220,7 +223,15 @@ class ResponseExplainer:
         if self._is_loss:
             yield np.asarray(-self._slope * cast("Int32s", rows.labels), np.float64)
 
-    def _ties(self, rows: PlacedRows) -> Iterator[tuple[Int64s, Doubles, CpuExplainer]]:
+    def may_tie(self, margins: Doubles) -> Int64s:
+        """Find rows whose margin, from sums of float64 in any order, some background rows may have."""
+        known = np.sort(self._margins)
+        margins = self._slope * margins
+        near = ABOUT_EQUAL * np.maximum(1, np.abs(margins))
+        first, last = np.searchsorted(known, margins - near, "left"), np.searchsorted(known, margins + near, "right")
+        return np.flatnonzero(first < last)
+
+    def ties(self, rows: PlacedRows) -> Iterator[tuple[Int64s, Doubles, CpuExplainer]]:
         """Find rows whose margin some background rows have by other leaves, the slopes there, and the explanation."""
         background = self.parts.plain
         order = np.argsort(self._margins, kind="stable")
@@ -306,6 +317,8 @@ def _fit(ratio: Ratio, margins: Doubles, reached_bounds: tuple[float, float]) ->
     near = max(low - NEAR, reached_bounds[0]), min(high + NEAR, reached_bounds[1])
     reached = np.union1d(_spread(*reached_bounds, GRID), _spread(*near, GRID))
     between, probes = (reached[1:] + reached[:-1]) / 2, _spread(low, high, GRID)
+    if not len(between):  # all margins that the forest can reach are one
+        return None
     wanted = ratio(reached[:, None], probes)
     best, chosen = np.inf, probes
     for rank in RANKS:
