@@ -32,3 +32,13 @@ def test_there_is_none_without_one_target_or_enough_rows(kind, tmp_path):
     model = DecisionTreeRegressor(max_depth=3).fit(X, y)
     n, given = (15, Y[:15]) if kind == "few rows" else (150, None)
     assert content(glasswood.report(model, X[:n], given, tmp_path / "r.html"))["score"] is None
+
+
+def test_boosters_whose_targets_are_numbers_of_classes(tmp_path):
+    xgboost = pytest.importorskip("xgboost")
+    y = (Y > 0).astype(int)
+    booster = xgboost.train({"objective": "binary:logistic", "nthread": 1}, xgboost.DMatrix(X, y), 5)
+    found = content(glasswood.report(booster, X[:50], y[:50], tmp_path / "r.html", test=(X[50:], y[50:])))["score"]
+    expected = glasswood.score_values(booster, X[50:], y[50:], background=X[:50])
+    assert sum(float(entry["value"]) for entry in found["features"]) == pytest.approx(expected.total, rel=1e-4)
+    assert found["loss"] == "log_loss"

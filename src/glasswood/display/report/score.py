@@ -9,6 +9,7 @@ import numpy as np
 from glasswood.explain.background import placed_background
 from glasswood.explain.game import Game
 from glasswood.explain.players import make_players
+from glasswood.explain.responses.response import has_probabilities
 from glasswood.explain.score import score_of_rows
 
 if TYPE_CHECKING:
@@ -51,8 +52,7 @@ def _targets(rows: ReportRows) -> Array | None:
     forest, y = rows.forest, rows.y
     if y is None or len(forest.classes) > 1 or not np.ptp(y):
         return None
-    if len(forest.classes) == 1:
-        return np.asarray(y, np.int32)
-    return (
-        np.asarray(y, np.float64) if forest.n_outputs == 1 and not rows.classes and forest.link != "logistic" else None
-    )
+    if has_probabilities(forest):  # of a Booster y holds numbers, which may be those of classes
+        places = np.asarray(y, np.int32)
+        return places if (places == y).all() and places.min() >= 0 and places.max() < max(2, forest.n_outputs) else None
+    return np.asarray(y, np.float64) if forest.n_outputs == 1 else None
