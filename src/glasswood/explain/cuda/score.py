@@ -82,4 +82,5 @@ class ScoreJob(CoalitionJob):
         for bit in range(plan.n_bits):
             halves = cubes.reshape(len(x), k, -1, 2, 1 << bit)
             halves[:, :, :, 1] += halves[:, :, :, 0]
-        return cubes
+        found: GpuArray = cubes
+        return found
