@@ -16,7 +16,7 @@ from tests.readers import spark_models
 from tests.strategies import random_rows
 
 REFUSALS = (ValueError, NotImplementedError)
-MOST_FEATURES, MOST_NODES = 10_000, 100_000
+MOST_FEATURES, MOST_NODES, MOST_OUTPUTS = 10_000, 100_000, 10_000
 """Beyond these a forest is loaded only: rows or the oracle would take the time."""
 
 
@@ -83,7 +83,7 @@ def overflows(model):
 
 def hold_to_promises(forest):
     """Compare what loads with the oracle, and explain it."""
-    if forest.n_features > MOST_FEATURES or forest.n_nodes > MOST_NODES:
+    if forest.n_features > MOST_FEATURES or forest.n_nodes > MOST_NODES or forest.n_outputs > MOST_OUTPUTS:
         return "loaded"
     if forest.ensemble.transform is not None:
         look_up(forest)

@@ -1,4 +1,4 @@
-"""Files of at most a megabyte that ask for much: {name: (suffix, function of no arguments that returns bytes)}."""
+"""Files of at most a megabyte that ask for much, and the function that reads them."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ import re
 import struct
 import tempfile
 import zipfile
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as arrow
@@ -19,6 +21,8 @@ from tests.fuzz.formats import DATA, FOLDERS, binary_numbers, join_glasswood, re
 from tests.fuzz.protobuf import encode
 from tests.fuzz.ubjson import encode as encode_ubj
 from tests.readers import spark_models
+from tests.readers.door_attacks import door_attacks
+from tests.readers.pipeline_attacks import pipeline_attacks
 from tests.strategies import full_forest
 
 MEGABYTE = 2**20
@@ -376,15 +380,25 @@ def dump_attacks():
         yield f"{key} of 2^31", lambda k=key: json.dumps(dump | {k: 2**31 - 1}).encode()
 
 
+class Attack(NamedTuple):
+    """What reads a file, by its name in `DOORS`, the file's suffix, and what makes its bytes."""
+
+    door: str
+    suffix: str
+    build: Callable[[], bytes]
+
+
 @functools.cache
 def attacks():
-    """All of them; their files are built by who asks for them."""
+    """All of them by name; their files are built by who asks for them."""
     found = {f"onnx: {name}": (".onnx", build) for name, build in onnx_attacks()}
     found |= {f"xgboost's binary: {name}": ("", build) for name, build in binary_attacks()}
     found |= {f"h2o: {name}": (".zip", build) for name, build in h2o_attacks()}
-    found |= {f"spark: {name}": (".spark", build) for name, build in spark_attacks()}
+    found |= {f"spark: {name}": (".spark", build) for name, build in (*spark_attacks(), *pipeline_attacks())}
     found |= {f"catboost: {name}": (".cbm", build) for name, build in cbm_attacks()}
     found |= {f"lightgbm's dump: {name}": (".json", build) for name, build in dump_attacks()}
     found |= {f"glasswood: {name}": (".glasswood", build) for name, build in glasswood_attacks()}
     others = (*other_attacks(), *parameter_attacks())
-    return found | {f"{suffix[1:]}: {name}": (suffix, build) for name, suffix, build in others}
+    found |= {f"{suffix[1:]}: {name}": (suffix, build) for name, suffix, build in others}
+    models = {name: Attack("load", *attack) for name, attack in found.items()}
+    return models | {name: Attack(*attack) for name, *attack in door_attacks()}

@@ -2,69 +2,73 @@
 
 from __future__ import annotations
 
-import contextlib
 import sys
-import time
-from pathlib import Path
 
 import pytest
-from tests.readers import spark_models
+from tests.readers.door_attacks import DOORS
 from tests.readers.resource_attacks import MEGABYTE, attacks
+from tests.readers.resource_costs import BYTES, SECONDS, cost_of, place
 
 import glasswood
 from glasswood.base.sources import BINARY, FILES
+from glasswood.cli.tables.formats import SUFFIXES
+from glasswood.readers.spark.stages import STAGES
 
-resource = pytest.importorskip("resource", reason="limits of POSIX")
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="how much is used is read as Linux tells it")
-
-SECONDS, BYTES = 2.0, 500_000_000
-"""For a file of a megabyte at most: processor time and memory."""
 
 
 @pytest.mark.parametrize("name", attacks())
 def test_a_small_file_costs_little(tmp_path, name):
-    suffix, build = attacks()[name]
-    data = build()
+    attack = attacks()[name]
+    data = attack.build()
     assert len(data) <= 1.01 * MEGABYTE
-    path = tmp_path / f"model{suffix}"
-    path.write_bytes(data)
-    if suffix == ".spark":
-        path = spark_models.unpack(data, tmp_path / "folder")
-    start = time.process_time()
-    with memory_of(BYTES):
-        told = read(path)
-    assert time.process_time() - start < SECONDS
-    assert told is None or str(path) in told
+    path = place(data, attack.suffix, tmp_path)
+    cost = cost_of(path, attack.door)
+    assert cost.seconds < SECONDS
+    assert cost.peak < BYTES
+    assert not cost.ran_out
+    assert cost.told is None or str(path) in cost.told
 
 
-@contextlib.contextmanager
-def memory_of(n_bytes):
-    """So much more address space than is used already, and no more."""
-    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    before = resource.getrlimit(resource.RLIMIT_AS)
-    resource.setrlimit(resource.RLIMIT_AS, (used + n_bytes, before[1]))
+def test_what_costs_much_is_found(tmp_path, monkeypatch):
+    """Memory that is used, and memory that is asked for and refused by the system."""
+    monkeypatch.setitem(DOORS, "much", lambda _: bytes(range(256)) * 2**22)
+    monkeypatch.setitem(DOORS, "too much", refusing)
+    assert cost_of(tmp_path / "x", "much").peak > BYTES
+    assert cost_of(tmp_path / "x", "too much").ran_out
+
+
+def refusing(path):
+    """Ask for what no machine has, and say something else."""
     try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_AS, before)
-
-
-def read(path):
-    """What is said of a file that is refused."""
-    try:
-        glasswood.load(path)
-    except (ValueError, NotImplementedError) as error:
-        return str(error)
-    return None
+        bytearray(2**46)
+    except MemoryError as error:
+        raise ValueError(f"{path} is corrupt") from error
 
 
 @pytest.mark.parametrize("name", [name for name in attacks() if "root" in name or "child" in name])
 def test_trees_that_share_nodes_are_refused(tmp_path, name):
-    (tmp_path / "model.onnx").write_bytes(attacks()[name][1]())
-    assert "is reached on two ways: its trees are cyclic or share nodes" in read(tmp_path / "model.onnx")
+    path = place(attacks()[name].build(), ".onnx", tmp_path)
+    assert "is reached on two ways: its trees are cyclic or share nodes" in cost_of(path, "load").told
 
 
 def test_every_kind_of_file_has_attacks():
     """A new reader needs its own: files by suffix, XGBoost's binary files, folders."""
-    attacked = {suffix for suffix, _ in attacks().values()}
+    attacked = {attack.suffix for attack in attacks().values() if attack.door == "load"}
     assert {"" if kind == BINARY else kind for kind in (*FILES, ".glasswood", ".spark")} == attacked
+
+
+def test_every_door_has_attacks():
+    """Whatever reads a stored object, and every format of tables."""
+    attacked = {attack.door for attack in attacks().values()}
+    classes = [getattr(glasswood, name) for name in glasswood.__all__ if isinstance(getattr(glasswood, name), type)]
+    own = [one for one in classes if hasattr(one, "load") and not any(base in classes for base in one.__mro__[1:])]
+    loading = {f"{one.__name__}.load" for one in own}
+    assert loading | {"load", "tables"} == attacked == DOORS.keys()
+    of_tables = {attack.suffix for attack in attacks().values() if attack.door == "tables"}
+    assert {SUFFIXES[suffix] for suffix in of_tables} == {*SUFFIXES.values()}
+
+
+def test_every_stage_of_spark_has_attacks():
+    names = " ".join(attacks())
+    assert not [stage for stage in STAGES if stage.removesuffix("Model") not in names]

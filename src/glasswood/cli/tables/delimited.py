@@ -17,6 +17,9 @@ from glasswood.cli.tables.formats import import_pyarrow
 
 BLOCK = 2**22
 """Bytes of CSV parsed at a time, and looked at to tell the types of columns."""
+MOST_COLUMNS = 50_000
+"""pyarrow's parser takes some 9 kB a column, twice: once to tell its type."""
+
 GUESSES = (";", "\t")
 LINE_END = re.compile(rb"[\r\n]")
 QUOTED_EMPTY = "invalid value ''"
@@ -56,11 +59,15 @@ class CsvTable:
         self._source = source
         self._head = b"" if isinstance(source, Path) else source.read(BLOCK)
         start = _first_line(source) if isinstance(source, Path) else self._head
-        self.delimiter = dialect.delimiter or _guessed(LINE_END.split(start, 1)[0], name)
+        header = LINE_END.split(start, 1)[0]
+        self.delimiter = dialect.delimiter or _guessed(header, name)
+        if header.count(self.delimiter.encode()) >= MOST_COLUMNS:
+            raise ValueError(f"it has more than {MOST_COLUMNS:,} columns; write it as Parquet")
         self._decimal = dialect.decimal
         end = max(self._head.rfind(b"\n"), self._head.rfind(b"\r"))
         lines = self._head[: end + 1] if len(self._head) == BLOCK else self._head
-        schema = self._open(None, {}, None if isinstance(source, Path) else io.BytesIO(lines)).schema
+        with self._open(None, {}, None if isinstance(source, Path) else io.BytesIO(lines)) as reader:
+            schema = reader.schema
         self.names: list[str] = schema.names
         self.types: dict[str, Any] = dict(zip(schema.names, schema.types, strict=True))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -63,9 +64,10 @@ class TableReader:
 
     def check_columns(self, names: Sequence[str]) -> None:
         """Raise ValueError unless the table has exactly one column of each name."""
-        if lacking := [name for name in names if name not in self.names]:
+        times = Counter(self.names)
+        if lacking := [name for name in names if name not in times]:
             raise ValueError(f"{self.name} has no columns {listed(lacking)}; it has {listed(self.names)}")
-        if repeated := [name for name in names if self.names.count(name) > 1]:
+        if repeated := [name for name in names if times[name] > 1]:
             raise ValueError(f"{self.name} has several columns {listed(repeated)}; rename all but one of each")
 
     def batches(
@@ -83,14 +85,16 @@ class TableReader:
         -----
         Columns that are neither get the types of the first file.
         """
-        kept = {name: kind for name, kind in self.types.items() if {name} & {*columns} - {*text, *numbers}}
+        given = {*columns} - {*text, *numbers}
+        kept = {name: kind for name, kind in self.types.items() if name in given}
         empty = True
         for i, table in enumerate(self._tables()):
             folders = self.source.partitions[i] if self.files else {}
             own, of_text, of_numbers = (
                 [name for name in wanted if name not in folders] for wanted in (columns, text, numbers)
             )
-            if lacking := [name for name in own if name not in table.names]:
+            known = frozenset(table.names)
+            if lacking := [name for name in own if name not in known]:
                 raise ValueError(f"{self.files[i]} has no columns {listed(lacking)}; the first file has them")
             with naming(self.files[i] if self.files else self.name, table.names):
                 for batch in table.batches(own, of_text, of_numbers, kept, n_rows):

@@ -69,8 +69,7 @@ def find(path: Path) -> Source:
         path.stat()
         return Source(str(path), (path,), ({},), table_format(path))
     if path.is_dir():
-        found = (file for file in path.rglob("*") if _is_data(file.relative_to(path)))
-        root, files = path, sorted(file for file in found if file.is_file())  # no pipes or devices, which may not end
+        root, files = path, _within(path)
     else:
         root = Path(str(path).split("*")[0]).parent
         files = _matching(path)
@@ -82,17 +81,30 @@ def find(path: Path) -> Source:
     return Source(str(path), tuple(files), _typed([_folders(file, root) for file in files], path), formats.pop())
 
 
+def _within(folder: Path) -> list[Path]:
+    """List the files of a folder that are data; no pipes or devices, which may not end."""
+    found = (file for file in folder.rglob("*") if _is_data(file.relative_to(folder)))
+    return sorted(file for file in found if file.is_file())
+
+
 def _matching(pattern: Path) -> list[Path]:
-    """List the files of a pattern. "**" enters no links: one to a folder above would list each file many times."""
+    """List the files of a pattern, or those in the folders that it matches if it matches no file.
+
+    "**" enters no links: one to a folder above would list each file many times.
+    """
     parts = pattern.parts
     first = next(place for place, part in enumerate(parts) if glob.has_magic(part))
     root = Path(*parts[:first])
     rest = Path(*parts[first:], *(["*"] if parts[-1] == "**" else []))
     wants_hidden = any(part.startswith(".") for part in rest.parts)
-    found = (file for file in root.glob(str(rest)) if file.is_file())
-    return sorted(
-        file for file in found if wants_hidden or not any(part.startswith(".") for part in file.relative_to(root).parts)
-    )
+    found = [
+        one
+        for one in sorted(root.glob(str(rest)))
+        if wants_hidden or not any(part.startswith(".") for part in one.relative_to(root).parts)
+    ]
+    files = [one for one in found if one.is_file()]
+    folders = (one for one in found if one.is_dir() and not one.is_symlink())
+    return files or sorted({file for folder in folders for file in _within(folder)})
 
 
 def _is_data(place: Path) -> bool:

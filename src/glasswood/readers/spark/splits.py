@@ -71,7 +71,8 @@ def of_columns(nodes: Nodes, is_split: Bools, entries: list[Entry], most: int) -
     entries = _with_tables(nodes, is_nominal, entries, most)
     sources = list(dict.fromkeys(entry.source for entry in entries))
     tables = _tables(entries, sources)
-    place = np.array([sources.index(entry.source) for entry in entries])
+    places = {source: place for place, source in enumerate(sources)}
+    place = np.array([places[entry.source] for entry in entries])
     is_set = is_split & np.array([entry.labels is not None for entry in entries])[np.where(is_split, nodes.feature, 0)]
     borders = thresholds(nodes, is_split & ~is_nominal)
     default_left, sets, room = np.zeros(len(is_split), np.bool_), [], MOST_MEMBERS
@@ -123,11 +124,12 @@ def _with_tables(nodes: Nodes, is_nominal: Bools, entries: list[Entry], most: in
     np.maximum.at(counts, nodes.feature[is_nominal], nodes.n_categories[is_nominal])
     if counts.max(initial=0) > most:
         raise ValueError(f"a split has {counts.max()} categories, at most {most} are supported")
-    codes = [np.arange(n, dtype=np.float64) for n in counts.tolist()]
-    return [
-        replace(entry, labels=table, values=table) if len(table) and entry.labels is None else entry
-        for entry, table in zip(entries, codes, strict=True)
-    ]
+    result = list(entries)
+    for place in np.flatnonzero(counts).tolist():
+        if entries[place].labels is None:
+            codes = np.arange(counts[place], dtype=np.float64)
+            result[place] = replace(entries[place], labels=codes, values=codes)
+    return result
 
 
 def _tables(entries: Sequence[Entry], sources: list[str]) -> list[Array | None]:
@@ -140,7 +142,9 @@ def _tables(entries: Sequence[Entry], sources: list[str]) -> list[Array | None]:
             raise NotImplementedError(
                 f"the column {name} is split as a number and as a category; this is not supported"
             )
-        if known is not None and entry.labels is not None and set(known.tolist()) != set(entry.labels.tolist()):
+        if known is entry.labels or known is None or entry.labels is None:
+            continue
+        if set(known.tolist()) != set(entry.labels.tolist()):
             raise NotImplementedError(f"the column {escapes.shown(entry.source)} has two lists of categories")
     return [found[source] for source in sources]
 

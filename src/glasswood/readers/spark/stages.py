@@ -29,11 +29,14 @@ if TYPE_CHECKING:
 MOST_ENTRIES = 2**22
 """Entries of tables that a pipeline may have together: a one-hot encoder of n categories has n * n."""
 
+MOST_MADE = 2**18 + 2**12
+"""Entries of vectors that its stages may make together: as many as Spark's hashed words have by default, and some."""
+
 NUMBERS = re.compile(r"-?\d+\.\d+(E-?\d+)?")
 """How Spark writes the labels of a column of numbers."""
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
+@dataclasses.dataclass(frozen=True, eq=False, slots=True)
 class Entry:
     """An entry of a vector.
 
@@ -62,7 +65,7 @@ class Columns:
 
     def __init__(self) -> None:
         self._made: dict[str, Make] = {}
-        self._room = MOST_ENTRIES
+        self._room, self._vectors = MOST_ENTRIES, MOST_MADE
         self.labels: dict[str, list[str]] = {}
 
     def add(self, folder: Path, document: dict[str, Any]) -> None:
@@ -89,6 +92,7 @@ class Columns:
         elif size is None or size == 1:
             found = [Entry(name)]
         else:
+            self.count(size)
             found = [Entry(f"{name}[{i}]", is_named=False) for i in range(size)]
         if size is not None and len(found) != size:
             raise ValueError(f"the column {name[:60]!r} has {len(found)} entries, expected {size}")
@@ -112,6 +116,12 @@ class Columns:
         self._room -= n
         if self._room < 0:
             raise ValueError(f"its stages have more than {MOST_ENTRIES} entries of categories")
+
+    def count(self, n: int) -> None:
+        """Count entries of a vector, before they are made."""
+        self._vectors -= n
+        if self._vectors < 0:
+            raise ValueError(f"its stages make vectors of more than {MOST_MADE} entries")
 
 
 def parameter(document: dict[str, Any], name: str, default: Any = None) -> Any:
@@ -208,6 +218,7 @@ def _hot_entries(columns: Columns, given: str, size: int, n: int, invalid: int |
         if values is None:
             raise ValueError(f"the column {given[:60]!r} has no categories")
         columns.take(n * len(values))
+        columns.count(n)
         if ((values >= size) & (invalid is None)).any():
             raise ValueError(f"the column {given[:60]!r} has more than {size} categories")
         values = np.minimum(values, size - 1)
@@ -247,6 +258,7 @@ def _assembler(columns: Columns, folder: Path, document: dict[str, Any]) -> None
     keeps = parameter(document, "handleInvalid", "error") == "keep"
 
     def entries(size: int | None) -> list[Entry]:
+        columns.count(len(inputs))
         parts = [columns.entries(name) for name in inputs]
         own = [i for i, name in enumerate(inputs) if not columns.made(name)]
         rest = 0 if size is None else size - sum(map(len, parts))
@@ -258,17 +270,16 @@ def _assembler(columns: Columns, folder: Path, document: dict[str, Any]) -> None
         if rest:
             parts[own[0]] = columns.entries(inputs[own[0]], 1 + rest)
         found = [entry for part in parts for entry in part]
-        strict = [one.labels is None and one.other is not None and np.isnan(one.other) for one in found]
-        return (
-            found
-            if keeps
-            else [
-                dataclasses.replace(one, other=None) if refuses else one
-                for one, refuses in zip(found, strict, strict=True)
-            ]
-        )
+        return found if keeps else [_without_missing(one) for one in found]
 
     columns.make(made[0], entries)
+
+
+def _without_missing(entry: Entry) -> Entry:
+    """Refuse the missing numbers of an entry; NaN is not itself."""
+    if entry.labels is not None or entry.other is None or entry.other == entry.other:
+        return entry
+    return Entry(entry.source, None, entry.values, None, entry.is_named)
 
 
 def _vector_indexer(columns: Columns, folder: Path, document: dict[str, Any]) -> None:
