@@ -24,7 +24,7 @@ def main() -> None:
     is_test = X.index % 4 == 0
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as driver:
         tree = Path(folder, "tree.html")
-        grown = glasswood.ModelTreeRegressor(max_leaves=5, time_limit=5).fit(X[~is_test], y[~is_test])
+        grown = glasswood.ModelTreeRegressor(max_leaves=5, time_limit=60).fit(X[~is_test], y[~is_test])
         glasswood.report(grown, X[~is_test], y[~is_test], tree, test=(X[is_test], y[is_test]))
         glasswood.plot_tree(grown, X, y).figure.savefig(IMAGES / "tree.png", dpi=110, bbox_inches="tight")
         browser = driver.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])

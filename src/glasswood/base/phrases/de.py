@@ -376,6 +376,7 @@ PAGE = {
     "high value": "hoher Wert des Merkmals",
     "high value of": "hoher Wert von {name}",
     # What the score rests on.
+    "score link": "Güte nach Merkmal",
     "score rests on": "Worauf die Güte beruht",
     "score note": (
         "Wie viel jedes Merkmal vom Verlust ({loss}) wegnimmt: Shapley-Werte der Güte von {n} Zeilen. Ohne alle "

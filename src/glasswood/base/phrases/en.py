@@ -367,6 +367,7 @@ PAGE = {
     "high value": "high value of the feature",
     "high value of": "high value of {name}",
     # What the score rests on.
+    "score link": "Score",
     "score rests on": "What the score rests on",
     "score note": (
         "How much of the {loss} each feature takes away: Shapley values of the score of {n} rows. Without any "

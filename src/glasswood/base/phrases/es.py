@@ -376,6 +376,7 @@ PAGE = {
     "high value": "valor alto de la variable",
     "high value of": "valor alto de {name}",
     # What the score rests on.
+    "score link": "Puntuación",
     "score rests on": "En qué se apoya la calidad",
     "score note": (
         "Cuánto quita cada variable de la pérdida ({loss}): valores de Shapley de la calidad en {n} filas. Sin "

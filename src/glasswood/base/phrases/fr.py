@@ -381,6 +381,7 @@ PAGE = {
     "high value": "valeur élevée de la variable",
     "high value of": "valeur élevée de {name}",
     # What the score rests on.
+    "score link": "Score",
     "score rests on": "Sur quoi repose la qualité",
     "score note": (
         "Ce que chaque variable retire de la perte ({loss})\u00a0: valeurs de Shapley de la qualité sur {n} "

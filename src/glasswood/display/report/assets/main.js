@@ -216,7 +216,7 @@ function scoreSection() {
   if (!found) return;
   const percent = (x) => local(`${(100 * x).toFixed(1)} %`), list = found.features.map((e) => ({ name: e.name, value: num(e.value), error: num(e.error), share: num(e.share) }));
   const losses = { squared: say("loss squared"), log_loss: say("loss log_loss"), poisson: say("loss poisson") };
-  section("score", say("score rests on"), note(say("score note", { n: count(found.rows), m: count(found.background), loss: losses[found.loss], baseline: fmt(num(found.baseline), 3), share: percent(num(found.share)) })),
+  section("score", [say("score rests on"), say("score link")], note(say("score note", { n: count(found.rows), m: count(found.background), loss: losses[found.loss], baseline: fmt(num(found.baseline), 3), share: percent(num(found.share)) })),
     el("div", { class: "two" }, el("div", {}, signedBars(list.slice(0, 20), say("score bars", { list: listed(list.slice(0, 3).map((e) => `${e.name} ${percent(e.share)}`)) }), say("score axis")),
       asTable([say("feature"), say("score axis"), say("standard error"), say("score share")], () => list.map((e) => [e.name, fmt(e.value), fmt(e.error, 2), percent(e.share)])))));
 }
