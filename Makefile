@@ -40,7 +40,8 @@ test-others:
 	$(MAKE) run-test-others VENV=build/others-venv
 
 run-test-others: $(VENV)/others.stamp
-	$(PYTEST) tests/readers/test_causalml.py tests/readers/test_lineartree.py tests/readers/test_ngboost.py
+	$(PYTEST) tests/readers/test_causalml.py tests/readers/test_lineartree.py tests/readers/test_ngboost.py \
+	  tests/readers/test_sklearn_pickles.py
 
 lint: $(VENV)/lint.stamp
 	$(BIN)/ruff check

@@ -27,6 +27,7 @@ LIBRARIES = {
     "xgboost": "XGBoost",
     "lightgbm": "LightGBM",
     "catboost": "CatBoost",
+    "sklearn": "scikit-learn",
     "h2o": "H2O",
     "spark": "Spark",
     "glasswood": "glasswood",
@@ -38,6 +39,7 @@ FORMATS = {
     ".json": "JSON",
     ".ubj": "UBJSON",
     ".cbm": "`.cbm`",
+    ".pickle": "pickle",
     ".zip": "MOJO",
     ".spark": "folder",
     ".glasswood": "`.glasswood`",
@@ -52,7 +54,7 @@ TOLD = {
 
 INTRODUCTION = """# Files by version
 
-Small files that each version has written itself, with what that version says of rows on and beside thresholds and of missing values. The tests read the files without the library and compare every number. A cell counts the files for which the writer gives predictions, margins, leaves or contributions (SHAP values); a dash means that none does. The last column counts models with splits by category.
+Small files that each version has written itself, with what that version says of rows on and beside thresholds and of missing values. The tests read the files without the library and compare every number. A cell counts the files for which the writer gives predictions, margins, leaves or contributions (SHAP values); a dash means that none does. The last column counts models with splits by category. Pickles of scikit-learn are the exception: they need it, and are compared with the versions of it that unpickle them.
 
 A script makes this page from the files (`tests/readers/data/make_page.py`), and a test fails where it differs from them. [More forests](models.md#files-by-version) says what is particular about old files.
 """  # noqa: E501
@@ -86,6 +88,8 @@ def _file(beside: Path) -> File:
     path = beside.with_name(re.sub(r"\.npz$|\.told\.json$", "", beside.name))
     path = path if path.exists() else path.with_name(f"{path.name}.glasswood")
     library, version, _ = path.name.split("-", 2)
+    if path.suffix == ".pickle":  # which only some versions unpickle
+        return File(library, version, path.suffix, frozenset(told), False)
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model = glasswood.load(unpack(path.read_bytes(), folder) if path.suffix == ".spark" else path)
