@@ -12,7 +12,9 @@ import pytest
 TOGETHER = {"each": 1, "pairs": 2}
 
 FOLDERS = {"tests/cuda": "each"}
-"""Choice of all tests of a folder that name none: of emulated kernels a case is a type or a size more."""
+"""Choice of tests that name none, by folder, else `OTHERS`: of emulated kernels a case is a type or a size more."""
+
+OTHERS = "pairs"
 
 
 def rest_slow(n: int, values: Iterable[Any]) -> list[Any]:
@@ -30,8 +32,8 @@ def grade(items: list[pytest.Item]) -> None:
     functions = defaultdict(list)
     for item in items:
         marker, name = item.get_closest_marker("sizes"), item.nodeid.partition("[")[0]
-        word, *drawn = marker.args if marker else (FOLDERS.get(name.rpartition("/")[0]),)
-        if word is not None and hasattr(item, "callspec"):
+        word, *drawn = marker.args if marker else (FOLDERS.get(name.rpartition("/")[0], OTHERS),)
+        if hasattr(item, "callspec"):
             case, fixtures = parts(item, drawn)
             functions[name, fixtures, word].append((item, case))
     for (_, _, word), cases in functions.items():

@@ -140,6 +140,7 @@ def test_every_library_and_output(name):
     check(*MODELS[name]())
 
 
+@pytest.mark.sizes("each")
 @pytest.mark.parametrize("n_classes", range(2, 8))
 @pytest.mark.parametrize("library", ["XGBoost", "LightGBM", "CatBoost", "scikit-learn", "forest of scikit-learn"])
 def test_two_to_seven_classes(library, n_classes):
