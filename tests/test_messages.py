@@ -108,6 +108,7 @@ LOADERS = {
     "TreeExplainer.load": glasswood.TreeExplainer.load,
     "Neighbors.load": glasswood.Neighbors.load,
     "Summary.load": glasswood.Summary.load,
+    "ScoreValues.load": glasswood.ScoreValues.load,
 }
 
 
@@ -132,6 +133,7 @@ def test_refusals_of_files_hold_nothing_that_terminals_obey(tmp_path, name, monk
         monkeypatch.setattr(module, quoting)
     monkeypatch.setattr("glasswood.neighbors.leaf_rows.load_neighbors", quoting)
     monkeypatch.setattr("glasswood.explain.summary._text_of", quoting)
-    with pytest.raises(ValueError, match=re.escape(f"{path} holds \\u001b[31m\\u202e in its names")) as raised:
+    monkeypatch.setattr("glasswood.explain.score_result._checked_state", quoting)
+    with pytest.raises(ValueError, match=re.escape("holds \\u001b[31m\\u202e in its names")) as raised:
         LOADERS[name](path)
     assert "\x1b" not in "".join(traceback.format_exception(raised.value))

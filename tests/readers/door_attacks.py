@@ -34,6 +34,7 @@ DOORS = {
     "load": glasswood.load,
     "Explainer.load": glasswood.Explainer.load,
     "Neighbors.load": glasswood.Neighbors.load,
+    "ScoreValues.load": glasswood.ScoreValues.load,
     "Summary.load": glasswood.Summary.load,
     "tables": read_table,
 }
@@ -70,6 +71,21 @@ def summary_attacks():
         yield name, partial(bytes, json.dumps(state | changed).encode())
     yield "brackets", lambda: b"[" * MEGABYTE
     yield "a text of a megabyte", lambda: b'"' + b"x" * (MEGABYTE - 9) + b'"'
+
+
+def score_attacks():
+    """Attacks on `ScoreValues.load`."""
+    state = {"names": ["a"], "loss": "l2", "n_rows": 9, "baseline": 1.0, "moments": [[1.0]] * 6}
+    for name, changed in (
+        ("many names", {"names": [""] * 250_000}),
+        ("many names and moments", {"names": [""] * 40_000, "moments": [[0] * 40_000] * 6}),
+        ("moments of many axes", {"moments": json.loads("[" * 60 + "1.0" + "]" * 60)}),
+        ("moments of no entries", {"moments": [[]] * 250_000}),
+        ("moments of unequal lengths", {"moments": [[0], [0, 0]] * 60_000}),
+        ("a number of many digits", {"n_rows": int("9" * 4000)}),
+    ):
+        yield name, partial(bytes, json.dumps(state | changed).encode())
+    yield "brackets", lambda: b"[" * MEGABYTE
 
 
 def changed_file(data, header=None, about=None, entries=None):
@@ -203,9 +219,10 @@ def door_attacks():
     """All of them."""
     for door, made in (
         ("Summary.load", summary_attacks()),
+        ("ScoreValues.load", score_attacks()),
         ("Neighbors.load", neighbors_attacks()),
         ("Explainer.load", explainer_attacks()),
     ):
-        suffix = ".json" if door == "Summary.load" else ".glasswood"
+        suffix = ".json" if door in {"Summary.load", "ScoreValues.load"} else ".glasswood"
         yield from ((f"{door}: {name}", door, suffix, build) for name, build in made)
     yield from ((f"{suffix[1:]}: {name}", "tables", suffix, build) for name, suffix, build in table_attacks())

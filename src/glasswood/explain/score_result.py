@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -200,8 +201,10 @@ def _checked_state(state: Any) -> dict[str, Any]:
     names, moments = state["names"], np.asarray(state["moments"], np.float64)
     if not isinstance(names, list) or not all(isinstance(name, str) for name in [*names, state["loss"]]):
         raise ValueError("names and loss are not texts")
-    if type(state["n_rows"]) is not int or state["n_rows"] < 1 or type(state["baseline"]) is not float:
-        raise ValueError("n_rows or baseline is not a number")
+    if type(state["n_rows"]) is not int or not 0 < state["n_rows"] < 2**63:
+        raise ValueError("n_rows is not a number of rows")
+    if type(state["baseline"]) is not float or not math.isfinite(state["baseline"]):
+        raise ValueError("baseline is not a finite number")
     if moments.shape != (6, len(names)) or not np.isfinite(moments).all() or (moments[[0, 1, 4, 5]] < 0).any():
         raise ValueError(f"moments has the shape {moments.shape}, expected (6, {len(names)}) finite sums")
     return state | {"names": tuple(names), "moments": moments, "rows": None}
