@@ -58,6 +58,10 @@ def test_values_are_those_of_probabilities(make, n_classes, tmp_path):
     found = unpacked(data["rows"]["phi"])
     np.testing.assert_allclose(found, expected[:, data["rows"]["features"]], rtol=0, atol=1e-6)
     np.testing.assert_allclose(data["importance"], np.abs(expected).mean(axis=0), rtol=1e-6, atol=1e-9)
+    explainer = glasswood.Explainer(model, X.to_numpy(), output="probability")
+    errors = explainer.shap_values(X.to_numpy(), standard_errors=True)[1].reshape(expected.shape)
+    written = unpacked(data["rows"]["errors"]) * float(data["rows"]["errorUnit"])
+    np.testing.assert_allclose(written, errors[:, data["rows"]["features"]], rtol=0, atol=1e-4 * errors.max())
     np.testing.assert_allclose(
         data["expected"] + found.sum(axis=1), model.predict_proba(X.to_numpy())[:, shown], atol=1e-6
     )

@@ -472,6 +472,10 @@ PAGE = {
     "row from to": "Zeile {row}: vom Erwartungswert {start} bis {end}. {list}",
     "expected": "erwartet {value}",
     "in unit": "Einheit: {what}.",
+    "background lines": (
+        "Linien: zwei Standardfehler, um die sich die Beiträge bewegten, wenn "
+        "andere {n} Zeilen für unbekannte Werte stünden."
+    ),
     "two bars": (
         "Jedes Merkmal hat zwei Balken: Der obere ist, was die Teilungen auf dem Pfad zum Blatt beitragen, der "
         "blassere darunter, was die Gleichung des Blatts beiträgt."

@@ -461,6 +461,9 @@ PAGE = {
     "row from to": "Row {row}: from the expected value {start} to {end}. {list}",
     "expected": "expected {value}",
     "in unit": "In {what}.",
+    "background lines": (
+        "Lines: two standard errors, by which the contributions would move if other {n} rows stood for unknown values."
+    ),
     "two bars": (
         "Each feature has two bars: the upper one is what the splits on the path to the leaf add, the paler one "
         "below is what the leaf's equation adds."

@@ -471,6 +471,10 @@ PAGE = {
     "row from to": "Fila {row}: del valor esperado {start} a {end}. {list}",
     "expected": "esperado {value}",
     "in unit": "Unidad: {what}.",
+    "background lines": (
+        "Líneas: dos errores estándar, en los que se moverían las contribuciones si "
+        "otras {n} filas sustituyeran a los valores desconocidos."
+    ),
     "two bars": (
         "Cada variable tiene dos barras: la de arriba es lo que aportan las divisiones en el camino a la hoja, la "
         "más pálida debajo lo que aporta la ecuación de la hoja."

@@ -478,6 +478,10 @@ PAGE = {
     "row from to": "Ligne {row}\u00a0: de la valeur attendue {start} à {end}. {list}",
     "expected": "attendu {value}",
     "in unit": "Unité\u00a0: {what}.",
+    "background lines": (
+        "Traits\u00a0: deux erreurs types, dont bougeraient les contributions si "
+        "{n} autres lignes remplaçaient les valeurs inconnues."
+    ),
     "two bars": (
         "Chaque variable a deux barres\u00a0: celle du haut est l'apport des divisions sur le chemin de la feuille, "
         "celle plus pâle en dessous l'apport de l'équation de la feuille."

@@ -308,10 +308,20 @@ def shown_rows(rows: ReportRows, found: Explained, at: Int64s, order: Int64s) ->
         "values": packed_columns(values if exact else values[:, kept].astype(np.float32)),
         "allValues": exact,
         "phi": packed(found.values[:, kept]),
+        **_errors(found, kept),
         "ends": packed(found.ends, "<f8"),
         "responses": packed(rows.responses[at], "<f8"),
         "y": None if rows.y is None else packed(rows.y[at], "<f8"),
     }
+
+
+def _errors(found: Explained, kept: Int64s) -> dict[str, Any]:
+    """Write standard errors in two bytes each, and what these are multiplied with."""
+    if found.errors is None:
+        return {"errors": None}
+    errors = found.errors[:, kept]
+    unit = float(errors.max(initial=0)) / np.iinfo(np.int16).max or 1.0
+    return {"errors": packed(np.rint(errors / unit), "<i2"), "errorUnit": unit}
 
 
 def start_row(rows: ReportRows) -> list[float]:

@@ -58,6 +58,8 @@ class Explained:
         The strongest pairs: places of the features, mean magnitude of the interaction.
     partners : int64, (F,)
         The feature that each interacts most with, -1 where none is known.
+    errors : float64, (chosen rows, F, k), or None
+        Standard errors of `values` by another background of `n_background` rows.
     """
 
     n_background: int
@@ -71,6 +73,7 @@ class Explained:
     pairs: list[dict[str, Any]]
     pair_rows: int
     partners: Int64s
+    errors: Array | None = None
 
 
 def explained(rows: ReportRows, at: Int64s, seed: int) -> Explained:
@@ -116,13 +119,18 @@ def _of_probabilities(rows: ReportRows, at: Int64s, against: Int64s) -> Explaine
     explainer = CoalitionExplainer(game, Settings(output="probability", dtype="float64", n_jobs=rows.n_jobs))
     expected = np.reshape(explainer.expected_value, -1)
     ends = rows.responses[at][:, -len(expected) :]
-    values = _by_column(explainer.values(PlacedRows(rows.settled[at])), players, divide)
+    some, errors = PlacedRows(rows.settled[at]), None
+    if divide is None and explainer.layout.n_used <= explainer.most:
+        found, of_players = explainer.values_and_errors(some, None, of_background=True)
+        errors = _by_column(of_players, players, None)
+    else:
+        found = explainer.values(some)  # which warns of estimates
+    values = _by_column(found, players, divide)
     difference = float(np.abs(expected + values.sum(axis=1) - ends).max())
     error = difference, difference / (1e-6 if forest.result_dtype == "float32" else 1e-9)
     importance = np.abs(values).mean(axis=0)
-    return Explained(
-        len(against), True, expected, ends, importance, len(at), values, error, *_pairs(rows, explainer, at, divide)
-    )
+    about = len(at), values, error, *_pairs(rows, explainer, at, divide)
+    return Explained(len(against), True, expected, ends, importance, *about, errors)
 
 
 def _of_margins(rows: ReportRows, at: Int64s) -> Explained:

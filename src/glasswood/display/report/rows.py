@@ -146,7 +146,8 @@ def chosen(rows: ReportRows, seed: int) -> Int64s:
     explained = min(len(rows.names), SHOWN_FEATURES) * rows.margins.shape[1]
     some = numbers(rows, np.arange(min(len(rows), 1000)))
     of_values = sum(int(exact_type(column)[2:]) for column in some.T)
-    width = of_values + 4 * explained + 8 * (2 * rows.margins.shape[1] + rows.responses.shape[1]) + 40
+    of_effects = (6 if rows.classes else 4) * explained  # of classes with their errors
+    width = of_values + of_effects + 8 * (2 * rows.margins.shape[1] + rows.responses.shape[1]) + 40
     count = min(len(rows), SHOWN_ROWS, max(SHOWN_BYTES // width, 5 * EXTREMES))
     order = np.argsort(rows.margins[:, 0], kind="stable")
     ends = np.unique(np.concatenate([order[:EXTREMES], order[-EXTREMES:]]))[:count]

@@ -3,6 +3,7 @@ const held = data.rows && {
   index: data.rows.index,
   values: unpack(data.rows.values),
   phis: unpack(data.rows.phi),
+  errors: data.rows.errors && unpack(data.rows.errors),
   ends: unpack(data.rows.ends),
   responses: unpack(data.rows.responses),
   y: unpack(data.rows.y),
@@ -13,6 +14,7 @@ const rows = held && {
   features: data.rows.features,
   value: (i, feature) => held.values.at(i, data.rows.allValues ? feature : held.place.get(feature)),
   phi: (i, feature) => held.phis.at(i, held.place.get(feature), state.output),
+  error: (i, feature) => (held.errors ? held.errors.at(i, held.place.get(feature), state.output) * data.rows.errorUnit : NaN),
   end: (i) => held.ends.at(i, state.output),
   all: (i) => data.features.map((_, feature) => held.values.at(i, feature)),
 };
@@ -123,7 +125,7 @@ function rowTable() {
 
 // What a row's features add; in a model tree, the leaf's equation and the path to the leaf apart.
 function contributions(i) {
-  const found = rows.features.map((feature) => ({ feature, phi: rows.phi(i, feature), leaf: 0, names: [nameOf(feature), valueText(feature, rows.value(i, feature))] }));
+  const found = rows.features.map((feature) => ({ feature, phi: rows.phi(i, feature), error: rows.error(i, feature), leaf: 0, names: [nameOf(feature), valueText(feature, rows.value(i, feature))] }));
   for (const entry of found) entry.name = entry.names.join(" = ");
   if (hasLeafTerms()) {
     const row = rows.all(i), tree = treeOf(state.output), nodes = path(tree, row), leaf = model.leafOf[nodes[nodes.length - 1]];
@@ -191,7 +193,7 @@ function waterfall(i) {
     const texts = namedValues(entries.filter((entry) => entry.names).map((entry) => entry.names), left - 8), names = entries.map((entry) => (entry.names ? texts.shift() : fitted(entry.name, left - 8, TEXT)));
     let at = start;
     const stops = [start, end];
-    for (const entry of entries) stops.push(at + entry.phi - (parts ? entry.leaf : 0), at += entry.phi);
+    for (const entry of entries) stops.push(at + entry.phi - (parts ? entry.leaf : 0), at += entry.phi, at - 2 * (entry.error || 0), at + 2 * (entry.error || 0));
     const [low, high] = extent(stops), x = scale(low, high, left + 6, width - widest(changes) - 8), within = (at, text, size) => Math.max(Math.min(at, width - widthOf(text, size) / 2), widthOf(text, size) / 2);
     const first = `${say("expected", { value: effectText(start) })}${asShare(start)}`, last = endText(end);
     root.append(svg("text", { class: "soft", x: within(x(start), first, SOFT), y: 11, "text-anchor": "middle" }, first));
@@ -204,7 +206,9 @@ function waterfall(i) {
       bar(at, middle, 3, parts ? 8 : 15, 1);
       if (parts) bar(middle, stop, 11, 8, 0.55);
       root.append(svg("line", { class: "zero", x1: x(stop), x2: x(stop), y1: y + 18, y2: y + row + 3 }));
-      root.append(svg("text", { class: "soft", x: Math.max(x(at), x(stop), x(middle)) + 5, y: y + 15 }, changes[place]));
+      const most = stop + 2 * (entry.error || 0);
+      if (entry.error > 0) root.append(svg("line", { style: "stroke:var(--ink)", x1: x(2 * stop - most), x2: x(most), y1: y + 10.5, y2: y + 10.5 }));
+      root.append(svg("text", { class: "soft", x: Math.max(x(at), x(most), x(middle)) + 5, y: y + 15 }, changes[place]));
       at = stop;
     });
     const bottom = 20 + entries.length * row;
@@ -214,7 +218,8 @@ function waterfall(i) {
   figure.append(el("ul", { class: "sentences" }, sentencesOf(i).map((text) => el("li", {}, text))));
   if (data.isClassifier) figure.append(el("p", { class: "note" }, say("in unit", { what: explainedName() })));
   if (parts) figure.append(el("p", { class: "note" }, say("two bars")));
-  figure.append(asTable([say("feature"), say("contribution"), ...(parts ? [say("by splits"), say("by equation")] : [])],
-    () => entries.map((e) => [e.name, signed(e.phi), ...(parts ? [signed(e.phi - e.leaf), signed(e.leaf)] : [])])));
+  if (held.errors) figure.append(el("p", { class: "note" }, say("background lines", { n: count(data.nBackground) })));
+  figure.append(asTable([say("feature"), say("contribution"), ...(parts ? [say("by splits"), say("by equation")] : []), ...(held.errors ? [say("standard error")] : [])],
+    () => entries.map((e) => [e.name, signed(e.phi), ...(parts ? [signed(e.phi - e.leaf), signed(e.leaf)] : []), ...(held.errors ? [e.error >= 0 ? fmt(e.error, 2) : ""] : [])])));
   return figure;
 }
