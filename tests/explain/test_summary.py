@@ -109,6 +109,7 @@ def test_other_columns_are_ignored_if_told():
     assert found.strongest_pairs() == expected.strongest_pairs()
 
 
+@pytest.mark.slow  # a cluster of processes; tests/mapping has one
 def test_workers_of_dask_give_the_same(explained):
     distributed = pytest.importorskip("distributed")
     explainer, rows, values = explained

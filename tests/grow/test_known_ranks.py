@@ -61,9 +61,9 @@ def frame_of(n_rows):
     ("method", "changes"),
     [
         ("mean", {"honest": 0.5}),
-        ("mean", {"monotonic_cst": {"x0": 1}}),
+        pytest.param("mean", {"monotonic_cst": {"x0": 1}}, marks=pytest.mark.slow),
         ("boosting", {}),
-        ("boosting", {"loss": "huber"}),
+        pytest.param("boosting", {"loss": "huber"}, marks=pytest.mark.slow),
         ("sum", {}),
     ],
 )
