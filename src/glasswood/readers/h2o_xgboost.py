@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from glasswood.base.escapes import shown
 from glasswood.readers.assemble import pack_sets
 from glasswood.readers.documents import get_int
 from glasswood.readers.ubjson import decode
@@ -113,7 +114,8 @@ def _meaning(info: dict[str, str], labels: Array | None, forest: TreeEnsemble) -
         return classes | {"prediction": "argmax"}
     if kind != "Binomial" or n_classes != 2 or forest.n_outputs != 1 or forest.link != "logistic":
         raise ValueError(
-            f"it declares {kind[:40]} and {n_classes} classes for {forest.n_outputs} outputs of {forest.objective[:40]}"
+            f"it declares {kind[:40]} and {n_classes} classes for {forest.n_outputs} outputs of "
+            f"{shown(forest.objective[:40])}"
         )
     border = min(max(float(info["default_threshold"]) - SINGLE, SINGLE), 1 - SINGLE)
     return classes | {"prediction": "positive", "prediction_offset": math.log(border / (1 - border))}

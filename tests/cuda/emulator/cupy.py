@@ -237,7 +237,7 @@ def make_cupy(gpus):
     cupy.asnumpy = np.array
     cupy.from_dlpack = np.asarray
     cupy.isnan, cupy.ldexp, cupy.rint = np.isnan, np.ldexp, np.rint
-    for name in ("where", "cumsum", "flatnonzero", "full", "arange", "searchsorted", "concatenate"):
+    for name in ("where", "sum", "cumsum", "flatnonzero", "full", "arange", "searchsorted", "concatenate"):
         setattr(cupy, name, on_device(getattr(np, name)))
     cupy.argsort = on_device(functools.partial(np.argsort, kind="stable"))
     cupy.ones = lambda shape, dtype: np.ones(shape, dtype).view(DeviceArray)

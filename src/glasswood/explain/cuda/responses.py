@@ -100,7 +100,7 @@ class ResponseJob(Job):
         Only where there are such rows, which few forests but small ones have, does the CPU explain some.
         """
         cupy, n_features, on_cpu = import_cupy(), self.forest.n_features, self._on_cpu
-        margins = cupy.asnumpy(values.sum(axis=(1, 2))) + float(self._parts.plain.expected_value[0])
+        margins = cupy.asnumpy(cupy.sum(values, axis=(1, 2))) + float(self._parts.plain.expected_value[0])
         tied = on_cpu.may_tie(margins)
         if not len(tied):
             return
