@@ -198,7 +198,7 @@ def test_explanations_are_those_of_coalitions(name):
     X = X[["x", "z"]].assign(u=np.random.default_rng(1).normal(size=len(X)))
     model.fit(X, y > 1 if is_classifier else y)
     rows = X.iloc[:5].to_numpy()
-    explainer = glasswood.Explainer(model.forest_, X.iloc[:40].to_numpy())
+    explainer = glasswood.Explainer(model.forest_, X.iloc[:40].to_numpy(), dtype="float64")
     values = np.asarray(explainer.shap_values(rows))
     background = X.iloc[:40].to_numpy()
 
@@ -451,3 +451,13 @@ def test_exports_compute_the_same(name, tmp_path):
     (found,) = session.run([name], {session.get_inputs()[0].name: numbers})
     expected = model.predict_proba(numbers) if is_classifier else model.predict(numbers).reshape(found.shape)
     np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+
+
+def test_reports_and_pictures_of_the_tree_leave_curves_out(tmp_path):
+    X, y = mixed(400)
+    model = glasswood.ModelTreeRegressor(curves=True, **FAST).fit(X, y)
+    path = glasswood.report(model, X, y, tmp_path / "report.html")
+    assert "curves and surfaces" in path.read_text()
+    assert "curves and surfaces" in model._repr_html_()
+    values = glasswood.Explainer(model).shap_values(X.iloc[:3])
+    assert np.isfinite(values).all()

@@ -251,7 +251,8 @@ def _heading(picture: Picture, title: str | None, target: object) -> list[str]:
     forest, name = picture.forest, class_of(picture.forest, picture.tree)
     n_leaves = int(np.diff(forest.leaf_offsets)[picture.tree])
     of = f"probability of {name}" if name else f"{target}" if isinstance(target, str) else "the target"
-    which = f"Tree {picture.tree} of {forest.n_trees}" if forest.n_trees > 1 else "Tree"
+    n_trees = forest.n_trees - forest.n_curves
+    which = f"Tree {picture.tree} of {n_trees}" if n_trees > 1 else "Tree"
     lines = [title if title is not None else f"{which}, {leaves_text(n_leaves)}: {of}"]
     what = shown_number(picture)
     parts = ["Grey bar: share of the rows.", f"Square: {what}, from blue (low) to red (high)."]

@@ -168,6 +168,7 @@ def walked_part(
         leaf_value=values[leaf],
         leaf_id=np.zeros(len(leaf), np.int32),
         leaf_shape=(),
+        n_curves=0,
         choices=(),
         tree_output=forest.tree_output[has_tree],
         tree_weight=weight[has_tree],

@@ -68,7 +68,7 @@ class AdditiveEstimator(CurvedEstimator, TreeEstimator):
         names = [str(name) for name in getattr(self, "feature_names_in_", [])]
         pairs = wanted_pairs(self.interactions, data.columns, names)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        return CurvePlan(loss, quantile, pairs, self.max_bins, seed=seed, n_jobs=self.n_jobs)
+        return CurvePlan(loss, quantile, pairs, self.max_bins, must_gain=False, seed=seed, n_jobs=self.n_jobs)
 
     def _take(self, equation: Any) -> None:
         """Take the fitted equation's attributes."""
@@ -140,8 +140,8 @@ class AdditiveRegressor(RegressorMixin, AdditiveEstimator):  # type: ignore[misc
     The rows are divided into 8 folds. On the rows of the other 7, small steps are added to one curve after the other
     until the loss of the left-out fold falls no further (cyclic boosting over histograms). Curves are the means of the
     8 fits. Coarse surfaces of all pairs, on what curves leave of rows that they have not seen, rank the pairs.
-    Neighbouring steps that hardly differ, as measured by their errors, are joined, and parts within their errors are
-    left out. Standard errors are those of a jackknife over folds. The cost is O(rounds × folds × rows × columns).
+    Neighbouring steps are joined as long as predictions hardly change, and parts far within their errors are left
+    out. Standard errors are those of a jackknife over folds. The cost is O(rounds × folds × rows × columns).
 
     References
     ----------

@@ -51,7 +51,8 @@ def curve_trees(forest: TreeEnsemble) -> range:
 def features_of(forest: TreeEnsemble, tree: int) -> list[int]:
     """Features that a tree tests, rising."""
     own = forest.feature[forest.tree_offsets[tree] : forest.tree_offsets[tree + 1]]
-    return np.unique(own[own >= 0]).tolist()
+    features: list[int] = np.unique(own[own >= 0]).tolist()
+    return features
 
 
 def boxes_of(forest: TreeEnsemble, tree: int, output: int = 0) -> list[Box]:

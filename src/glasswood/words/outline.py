@@ -74,9 +74,12 @@ def tree_html(forest: TreeEnsemble, tree: int, summary: Any) -> str:
 def estimator_html(estimator: Any) -> str:
     """Write a fitted tree: what it is, and its outline, for several trees that of the first."""
     forest, summary = estimator.forest_.ensemble, getattr(estimator, "leaf_summary_", None)
-    many = f"{forest.n_trees} trees, " if forest.n_trees > 1 else ""
-    said = f"{many}{leaves_text(forest.n_leaves)}{'' if summary is None else _training_error(summary)}"
-    first = "" if forest.n_trees == 1 else "<div><i>The first of the trees:</i></div>"
+    n_trees = forest.n_trees - forest.n_curves
+    n_leaves = int(forest.leaf_offsets[n_trees])
+    curves = f"{forest.n_curves} curves and surfaces, " if forest.n_curves else ""
+    many = f"{n_trees} trees, " if n_trees > 1 else ""
+    said = f"{curves}{many}{leaves_text(n_leaves)}{'' if summary is None else _training_error(summary)}"
+    first = "" if n_trees == 1 else "<div><i>The first of the trees:</i></div>"
     head = f"<strong>{markup(type(estimator).__name__)}</strong> ({said})"
     return f"<div>{head}{first}{tree_html(forest, 0, summary)}</div>"
 

@@ -67,7 +67,9 @@ def not_held(rows: ReportRows, phrases: Phrases) -> str:
 
 def are_shown(forest: TreeEnsemble) -> bool:
     """Whether the trees are few and small enough to be looked at."""
-    return forest.n_trees <= MOST_SHOWN_TREES and int(np.diff(forest.leaf_offsets).max(initial=0)) <= MOST_SHOWN_LEAVES
+    n_trees = forest.n_trees - forest.n_curves
+    most_leaves = int(np.diff(forest.leaf_offsets)[:n_trees].max(initial=0))
+    return n_trees <= MOST_SHOWN_TREES and most_leaves <= MOST_SHOWN_LEAVES
 
 
 def embedded(forest: TreeEnsemble, wording: Wording) -> dict[str, Any]:
@@ -172,7 +174,7 @@ def drawn(rows: ReportRows, model: object, redact: bool, wording: Wording) -> li
             "note": _note(forest, tree, wording),
             "nodes": _nodes(drawing, tree, reached[:, tree]),
         }
-        for tree in range(forest.n_trees)
+        for tree in range(forest.n_trees - forest.n_curves)
     ]
 
 
@@ -189,7 +191,8 @@ def _note(forest: TreeEnsemble, tree: int, wording: Wording) -> str:
     added = sum_note(forest, tree, wording)
     clipped = "leaves clipped" if added else "predictions clipped"
     lines = [*filter(None, [added]), *([wording.text(clipped, range=common)] if common else [])]
-    if forest.tree_offsets[tree + 1] - forest.tree_offsets[tree] == 1 and not is_cut_short(forest):
+    is_leaf = forest.tree_offsets[tree + 1] - forest.tree_offsets[tree] == 1
+    if is_leaf and not forest.n_curves and not is_cut_short(forest):
         lines.append(wording.text("no split"))
     return " ".join(lines)
 

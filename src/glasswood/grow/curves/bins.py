@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ class Axis:
     Attributes
     ----------
     feature : int
-    codes : uint16, (n_rows,)
+    codes : int, (n_rows,)
         Bin of each row.
     edges : float64, (n_ordered - 1,)
         Rows below an edge are in a bin before it. Empty for categories.
@@ -32,7 +32,7 @@ class Axis:
     """
 
     feature: int
-    codes: NDArray[np.uint16]
+    codes: NDArray[Any]
     edges: Doubles
     n_categories: int
     weight: Doubles
@@ -49,8 +49,12 @@ class Axis:
 
     def sums(self, values: Doubles) -> Doubles:
         """Add up values of rows, (n_rows,), by bins."""
-        sums: Doubles = np.bincount(self.codes, values, self.n_bins)
-        return sums
+        return summed(self.codes, values, self.n_bins)
+
+
+def summed(places: Any, values: Doubles, n: int) -> Doubles:
+    """Add up values by their places, 0 to n - 1."""
+    return np.bincount(places, values, n).astype(np.float64)
 
 
 def axes_of(columns: TrainingColumns, weight: Doubles, max_bins: int) -> list[Axis]:
@@ -70,7 +74,7 @@ def axes_of(columns: TrainingColumns, weight: Doubles, max_bins: int) -> list[Ax
 def _numbers(feature: int, x: Doubles, weight: Doubles, max_bins: int) -> Axis:
     present = ~np.isnan(x)
     values, place = np.unique(x[present], return_inverse=True)
-    share = np.bincount(place, weight[present], len(values))
+    share = summed(place, weight[present], len(values))
     number = _even(share, max_bins)
     ends = np.flatnonzero(np.diff(number)) if len(values) else np.zeros(0, np.intp)
     low, high = values[ends], values[ends + 1]
@@ -79,7 +83,7 @@ def _numbers(feature: int, x: Doubles, weight: Doubles, max_bins: int) -> Axis:
     codes = np.full(len(x), n_ordered, np.uint16)
     codes[present] = number[place]
     edges = np.where(middle > low, middle, high)
-    return Axis(feature, codes, edges, 0, np.bincount(codes, weight, n_ordered + 1))
+    return Axis(feature, codes, edges, 0, summed(codes, weight, n_ordered + 1))
 
 
 def _even(share: Doubles, most: int) -> Int64s:
@@ -93,7 +97,7 @@ def _even(share: Doubles, most: int) -> Int64s:
 
 def _categories(feature: int, x: Doubles, n_categories: int, weight: Doubles) -> Axis:
     codes = np.where(np.isnan(x), n_categories, np.nan_to_num(x)).astype(np.uint16)
-    return Axis(feature, codes, np.zeros(0), n_categories, np.bincount(codes, weight, n_categories + 1))
+    return Axis(feature, codes, np.zeros(0), n_categories, summed(codes, weight, n_categories + 1))
 
 
 def coarse(axis: Axis, position: Int64s, most: int) -> Int64s:

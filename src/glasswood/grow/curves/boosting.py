@@ -36,8 +36,9 @@ the boosting of others."""
 RANK_BINS, SURFACE_BINS = 16, 32
 """Bins of a feature in surfaces that rank pairs, and in those that are fitted."""
 
-CERTAINTY = 2.0
-"""Standard errors by which the loss of left-out rows must fall for curves, or surfaces, to be worth reading."""
+CERTAINTY, OF_PAIRS = 2.0, 1.0
+"""Standard errors by which the loss of left-out rows must fall for curves and surfaces beside a tree, and for surfaces
+of a glass box."""
 
 Pair = tuple[int, int]
 
@@ -125,11 +126,11 @@ class Boosted:
     surfaces: list[Term] = field(default_factory=list)
 
 
-def is_gain(before: Doubles, after: Doubles) -> bool:
-    """Whether losses of left-out rows fall by more than chance."""
+def is_gain(before: Doubles, after: Doubles, certainty: float) -> bool:
+    """Whether losses of left-out rows fall by more than so many standard errors."""
     fall = before - after
     error = float(np.std(fall)) * np.sqrt(len(fall))
-    return bool(fall.sum() > CERTAINTY * error)
+    return bool(fall.sum() > certainty * error)
 
 
 def folds_of(groups: Int64s, seed: int) -> Int32s:
@@ -173,14 +174,14 @@ def boosted(
     values, margins, losses = _run(rows, np.array([axis.codes for axis in axes]), shapes, start, n_threads, OF_CURVES)
     curves = [Term((axis,), (np.arange(axis.n_bins),), value) for axis, value in zip(axes, values, strict=True)]
     found = Boosted(_unseen(rows, margins), losses[0], losses[1], curves)
-    if must_gain and not is_gain(found.before, found.after):
+    if must_gain and not is_gain(found.before, found.after, CERTAINTY):
         found, margins = nothing, start
     free = [axis for axis in axes if signs[axis.feature] == 0]
     chosen = _chosen(rows, free, found.unseen, pairs, n_threads)
     if not chosen:
         return found
     surfaces, margins, losses = _surfaces(rows, free, found.unseen, chosen, margins, n_threads)
-    if isinstance(pairs, int) and not is_gain(losses[0], losses[1]):
+    if isinstance(pairs, int) and not is_gain(losses[0], losses[1], CERTAINTY if must_gain else OF_PAIRS):
         return found
     return Boosted(_unseen(rows, margins), found.before, losses[1], found.curves, surfaces)
 

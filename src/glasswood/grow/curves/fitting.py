@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -123,9 +122,9 @@ def fit_curves(plan: CurvePlan, data: TrainingData, margins: Doubles) -> Curves:
     base, shapes = shaped(found, rows)
     scaled = [replace(one, values=one.values * unit, errors=one.errors * unit) for one in shapes]
     scores = np.sort(np.abs(rows.y - found.unseen[0])) * unit
-    left = float(found.after.sum()), _price(rows, found.unseen)
     scale = unit**2 if plan.loss in {"squared", "huber"} else unit
-    return Curves(scaled, base * unit, data, margins, *(one * scale for one in left), scores, _shrunk(rows, found))
+    left, price = scale * float(found.after.sum()), scale * _price(rows, found.unseen)
+    return Curves(scaled, base * unit, data, margins, left, price, scores, _shrunk(rows, found))
 
 
 def _price(rows: CurveRows, margins: Doubles) -> float:
@@ -172,7 +171,7 @@ def wanted_pairs(interactions: Any, columns: TrainingColumns, names: list[str]) 
         if not interactions.endswith("x") or not number.isdecimal():
             raise ValueError(f"interactions is {interactions!r}, expected {expected}")
         return int(number) * n
-    if isinstance(interactions, Real) and not isinstance(interactions, bool):
+    if isinstance(interactions, int | float | np.number) and not isinstance(interactions, bool):
         if not 0 <= interactions < np.inf or (interactions >= 1 and interactions != int(interactions)):
             raise ValueError(f"interactions is {interactions}, expected {expected}")
         return int(interactions) if interactions >= 1 else int(interactions * n)
@@ -188,7 +187,7 @@ def _pair(pair: Any, columns: TrainingColumns, names: list[str]) -> Pair:
     places = []
     for one in pair:
         place = names.index(one) if isinstance(one, str) and one in names else one
-        if not isinstance(place, Integral) or not 0 <= place < columns.n_features:
+        if not isinstance(place, int | np.integer) or not 0 <= place < columns.n_features:
             raise ValueError(f"interactions names {one!r}, expected columns of X")
         if columns.signs is not None and columns.signs[place]:
             raise ValueError(f"interactions names {one!r}, which monotonic_cst constrains; surfaces are not monotone")
@@ -302,5 +301,5 @@ class CurvedTree(CurvedEstimator):
         must_gain = self.curves == "auto"
         plan = CurvePlan(loss, self.quantile, pairs, must_gain=must_gain, seed=seed, n_jobs=self.n_jobs)
         curves = self._add_curves(plan, data, "tree")
-        if hasattr(self, "_scores"):
-            self._scores = self._scores * curves.shrunk
+        if (scores := getattr(self, "_scores", None)) is not None:
+            self._scores: Doubles = scores * curves.shrunk

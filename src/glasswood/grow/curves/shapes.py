@@ -9,6 +9,7 @@ import numpy as np
 
 from glasswood import _core
 from glasswood.base.typing import Doubles, Int64s
+from glasswood.grow.curves.bins import summed
 
 if TYPE_CHECKING:
     from glasswood.grow.curves.bins import Axis
@@ -17,10 +18,7 @@ if TYPE_CHECKING:
 JOINED = 1e-4
 """Part of the deviance that is left by which joining steps may change a term's predictions."""
 
-WITHIN_ERRORS = 0.03
-"""Part of a term's squared standard errors by which joining steps may change it: nobody should read less."""
-
-WITHOUT_ERRORS = 0.25
+WITHOUT_ERRORS = 0.05
 """Part of a term's squared standard errors below which it is left out."""
 
 
@@ -143,7 +141,6 @@ def _curve(axis: Axis, output: int, values: Doubles, curvature: Doubles, budget:
     noise = float(curvature @ _error(values) ** 2)
     if float(curvature @ mean**2) <= max(budget, WITHOUT_ERRORS * noise):
         return []
-    budget = max(budget, WITHIN_ERRORS * noise)
     own = np.flatnonzero(axis.weight[: axis.n_bins - (axis.n_categories == 0)] > 0)
     own = own[np.argsort(mean[own], kind="stable")] if axis.n_categories else own
     group = joined(mean[own, None], curvature[own, None], budget)
@@ -155,8 +152,8 @@ def _curve(axis: Axis, output: int, values: Doubles, curvature: Doubles, budget:
         place[-1] = group.max() + 1
     steps = Steps(axis, place)
     used = place >= 0
-    weight = np.bincount(place[used], axis.weight[used], steps.count)
-    joint = np.array([np.bincount(place[used], (axis.weight * one)[used], steps.count) / weight for one in values])
+    weight = summed(place[used], axis.weight[used], steps.count)
+    joint = np.array([summed(place[used], (axis.weight * one)[used], steps.count) / weight for one in values])
     return [Shape(output, (steps,), joint.mean(axis=0), _error(joint), weight)]
 
 
@@ -187,8 +184,7 @@ def _purified(
     values = term.values[:, output]
     size = values.shape[1:]
     flat = places[0] * size[1] + places[1]
-    h = np.maximum(np.bincount(flat, curvature, size[0] * size[1]), least).reshape(size)
-    budget = max(budget, WITHIN_ERRORS * float((h * _error(values) ** 2).sum()))
+    h: Doubles = np.maximum(summed(flat, curvature, size[0] * size[1]), least).reshape(size)
     for side in (0, 1):
         mean = values.mean(axis=0)
         table, mass = (mean, h) if side == 0 else (mean.T, h.T)
@@ -197,7 +193,7 @@ def _purified(
         values, h = _gathered(values, h, group, side + 1)
         term = _regrouped(term, side, group)
     steps = tuple(Steps(axis, _used(axis, group)) for axis, group in zip(term.axes, term.groups, strict=True))
-    w = np.bincount(places[0] * h.shape[1] + places[1], weight, h.size).reshape(h.shape)
+    w = summed(places[0] * h.shape[1] + places[1], weight, h.size).reshape(h.shape)
     pure, first, second = _without_mains(values, w)
     mains = [(axis, group, part) for axis, group, part in zip(term.axes, term.groups, (first, second), strict=True)]
     noise = float((h * _error(pure) ** 2).sum())
