@@ -14,7 +14,7 @@ from glasswood.base.parallel import n_threads
 from glasswood.base.typing import Doubles
 from glasswood.forest import Forest
 from glasswood.grow.curves.bins import axes_of
-from glasswood.grow.curves.boosting import Boosted, CurveRows, Pair, boosted, folds_of
+from glasswood.grow.curves.boosting import Boosted, CurveRows, Pair, boosted, dispersion, folds_of
 from glasswood.grow.curves.plots import draw
 from glasswood.grow.curves.shapes import Shape, shaped
 from glasswood.grow.curves.tables import Table, curve_table, part_table, squares, surface_table
@@ -31,6 +31,10 @@ if TYPE_CHECKING:
 
 MAX_BINS = 256
 """Bins of a feature."""
+
+PRICES = {"squared": 2.0, "huber": 2.0, "logistic": 0.5, "softmax": 0.5}
+"""Price of a coefficient in units of noise, by the loss, 1 for others: losses of squares count twice, and equations of
+classes are shrunk by a ridge, so that their coefficients are worth half a parameter."""
 
 HUBER = 1.345
 """Standard deviations beyond which residuals count by their absolute values, as in `glasswood.grow.search.robust`."""
@@ -129,9 +133,7 @@ def fit_curves(plan: CurvePlan, data: TrainingData, margins: Doubles) -> Curves:
 
 def _price(rows: CurveRows, margins: Doubles) -> float:
     """Price a parameter as AIC does (Akaike 1974), in units of the loss."""
-    gradient, curvature = rows.slopes(margins)
-    noise = float((gradient**2 / np.maximum(curvature, 1e-300)).sum()) / gradient.size
-    return 2 * noise if rows.loss in {"squared", "huber"} else noise
+    return PRICES.get(rows.loss, 1.0) * dispersion(*rows.slopes(margins))
 
 
 def _unit(loss: str, residual: Doubles, weight: Doubles) -> float:

@@ -10,6 +10,7 @@ import numpy as np
 from glasswood import _core
 from glasswood.base.typing import Doubles, Int64s
 from glasswood.grow.curves.bins import summed
+from glasswood.grow.curves.boosting import dispersion
 
 if TYPE_CHECKING:
     from glasswood.grow.curves.bins import Axis
@@ -88,7 +89,7 @@ def shaped(found: Boosted, rows: CurveRows) -> tuple[Doubles, list[Shape]]:
     base, shapes = np.zeros(len(rows.margins)), []
     for output in range(len(base)):
         g, h = gradient[output], curvature[output]
-        added, own = shaped_output(found, output, rows.weight, h, JOINED * float((g * g / np.maximum(h, 1e-300)).sum()))
+        added, own = shaped_output(found, output, rows.weight, h, JOINED * len(g) * dispersion(g, h))
         base[output] = added
         shapes += own
     return base, shapes

@@ -1,6 +1,8 @@
 // Curves and surfaces by cyclic boosting over histograms: each term in turn adds a small step to what all others leave.
 // Every fold has curves of its own, which the rows of the fold do not see and whose loss says when to stop.
 #pragma once
+#include <limits>
+
 #include "grow/curves/losses.h"
 #include "grow/curves/steps.h"
 
@@ -40,6 +42,7 @@ class CurveBooster {
     margins_.assign(result.margins, result.margins + n * n_outputs);
     values_.assign(task.n_values * n_outputs, 0.0), sums_.resize(task.n_values * n_outputs);
     change_.assign(kMostBins, 0.0), gradients_.resize(kMostBins);
+    best_gains_.assign(n_outputs, 0.0);
     waits_.assign(task.terms.size() * n_outputs, Wait{});
     count();
   }
@@ -50,6 +53,7 @@ class CurveBooster {
   template <class Ended>
   void run(const Ended& ended) {
     double best = left_out_loss();
+    const double least = has_classes() ? kCertain * best : -std::numeric_limits<double>::infinity();
     write_losses(margins_.data(), result_.before);
     std::vector<double> kept = values_;
     result_.n_rounds = 0;
@@ -57,7 +61,7 @@ class CurveBooster {
       go_round(round);
       const double loss = left_out_loss();
       if (loss < best - task_.tolerance * std::abs(best)) best = loss, kept = values_, result_.n_rounds = round + 1;
-      if (round + 1 - result_.n_rounds >= task_.patience) break;
+      if (round + 1 - result_.n_rounds >= task_.patience || best < least) break;
     }
     std::copy(kept.begin(), kept.end(), result_.values);
     add_to_margins(kept);
@@ -66,6 +70,7 @@ class CurveBooster {
 
  private:
   static constexpr int32_t kRefreshed = 4;  // rounds for which sums of curvatures serve
+  static constexpr double kCertain = 1e-3;  // part of the loss of classes at which they are told apart
   static constexpr int32_t kLongest = 7;    // rounds that a term whose steps gain little is left out
 
   struct Wait {
@@ -91,11 +96,11 @@ class CurveBooster {
 
   void go_round(int32_t round) {
     task_.rows.slopes(margins_.data(), weight_.data(), gradient_.data(), curvature_.data());
-    double best = 0;
     for (int32_t k = 0; k < task_.rows.n_outputs; ++k) {
       if (round % kRefreshed == 0 && (round == 0 || !is_constant())) add_curvatures(k);
       StepFinder steps(task_.steps, mean_curvature(k));
       const CurveTerm* before = nullptr;
+      double best = 0;
       for (size_t t = 0; t < task_.terms.size(); ++t) {
         const CurveTerm& term = task_.terms[t];
         Wait& wait = waits_[k * task_.terms.size() + t];
@@ -109,16 +114,18 @@ class CurveBooster {
         for (int32_t b = 0; b < term.n_bins(); ++b) sums[b].gradient = gradients_[b];
         const double gain = steps.find(term, sums, change_.data());
         best = std::max(best, gain);
-        const bool found = gain > 0 && gain >= task_.least_gain * best_gain_;
+        const bool found = gain > 0 && gain >= task_.least_gain * best_gains_[k];
         wait.last = found ? 0 : std::min(2 * wait.last + 1, kLongest), wait.left = wait.last;
         before = found ? &term : nullptr;
         double* values = values_.data() + k * task_.n_values + term.begin;
         for (int32_t b = 0; found && b < term.n_bins(); ++b) values[b] += change_[b];
       }
       pass(before, nullptr, k);
+      if (best > 0) best_gains_[k] = best;
     }
-    if (best > 0) best_gain_ = best;
   }
+
+  bool has_classes() const { return task_.rows.loss == CurveLoss::kLogistic || task_.rows.loss == CurveLoss::kSoftmax; }
 
   bool is_constant() const {
     return task_.rows.loss == CurveLoss::kSquared || task_.rows.loss == CurveLoss::kGamma ||
@@ -178,7 +185,7 @@ class CurveBooster {
   std::vector<BinSums> sums_;
   std::vector<int64_t> left_out_;
   std::vector<Wait> waits_;
-  double best_gain_ = 0;
+  std::vector<double> best_gains_;  // [output], of the round before
 };
 
 }  // namespace glasswood
