@@ -31,9 +31,9 @@ from tests.readers import spark_models
 from tests.strategies import Options, full_forest, random_forest, random_rows
 
 DATA = Path(__file__).parent.parent / "readers" / "data"
-FOLDERS = (Path(__file__).parent / "seeds", DATA, DATA / "versions")
-TOLD = ".told.json"
-"""End of the names of files that hold rows and what a library predicted for them."""
+FOLDERS = (Path(__file__).parent / "seeds", DATA, DATA / "versions", DATA / "old")
+NO_SEEDS = (".told.json", "predictions.json", "2.2.2_forest_poisson.txt")
+"""Ends of the names of files that hold rows and what a library predicted for them, and of a model that is refused."""
 METADATA = 14
 """Field of a model's metadata in ONNX."""
 
@@ -46,7 +46,7 @@ def find_seeds(only="*"):
     found = {suffix: [] for suffix in SUFFIXES}
     for folder in FOLDERS:
         for path in sorted(folder.iterdir()):
-            is_model = path.suffix in found and not path.name.endswith(TOLD)
+            is_model = path.suffix in found and not path.name.endswith(NO_SEEDS)
             if is_model and any(fnmatch(path.name, pattern) for pattern in only.split(",")):
                 found[path.suffix].append(path.read_bytes())
     found[".glasswood"] += [saved(forest) for forest in glasswood_forests() if only == "*"]

@@ -50,6 +50,7 @@ def attack_forest(path, original):
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "the file is of XGBoost 1.3.0", UserWarning)
+            warnings.filterwarnings("ignore", "the leaves of this random forest are read as responses", UserWarning)
             forest = glasswood.load(path) if path.suffix != ".spark" else load_archive(path)
     except REFUSALS as error:
         check_refusal(error, str(path))
