@@ -127,6 +127,8 @@ def _draw_surface(ax: Axes, one: Table, figure: Figure) -> None:
     ):  # fmt: skip
         few = np.unique(np.linspace(0, side - 1, min(side, 5)).round().astype(int))
         axis.set_ticks(few, [_cell_text(one, prefix, int(at[k])) for k in few])
+        if axis is ax.xaxis:
+            ax.tick_params("x", rotation=30)
         axis.set_label_text(shown(str(one[f"{prefix}feature"][0])))
 
 

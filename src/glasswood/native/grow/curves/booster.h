@@ -53,15 +53,15 @@ class CurveBooster {
   template <class Ended>
   void run(const Ended& ended) {
     double best = left_out_loss();
-    const double least = has_classes() ? kCertain * best : -std::numeric_limits<double>::infinity();
+    const double least = has_classes() ? kCertain * left_out_weight() : -std::numeric_limits<double>::infinity();
     write_losses(margins_.data(), result_.before);
     std::vector<double> kept = values_;
     result_.n_rounds = 0;
-    for (int32_t round = 0; round < task_.max_rounds && !ended(); ++round) {
+    for (int32_t round = 0; round < task_.max_rounds && best >= least && !ended(); ++round) {
       go_round(round);
       const double loss = left_out_loss();
       if (loss < best - task_.tolerance * std::abs(best)) best = loss, kept = values_, result_.n_rounds = round + 1;
-      if (round + 1 - result_.n_rounds >= task_.patience || best < least) break;
+      if (round + 1 - result_.n_rounds >= task_.patience) break;
     }
     std::copy(kept.begin(), kept.end(), result_.values);
     add_to_margins(kept);
@@ -70,7 +70,7 @@ class CurveBooster {
 
  private:
   static constexpr int32_t kRefreshed = 4;  // rounds for which sums of curvatures serve
-  static constexpr double kCertain = 1e-3;  // part of the loss of classes at which they are told apart
+  static constexpr double kCertain = 1e-3;  // mean log-loss at which classes are told apart
   static constexpr int32_t kLongest = 7;    // rounds that a term whose steps gain little is left out
 
   struct Wait {
@@ -87,6 +87,12 @@ class CurveBooster {
   double left_out_loss() const {
     double total = 0;
     for (const int64_t row : left_out_) total += task_.weight[row] * task_.rows.loss_of(margins_.data(), row);
+    return total;
+  }
+
+  double left_out_weight() const {
+    double total = 0;
+    for (const int64_t row : left_out_) total += task_.weight[row];
     return total;
   }
 
