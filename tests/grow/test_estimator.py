@@ -351,11 +351,12 @@ def test_wrong_parameters(data, parameters, message):
 def test_the_table_checks_what_estimators_have():
     kinds = glasswood.ModelTreeRegressor, glasswood.ModelTreeClassifier, glasswood.ModelTreeEnsembleRegressor
     kinds = *kinds, glasswood.ModelTreeEnsembleClassifier, glasswood.TreeSearch
+    kinds = *kinds, glasswood.AdditiveRegressor, glasswood.AdditiveClassifier
     names = {name for kind in kinds for name in kind().get_params(deep=False)}
     assert set(PARAMETERS) <= names
     assert names - set(PARAMETERS) == {
         "callbacks", "categorical_features", "class_weight", "coefficient_signs", "estimator", "interaction_cst",
-        "method", "monotonic_cst", "n_jobs", "random_state", "warm_start",
+        "interactions", "method", "monotonic_cst", "n_jobs", "random_state", "warm_start",
     }  # fmt: skip
 
 
