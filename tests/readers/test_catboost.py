@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
-from tests.oracles import evaluate
+from tests.oracles import evaluate, shapley
 from tests.readers.adversarial import adversarial_rows
 from tests.readers.agreement import assert_agrees
 from tests.readers.catboost_models import COMMON, MODELS, N_ROWS, make_rows, make_target, train
@@ -186,6 +186,26 @@ def test_shap_values_of_other_trees_are_those_of_catboost_for_each_tree(name, tm
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
     margin = model.predict(rows.copy(), prediction_type="RawFormulaVal")
     np.testing.assert_allclose(found.sum(axis=1) + explainer.expected_value, margin, rtol=0, atol=1e-12)
+
+
+def test_d11_leaves_without_rows_count_by_their_own_definition():
+    """Where a constraint gives values to leaves that no row reached, CatBoost leaves them out, and glasswood does not."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 4)).astype(np.float32)
+    target = X[:, 0] + X[:, 1] * X[:, 2]
+    options = COMMON | {"iterations": 5, "depth": 5, "monotone_constraints": [1, 0, 0, 0]}
+    model = catboost.CatBoostRegressor(**options).fit(X, target)
+    forest = glasswood.load(model)
+    trees = forest.ensemble
+    assert ((trees.cover == 0) & (trees.feature < 0)).any()
+    rows = rng.normal(size=(50, 4)).astype(np.float32)
+    found = glasswood.Explainer(forest, dtype="float64").shap_values(rows)
+    expected = shapley.values(forest, shapley.sides(forest, rows))[:, :, 0]
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
+    theirs = model.get_feature_importance(catboost.Pool(rows), type="ShapValues")
+    assert np.abs(theirs[:, :-1] - found).max() > 1e-3
+    margin = forest.predict(rows, "margin")
+    np.testing.assert_allclose(theirs.sum(axis=1), margin, rtol=1e-6)
 
 
 def test_probability_threshold():
