@@ -461,3 +461,27 @@ def test_reports_and_pictures_of_the_tree_leave_curves_out(tmp_path):
     assert "curves and surfaces" in model._repr_html_()
     values = glasswood.Explainer(model).shap_values(X.iloc[:3])
     assert np.isfinite(values).all()
+
+
+def test_surfaces_of_categories_are_drawn_cell_by_cell():
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("Agg")
+    pandas = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    frame = pandas.DataFrame(
+        {"kind": pandas.Categorical(rng.choice(["a", "b", "c"], 1500)), "x": rng.normal(size=1500)}
+    )
+    y = np.where(frame["kind"] == "a", frame["x"] > 0, -(frame["x"] > 0)) * 3.0
+    model = glasswood.AdditiveRegressor(interactions=1, random_state=0).fit(frame, y)
+    surfaces = model.surfaces_
+    figure = model.plot()
+    [drawn] = [ax.images[0].get_array() for ax in figure.axes if ax.images and ax.get_label() != "<colorbar>"]
+    cells = {
+        side: len(
+            {repr(one) for one in zip(*(surfaces[side + key] for key in ("from", "to", "category")), strict=True)}
+        )
+        for side in ("", "other_")
+    }
+    assert drawn.shape == (cells["other_"], cells[""])
+    np.testing.assert_array_equal(drawn.T.ravel(), surfaces["adds"])
+    assert figure.get_supylabel() == "adds to the prediction"

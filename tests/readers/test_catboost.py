@@ -189,7 +189,7 @@ def test_shap_values_of_other_trees_are_those_of_catboost_for_each_tree(name, tm
 
 
 def test_d11_leaves_without_rows_count_by_their_own_definition():
-    """Where a constraint gives values to leaves that no row reached, CatBoost leaves them out, and glasswood does not."""
+    """Where a constraint gives values to leaves that no row reached, CatBoost leaves them out; here they count."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 4)).astype(np.float32)
     target = X[:, 0] + X[:, 1] * X[:, 2]

@@ -23,7 +23,6 @@ from glasswood.inputs import refuse_transform, with_tables
 from glasswood.inspection.rows import ChangingRows, refuse_no_rows
 from glasswood.loading import load
 from glasswood.model.ensemble import TreeEnsemble
-from glasswood.model.facts import output_names
 from glasswood.words.curves import Box, boxes_of
 
 if TYPE_CHECKING:
@@ -78,8 +77,7 @@ class Additive:
 
     def plot(self, output: int = 0) -> Figure:
         """Draw curves and surfaces, as `glasswood.AdditiveRegressor.plot`."""
-        forest = self.forest_.ensemble
-        return draw(self.curves_, self.surfaces_, output_names(forest, forest.n_outputs)[output])
+        return draw(self.curves_, self.surfaces_, self.forest_.ensemble, output)
 
 
 def additive(

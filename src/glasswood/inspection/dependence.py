@@ -11,11 +11,11 @@ from numpy.typing import ArrayLike
 from glasswood.base.typing import Array, Doubles, Rows
 from glasswood.inputs import refuse_transform, with_tables
 from glasswood.inputs.matching import index_of_feature
-from glasswood.inspection.plots import Dependence, units_of
+from glasswood.inspection.plots import Dependence
 from glasswood.inspection.rows import ChangingRows, refuse_no_rows, weights_of
 from glasswood.loading import load
 from glasswood.model.ensemble import TreeEnsemble
-from glasswood.model.facts import feature_name
+from glasswood.model.facts import feature_name, units_of
 
 Kind = Literal["average", "individual", "both"]
 Method = Literal["auto", "predict_proba", "decision_function", "predict"]

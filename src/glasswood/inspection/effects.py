@@ -17,11 +17,11 @@ from glasswood.inspection.accumulated import accumulated, accumulated_categories
 from glasswood.inspection.additive import AdditiveParts, additive_parts
 from glasswood.inspection.dependence import custom_grid, grid_of, responses_of
 from glasswood.inspection.interactions import Interactions, interactions_at, rows_among
-from glasswood.inspection.plots import Dependence, LocalEffect, plot_effects, units_of
+from glasswood.inspection.plots import Dependence, LocalEffect, plot_effects
 from glasswood.inspection.rows import ChangingRows, refuse_no_rows, weights_of
 from glasswood.loading import load
 from glasswood.model.ensemble import TreeEnsemble
-from glasswood.model.facts import feature_name, output_names
+from glasswood.model.facts import feature_name, output_names, units_of
 from glasswood.model.facts import feature_names as all_names
 
 if TYPE_CHECKING:

@@ -13,8 +13,6 @@ from glasswood.base.pictures import ends_of, tone, write_ticks
 from glasswood.base.typing import Array
 from glasswood.base.wording import cut_texts
 from glasswood.inspection.rows import Bunch
-from glasswood.model.ensemble import TreeEnsemble
-from glasswood.model.facts import output_names
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -75,21 +73,6 @@ class LocalEffect(Dependence):
     """Accumulated local effects of one or two features."""
 
     said = "accumulated local effect on the {}"
-
-
-def units_of(forest: TreeEnsemble, output: str, n_outputs: int) -> list[str]:
-    """Say of each output what its numbers are."""
-    if not forest.classes:
-        is_log = output == "margin" and forest.link == "exp"
-        is_other = output == "margin" and forest.link not in {"identity", "exp"}
-        return ["logarithm of the prediction" if is_log else "margin" if is_other else "prediction"] * n_outputs
-    if output == "prediction":
-        return ["predicted class"] * n_outputs
-    what = "probability" if output == "probability" or forest.link in {"identity", "shares"} else "margin"
-    what = "log-odds" if what == "margin" and forest.link in {"logistic", "softmax"} else what
-    classes = [str(label) for label in forest.classes[0].tolist()]
-    names = classes[1:2] if n_outputs == 1 and len(classes) == 2 else output_names(forest, n_outputs)
-    return [f"{what} of {shown(name)}" for name in names]
 
 
 def is_text(grid: Any) -> bool:

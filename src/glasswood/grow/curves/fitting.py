@@ -21,7 +21,6 @@ from glasswood.grow.curves.tables import Table, curve_table, part_table, squares
 from glasswood.grow.curves.trees import forest_of
 from glasswood.grow.data.repeats import repetitions
 from glasswood.grow.merging import merged
-from glasswood.model.facts import output_names
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -277,9 +276,7 @@ class CurvedEstimator:
         matplotlib.figure.Figure
         """
         check_is_fitted(self)
-        return draw(
-            self.curves_, self.surfaces_, output_names(self.forest_.ensemble, self.forest_.ensemble.n_outputs)[output]
-        )
+        return draw(self.curves_, self.surfaces_, self.forest_.ensemble, output)
 
 
 class CurvedTree(CurvedEstimator):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,12 +10,14 @@ from glasswood.base.escapes import shown
 from glasswood.base.extras import import_extra
 from glasswood.base.pictures import tone
 from glasswood.base.wording import cut_texts
+from glasswood.model.facts import output_names, units_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from glasswood.base.typing import Array
+    from glasswood.model.ensemble import TreeEnsemble
 
     Table = dict[str, Array]
 
@@ -30,8 +31,9 @@ CURVE, NOTHING = "#4c78a8", "There is neither a curve nor a surface."
 """Colour of a curve, and the text of a figure without any."""
 
 
-def draw(curves: Table, surfaces: Table, output: str) -> Figure:
-    """Draw the curves and surfaces of an output; curves have one scale, so that they compare."""
+def draw(curves: Table, surfaces: Table, forest: TreeEnsemble, number: int) -> Figure:
+    """Draw the curves and surfaces of a forest's output; curves have one scale, so that they compare."""
+    output = output_names(forest, forest.n_outputs)[number]
     pyplot = import_extra("matplotlib.pyplot", "plot", "pictures need matplotlib")
     own = [_only(curves, (curves["output"] == output) & (curves["feature"] == name)) for name in _names(curves, output)]
     pairs = sorted({
@@ -52,7 +54,9 @@ def draw(curves: Table, surfaces: Table, output: str) -> Figure:
         _draw_surface(next(places), _only(surfaces, is_own), figure)
     for ax in places:
         ax.set_axis_off()
-    if not n:
+    if n:
+        figure.supylabel(f"adds to the {units_of(forest, 'margin', forest.n_outputs)[number]}", fontsize="medium")
+    else:
         axes[0, 0].text(0.5, 0.5, NOTHING, ha="center", va="center", wrap=True)
     picture: Figure = figure
     return picture
@@ -77,7 +81,6 @@ def _draw_curves(own: list[Table], places: Any) -> None:
         ax.axhline(0, color=tone(0.25), linewidth=0.8, zorder=0)
         ax.set_ylim(low - 0.08 * (high - low), high + 0.05 * (high - low))
         ax.set_xlabel(shown(str(one["feature"][0])))
-        ax.set_ylabel("adds")
 
 
 def _draw_numbers(ax: Axes, one: Table) -> None:
@@ -99,6 +102,7 @@ def _draw_numbers(ax: Axes, one: Table) -> None:
     if len(missing["adds"]):
         text = f"missing {float(missing['adds'][0]):+.3g}"
         ax.text(0.98, 0.96, text, transform=ax.transAxes, ha="right", va="top", fontsize="small")
+    ax.locator_params(axis="x", nbins=5)
 
 
 def _draw_categories(ax: Axes, one: Table) -> None:
@@ -115,8 +119,8 @@ def _draw_categories(ax: Axes, one: Table) -> None:
 
 def _draw_surface(ax: Axes, one: Table, figure: Figure) -> None:
     """Cells in equal sizes: their edges are quantiles more or less."""
-    n = len(set(zip(one["from"].tolist(), one["to"].tolist(), one["category"].tolist(), strict=True)))
-    n = n if len(one["adds"]) % n == 0 else _n_first(one)
+    # By their texts: the bounds of categories are NaN, each of which is another one.
+    n = len(set(map(repr, zip(one["from"].tolist(), one["to"].tolist(), one["category"].tolist(), strict=True))))
     table = one["adds"].reshape(n, -1).T
     most = float(np.abs(table).max()) or 1.0
     picture = ax.imshow(table, origin="lower", aspect="auto", cmap="RdBu_r", vmin=-most, vmax=most)
@@ -126,22 +130,14 @@ def _draw_surface(ax: Axes, one: Table, figure: Figure) -> None:
         (ax.xaxis, "", np.arange(n) * m, n), (ax.yaxis, "other_", np.arange(m), m),
     ):  # fmt: skip
         few = np.unique(np.linspace(0, side - 1, min(side, 5)).round().astype(int))
-        axis.set_ticks(few, [_cell_text(one, prefix, int(at[k])) for k in few])
+        axis.set_ticks(few, cut_texts([_cell_text(one, prefix, int(at[k])) for k in few], MOST_LETTERS))
         if axis is ax.xaxis:
             ax.tick_params("x", rotation=30)
         axis.set_label_text(shown(str(one[f"{prefix}feature"][0])))
 
 
-def _n_first(one: Table) -> int:
-    texts = [
-        _cell_text(one, "", k) + repr((one["from"][k], one["to"][k], one["category"][k]))
-        for k in range(len(one["adds"]))
-    ]
-    return 1 + sum(a != b for a, b in pairwise(texts))
-
-
 def _cell_text(one: Table, prefix: str, k: int) -> str:
     low, high, category = float(one[f"{prefix}from"][k]), float(one[f"{prefix}to"][k]), str(one[f"{prefix}category"][k])
     if low != low:
-        return cut_texts([shown(category)], MOST_LETTERS)[0]
+        return shown(category)
     return f"<{high:.4g}" if low == -np.inf else f"{low:.4g}"
