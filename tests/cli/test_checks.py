@@ -23,8 +23,9 @@ WRITERS = {
     "plot": ("MODEL", "ROWS.csv"),
     "bench": ("MODEL", "ROWS.csv"),
     "grow": ("ROWS.csv", "--target", "y"),
+    "score": ("MODEL", "ROWS.csv", "--target", "y", "--background", "MORE.csv"),
 }
-SUFFIXES = {"report": ".html", "compare": ".json", "plot": ".svg"} | dict.fromkeys(
+SUFFIXES = {"report": ".html", "compare": ".json", "score": ".json", "plot": ".svg"} | dict.fromkeys(
     ("distill", "bench", "grow"), ".glasswood"
 )
 

@@ -168,13 +168,14 @@ def test_classes_and_outputs():
     assert explainer.sentences(X, output="b")[0][0].startswith("Score of b: ")
 
 
-def test_estimates_have_errors():
+def test_errors_are_said_where_the_last_digit_shows_them():
     n = 26
     forest = dataclasses.replace(full_forest(0, 30, 3, n, "float64"), link="logistic", missing=np.nan)
     X = np.random.default_rng(0).normal(size=(12, n))
     explainer = glasswood.Explainer(forest, X[:3], output="probability")
-    said = explainer.sentences(X[5])
-    assert any("points (± " in sentence for sentence in said[1:])
+    said = explainer.sentences(X[5], standard_errors=True)  # of the background: three rows
+    assert all("points (± " in sentence for sentence in said[1:-1])
+    assert not any("±" in sentence for sentence in explainer.sentences(X[5]))  # of estimates: 0.0003 points
 
 
 def test_refusals():

@@ -35,7 +35,7 @@ LOSSES = ("auto", "squared", "absolute", "log_loss", "poisson")
 MOST = 20
 """Features or groups that the forest may test: 2 to this many coalitions of a row."""
 
-CUBE_BYTES = 2**26
+CUBE_BYTES = 2**23
 """Bytes of the outputs of all coalitions of the rows that are computed together."""
 
 GPU_PLAYERS, ROWS_TOGETHER_ON_CPU = 18, 16
