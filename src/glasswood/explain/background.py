@@ -72,10 +72,10 @@ class Background:
         """Return the rows where a GPU reads them fastest: in its memory if they lie there."""
         return self.placed if array_gpu(self.placed) == gpu else self.rows
 
-    @property
+    @functools.cached_property
     def is_weighted(self) -> bool:
         """Whether rows have other weights than 1."""
-        return self.total != len(self.weight)
+        return bool((self.weight != 1).any())
 
     def __len__(self) -> int:
         return len(self.placed)
