@@ -463,7 +463,20 @@ def test_the_command_knows_events_and_costs(tmp_path, capsys):
     assert "expected false_positive=1,false_negative=50" in capsys.readouterr().err
 
 
-def test_targets_are_a_column_and_labels_the_models(tmp_path):
+def test_equal_inputs_make_equal_reports(tmp_path, monkeypatch):
+    X, y = housing(200)
+    numeric = X.drop(columns="kind")
+    model = boosted(numeric, y)
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
+    first = glasswood.report(model, numeric, y, tmp_path / "first.html").read_bytes()
+    assert b"2023-11-14 22:13 UTC" in first
+    assert glasswood.report(model, numeric, y, tmp_path / "second.html").read_bytes() == first
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "yesterday")
+    assert b"2023-11-14" not in glasswood.report(model, numeric, y, tmp_path / "third.html").read_bytes()
+
+
+def test_targets_are_a_column_and_labels_the_models(tmp_path, monkeypatch):
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")  # a minute may end between two reports
     X, y = housing(200)
     numeric = X.drop(columns="kind")
     model = boosted(numeric, y)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import os
 import platform
 from typing import TYPE_CHECKING, Any
 
@@ -41,7 +42,7 @@ def model_card(
         "glasswood": __version__,
         "Python": platform.python_version(),
         "NumPy": np.__version__,
-        "made": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "made": _now().strftime("%Y-%m-%d %H:%M UTC"),
     }
     fit = {
         phrases.text("figures on", rows=phrases.text(f"{name or 'these'} rows")): figures(one, phrases)
@@ -50,6 +51,15 @@ def model_card(
     parts = {"model": model, "data": _named(data, phrases)}
     after = {"explanation": _named(_checks(rows, found, phrases), phrases), "made by": _named(made, phrases)}
     return _titled(parts, phrases) | fit | _titled(after, phrases)
+
+
+def _now() -> datetime.datetime:
+    """Tell the time, or the one that ``SOURCE_DATE_EPOCH`` sets: equal inputs then make equal files."""
+    epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
+    if epoch.isdecimal() and epoch.isascii():
+        # Seconds beyond the year 9999 are no date.
+        return datetime.datetime.fromtimestamp(min(int(epoch), 253402300799), datetime.UTC)
+    return datetime.datetime.now(datetime.UTC)
 
 
 def _titled(parts: dict[str, dict[str, str]], phrases: Phrases) -> dict[str, dict[str, str]]:
