@@ -19,6 +19,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 import glasswood
 from glasswood.display.expressions import least_rounded
+from glasswood.words.curves import curve_trees, features_of
 from tests.array_forest import ArrayForest
 from tests.display.runners import (
     call_c,
@@ -96,6 +97,30 @@ def of_sklearn():
     return glasswood.load(DecisionTreeRegressor(max_depth=4).fit(frame, make_target(make_frame())))
 
 
+def glass_box(kind=glasswood.AdditiveRegressor):
+    """Curves, and surfaces of two numbers, one of them missing at times, and of a category and a number."""
+    frame = make_frame()
+    target = make_target(frame) + frame["a b"].fillna(0) * frame["count"] / 4
+    model = kind(interactions=[("city", 'quo"te'), ("a b", "count")], random_state=0)
+    model.fit(frame, target > 1 if kind is glasswood.AdditiveClassifier else target)
+    assert {1, 2} == {len(features_of(model.forest_.ensemble, t)) for t in curve_trees(model.forest_.ensemble)}
+    return model.forest_
+
+
+def bent_tree():
+    frame = make_frame()
+    target = make_target(frame) + np.sin(3 * frame['quo"te']) + frame["a b"].fillna(0) * frame["count"] / 4
+    model = glasswood.ModelTreeRegressor(max_leaves=3, generations=10, curves=True, pairs=3, random_state=0)
+    return model.fit(frame, target).forest_
+
+
+def of_booster():
+    """Curves and surfaces of float32."""
+    frame = make_frame()[["a b", 'quo"te', "count"]]
+    model = xgboost.XGBRegressor(n_estimators=6, max_depth=2).fit(frame, make_target(make_frame()))
+    return glasswood.additive(model, frame).forest_
+
+
 EXTREMES = (0.0, -0.0, 1e-36, -1e-36, 1e-46, np.inf, -np.inf, 1e39, -1e39, 2.0**128 - 2.0**103, 3.4028235e38, -7.0)
 RANDOM = Options(n_trees=4, n_features=4, row_type="float64")
 SINGLE = dataclasses.replace(RANDOM, row_type="float32")
@@ -135,6 +160,10 @@ FORESTS = {
     "random, far margins": lambda: linked(random_forest(6, RANDOM), "logistic", 400.0),
     "a number that is missing": lambda: marked(random_forest(7, dataclasses.replace(SINGLE, shape="stump"))),
     "categories by code": lambda: random_forest(5, dataclasses.replace(RANDOM, categorical=True)),
+    "glass box": glass_box,
+    "glass box of classes": lambda: glass_box(glasswood.AdditiveClassifier),
+    "tree and curves": bent_tree,
+    "curves of XGBoost": of_booster,
 }
 
 

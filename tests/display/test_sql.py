@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 
 import glasswood
+from glasswood.display.dialects import Sqlite
 from tests.display import mysql
 from tests.display.runners import check, exp, objects, quoted, run_postgresql
 from tests.display.test_code import FORESTS, called, grown, rows_of, settled, stumps, with_categories
@@ -285,3 +286,14 @@ def test_choices_of_sql_server_are_flat():
             depth -= word.strip("),") == "END"
             deepest = max(deepest, depth)
         assert 1 <= deepest <= 5
+
+
+def test_sqlite_reads_the_numbers_that_are_written():
+    """Its parser rounds twice, so that the shortest digits of one number in some ten thousand become its neighbour."""
+    rng = np.random.default_rng(0)
+    numbers = [-0.2718732020982427, *(rng.normal(size=20_000) * 10.0 ** rng.uniform(-250, 300, 20_000)).tolist()]
+    language = Sqlite(["x"])
+    with sqlite3.connect(":memory:") as connection:
+        found = [connection.execute(f"SELECT {language.number(x)}").fetchone()[0] for x in numbers]
+    assert found == numbers
+    assert language.number(0.1) == "0.1"

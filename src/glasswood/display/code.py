@@ -221,10 +221,12 @@ def export_excel(
     model, output
         As for `export_sql`.
     path : path, optional
-        A file ``.xlsx`` to write, with three sheets. *Inputs* has a cell for each feature, with a list of the
+        A file ``.xlsx`` to write. Its sheet *Inputs* has a cell for each feature, with a list of the
         categories, and the prediction. *Leaves* has a line for each leaf: its conditions, whether the inputs meet them,
         its value at the means of its rows, and the coefficients and means of its terms. *Formula* looks up the leaf and
-        adds up the terms. Without a path, the model is one formula.
+        adds up the terms. Curves and surfaces (`ModelTreeRegressor` with `curves`, `AdditiveRegressor`) are on sheets
+        of their own: *Curves* has a line for each step, *Surfaces* a table for each pair. Without a path, the model is
+        one formula.
     cells : sequence of str, optional
         For a formula, the cell of each feature, in the order of the features; default A2, B2, ... An empty cell is
         missing.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any, ClassVar
 
 from glasswood.base.escapes import sql_bracketed, sql_escaped, sql_literal, sql_name
@@ -170,6 +171,10 @@ class PostgreSql(Sql):
         return f"({self.value(feature)} IS NULL OR {self.value(feature)} = 'NaN'::float8)"
 
 
+NEARLY_HALF = Fraction(49, 100)
+"""Part of the distance of neighbouring doubles."""
+
+
 class Sqlite(Sql):
     """SQLite, which has no NaN, and reads names in double quotes as text if there is no such column."""
 
@@ -178,7 +183,11 @@ class Sqlite(Sql):
     once = "AS MATERIALIZED"
 
     def number(self, x: float) -> str:  # noqa: D102
-        return ("9e999" if x > 0 else "-9e999") if math.isinf(x) else repr(float(x))
+        if math.isinf(x):
+            return "9e999" if x > 0 else "-9e999"
+        # It rounds twice: the fewest digits, where they are nearly halfway to the next number, may become that one.
+        text, far = repr(float(x)), Fraction(math.ulp(x)) * NEARLY_HALF
+        return text if abs(Fraction(text) - Fraction(x)) < far else f"{x:.17e}"
 
     def clipped(self, value: str, low: float, high: float) -> str:  # noqa: D102
         return f"MIN(MAX({value}, {self.number(low)}), {self.number(high)})"

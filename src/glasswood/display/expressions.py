@@ -133,15 +133,28 @@ class Writer:
         """Whether a row lacks a value; a category that training did not see counts as missing, but for YDF."""
         if self._has_words(feature):
             return cast("Sql", self.language).in_words(feature, (), True)
-        language, tests = self.language, [self.language.is_missing(feature)]
-        if not math.isnan(self._forest.missing):
-            tests.append(self._is_marker(feature))
-        table = None if self._forest.unseen_apart else self.table(feature)
+        table, language = None if self._forest.unseen_apart else self.table(feature), self.language
+        tests = self._no_value(feature)
         if table is not None:
             tests.append(language.negated(language.is_in(feature, table)))
-        if self._forest.empty_missing and self.table(feature) is not None and not self._has_codes:
-            tests.append(language.equals(feature, ""))
         return language.any(tests) if len(tests) > 1 else tests[0]
+
+    def is_empty(self, feature: int) -> str:
+        """Whether a row has no value at all; a category that training did not see is one."""
+        tests = self._no_value(feature)
+        return self.language.any(tests) if len(tests) > 1 else tests[0]
+
+    def _no_value(self, feature: int) -> list[str]:
+        tests = [self.language.is_missing(feature)]
+        if not math.isnan(self._forest.missing):
+            tests.append(self._is_marker(feature))
+        if self._forest.empty_missing and self.table(feature) is not None and not self._has_codes:
+            tests.append(self.language.equals(feature, ""))
+        return tests
+
+    def edge(self, threshold: float) -> float:
+        """Smallest double beyond a threshold of the forest."""
+        return _effective(self._forest, self._forest.threshold.dtype.type(threshold))
 
     def _is_marker(self, feature: int) -> str:
         """Whether a number is the one that marks missing values; it may become so in float32."""

@@ -8,14 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from glasswood.base.escapes import shown
 from glasswood.base.extras import import_extra
 from glasswood.base.wording import Wording
 from glasswood.display.code_comments import origin, returned
+from glasswood.display.workbook_curves import INFINITE, CurveSheets, bold, put
 from glasswood.evaluate.linear import term_name
 from glasswood.inputs.matching import listed
 from glasswood.model.ensemble import LOGARITHM, MISSING, OF_NUMBERS, TreeEnsemble
 from glasswood.model.facts import feature_names
+from glasswood.words.curves import curve_trees
 from glasswood.words.rules import paths
 
 MOST_LETTERS = 8192
@@ -26,9 +27,6 @@ MOST_LINES = 20_000
 
 FIRST = 4
 """First line of the inputs, below what the model is."""
-
-INFINITE = 9.99e307
-"""What stands for infinity, which cells cannot hold."""
 
 MOST_ARGUMENTS, ADDS = 200, "tree adds"
 """Arguments of a function, and what stands beside the value of each tree."""
@@ -67,7 +65,7 @@ def workbook(forest: TreeEnsemble, writer: Any, output: int, row: Mapping[str, A
     if unknown := [name for name in row if name not in feature_names(forest)]:
         raise ValueError(f"row holds {unknown[0]!r}, the model's features are {listed(feature_names(forest))}")
     trees = np.flatnonzero(forest.tree_output == output).tolist()
-    n_leaves = sum(int(np.diff(forest.leaf_offsets)[tree]) for tree in trees)
+    n_leaves = sum(int(np.diff(forest.leaf_offsets)[tree]) for tree in trees if tree not in curve_trees(forest))
     if n_leaves > MOST_LINES:
         raise NotImplementedError(
             f"the model has {n_leaves:,} leaves, a workbook shows up to {MOST_LINES:,}; use export_sql or export_python"
@@ -76,7 +74,7 @@ def workbook(forest: TreeEnsemble, writer: Any, output: int, row: Mapping[str, A
     inputs = book.active
     inputs.title = "Inputs"
     sheet = _Sheets(forest, writer, inputs, book.create_sheet("Leaves"), book.create_sheet("Formula"))
-    result = sheet.write(trees, output)
+    result = sheet.write(trees, output, CurveSheets(forest, writer, book))
     sheet.write_inputs(row, result, f"{origin(forest)} The prediction is {returned(forest, output)}.")
     return book
 
@@ -88,17 +86,7 @@ class _Sheets:
         self._forest, self._writer = forest, writer
         self._inputs, self._leaves, self._formula = inputs, leaves, formula
         self._names = feature_names(forest)
-        self._bold = import_extra("openpyxl.styles", "excel", "workbooks need openpyxl").Font(bold=True)
         self._letter = import_extra("openpyxl.utils", "excel", "workbooks need openpyxl").get_column_letter
-
-    def _put(self, sheet: Any, place: str, value: Any, is_head: bool = False) -> None:
-        """Write a cell; a text is never a formula."""
-        cell = sheet[place]
-        cell.value = shown(value) if isinstance(value, str) else value
-        if isinstance(value, str):
-            cell.data_type = "s"
-        if is_head:
-            cell.font = self._bold
 
     def _compute(self, sheet: Any, place: str, formula: str) -> None:
         if len(formula) + 1 > MOST_LETTERS:
@@ -112,26 +100,26 @@ class _Sheets:
         """Write a line for each feature, lists of categories beside them, and the prediction above."""
         lists = import_extra("openpyxl.worksheet.datavalidation", "excel", "workbooks need openpyxl")
         sheet, forest = self._inputs, self._forest
-        self._put(sheet, "A1", about)
-        self._put(sheet, "A2", "prediction", True)
+        put(sheet, "A1", about)
+        put(sheet, "A2", "prediction", True)
         self._compute(sheet, "B2", result)
-        sheet["B2"].font = self._bold
+        sheet["B2"].font = bold()
         for column, name in zip("ABC", ("feature", "value", "an empty cell is missing"), strict=True):
-            self._put(sheet, f"{column}{FIRST}", name, True)
+            put(sheet, f"{column}{FIRST}", name, True)
         n_lists = 0
         for feature, name in enumerate(self._names):
             line = FIRST + 1 + feature
-            self._put(sheet, f"A{line}", name)
+            put(sheet, f"A{line}", name)
             if (value := row.get(name)) is not None and value == value:
-                self._put(sheet, f"B{line}", value.item() if isinstance(value, np.generic) else value)
+                put(sheet, f"B{line}", value.item() if isinstance(value, np.generic) else value)
             table = forest.categories[feature] if forest.categories else None
             if table is None:
                 continue
             column = self._letter(5 + n_lists)
             n_lists += 1
-            self._put(sheet, f"{column}1", name, True)
+            put(sheet, f"{column}1", name, True)
             for at, category in enumerate(table.tolist(), 2):
-                self._put(sheet, f"{column}{at}", category)
+                put(sheet, f"{column}{at}", category)
             choices = f"Inputs!${column}$2:${column}${len(table) + 1}"
             known = lists.DataValidation(type="list", formula1=choices, allow_blank=True)
             sheet.add_data_validation(known)
@@ -139,35 +127,39 @@ class _Sheets:
         sheet.column_dimensions["A"].width = min(60, max(12, *map(len, self._names)))
         sheet.column_dimensions["B"].width = 20
 
-    def write(self, trees: list[int], output: int) -> str:
-        """Write leaves and formula, and return what the prediction is."""
+    def write(self, trees: list[int], output: int, curves: CurveSheets) -> str:
+        """Write leaves, curves and formula, and return what the prediction is."""
         forest, writer = self._forest, self._writer
         terms = _terms_of(forest, trees)
         heads = list(LEAVES)
         for name in map(self._term_name, terms):
             heads += [f"coefficient: {name}", f"mean: {name}"]
         for at, head in enumerate(heads, 1):
-            self._put(self._leaves, f"{self._letter(at)}1", head, True)
+            put(self._leaves, f"{self._letter(at)}1", head, True)
         for at, head in enumerate(("step", "value", "coefficient", "mean", "contribution"), 1):
-            self._put(self._formula, f"{self._letter(at)}1", head, True)
+            put(self._formula, f"{self._letter(at)}1", head, True)
         line, place, totals = 2, 2, []
         for tree in trees:
+            if tree in curve_trees(forest):
+                place, value = self._write_curve(tree, place, curves)
+                totals.append(value)
+                continue
             last = self._write_leaves(tree, line, terms)
             place, value = self._write_tree(tree, place, (line, last), terms)
             totals.append(value)
             line = last + 1
-            if place > MOST_LINES:
-                raise NotImplementedError(
-                    f"the formula has more than {MOST_LINES:,} steps; use export_sql or export_python"
-                )
-        self._put(self._formula, f"A{place}", "base score", True)
-        self._put(self._formula, f"B{place}", float(forest.base_score[output]))
-        self._put(self._formula, f"A{place + 1}", "sum of the trees", True)
+        if max(place, curves.n_lines) > MOST_LINES:
+            raise NotImplementedError(
+                f"the formula or a sheet has more than {MOST_LINES:,} lines; use export_sql or export_python"
+            )
+        put(self._formula, f"A{place}", "base score", True)
+        put(self._formula, f"B{place}", float(forest.base_score[output]))
+        put(self._formula, f"A{place + 1}", "sum of the trees", True)
         summed = f"SUM({','.join(totals)})"
         if len(totals) > MOST_ARGUMENTS:
             summed = f'SUMIF($A$2:$A${place - 1},"{ADDS}",$B$2:$B${place - 1})'
         self._compute(self._formula, f"B{place + 1}", f"B{place}+{summed}")
-        self._put(self._formula, f"A{place + 2}", "prediction", True)
+        put(self._formula, f"A{place + 2}", "prediction", True)
         self._compute(self._formula, f"B{place + 2}", writer.response(f"B{place + 1}"))
         self._formula.column_dimensions["A"].width = 34
         self._leaves.column_dimensions["C"].width = 60
@@ -186,20 +178,20 @@ class _Sheets:
             own = self._own_terms(leaf)
             low, high = forest.leaf_range[leaf].tolist() if forest.has_linear_leaves else (-math.inf, math.inf)
             intercept = value - sum(coefficient * mean for coefficient, mean in own.values())
-            self._put(self._leaves, f"A{at}", tree)
-            self._put(self._leaves, f"B{at}", leaf - int(forest.leaf_offsets[tree]))
-            self._put(self._leaves, f"C{at}", " and ".join(conditions) or "all rows")
+            put(self._leaves, f"A{at}", tree)
+            put(self._leaves, f"B{at}", leaf - int(forest.leaf_offsets[tree]))
+            put(self._leaves, f"C{at}", " and ".join(conditions) or "all rows")
             self._compute(self._leaves, f"D{at}", f"AND({','.join(tests[leaf])})" if tests[leaf] else "TRUE")
-            self._put(self._leaves, f"E{at}", intercept)
-            self._put(self._leaves, f"F{at}", value)
-            self._put(self._leaves, f"G{at}", max(low, -INFINITE))
-            self._put(self._leaves, f"H{at}", min(high, INFINITE))
+            put(self._leaves, f"E{at}", intercept)
+            put(self._leaves, f"F{at}", value)
+            put(self._leaves, f"G{at}", max(low, -INFINITE))
+            put(self._leaves, f"H{at}", min(high, INFINITE))
             if len(forest.leaf_missing):
-                self._put(self._leaves, f"I{at}", float(forest.leaf_missing[leaf]))
+                put(self._leaves, f"I{at}", float(forest.leaf_missing[leaf]))
             for number, term in enumerate(terms):
                 if term in own:
                     for offset, part in enumerate(own[term], 1 + len(LEAVES) + 2 * number):
-                        self._put(self._leaves, f"{self._letter(offset)}{at}", part)
+                        put(self._leaves, f"{self._letter(offset)}{at}", part)
         return line + len(words) - 1
 
     def _own_terms(self, leaf: int) -> dict[tuple[int, int], tuple[float, float]]:
@@ -241,7 +233,7 @@ class _Sheets:
             return f"INDEX(Leaves!${letter}${lines[0]}:${letter}${lines[1]},$B${leaf})"
 
         many = f" of tree {tree}" if forest.n_trees > 1 else ""
-        self._put(sheet, f"A{place}", f"line of the leaf{many}", True)
+        put(sheet, f"A{place}", f"line of the leaf{many}", True)
         self._compute(sheet, f"B{place}", f"MATCH(TRUE,Leaves!$D${lines[0]}:$D${lines[1]},0)")
         self._compute(sheet, f"C{place}", looked_up(3))
         leaves = slice(*forest.leaf_offsets[tree : tree + 2].tolist())
@@ -251,7 +243,7 @@ class _Sheets:
         place += 1
         value = looked_up(6)
         if own:
-            self._put(sheet, f"A{place}", "at the means of the leaf")
+            put(sheet, f"A{place}", "at the means of the leaf")
             self._compute(sheet, f"E{place}", value)
             first = place
             for number, term in own:
@@ -270,14 +262,27 @@ class _Sheets:
             place += 1
         elif forest.has_linear_leaves:
             value = f"MIN(MAX({value},{looked_up(7)}),{looked_up(8)})"
-        self._put(sheet, f"A{place}", ADDS, True)
+        put(sheet, f"A{place}", ADDS, True)
         self._compute(sheet, f"B{place}", value if weight == 1 else f"{self._writer.language.number(weight)}*{value}")
+        return place + 1, f"B{place}"
+
+    def _write_curve(self, tree: int, place: int, curves: CurveSheets) -> tuple[int, str]:
+        """Write where the row is in the table of a curve or surface, and what is there."""
+        steps, looked_up = curves.write(tree)
+        cells = []
+        for title, formula in steps:
+            put(self._formula, f"A{place}", title, True)
+            self._compute(self._formula, f"B{place}", formula)
+            cells.append(f"$B${place}")
+            place += 1
+        put(self._formula, f"A{place}", ADDS, True)
+        self._compute(self._formula, f"B{place}", looked_up(*cells))
         return place + 1, f"B{place}"
 
     def _write_term(self, place: int, term: tuple[int, int], coefficient: str, mean: str) -> None:
         """Write what a term adds: its coefficient times the distance from the leaf's mean, nothing if it is missing."""
         sheet, writer, (feature, category) = self._formula, self._writer, term
-        self._put(sheet, f"A{place}", self._term_name(term))
+        put(sheet, f"A{place}", self._term_name(term))
         self._compute(sheet, f"C{place}", coefficient)
         self._compute(sheet, f"D{place}", mean)
         if category in OF_NUMBERS:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from glasswood.base.escapes import shown
-from glasswood.base.typing import Bools
+from glasswood.base.typing import Bools, Doubles
 from glasswood.base.wording import number_text, quoted_name, signed_text, threshold_text
 from glasswood.model.ensemble import TreeEnsemble
 from glasswood.model.facts import feature_name
@@ -95,6 +95,57 @@ def _set(forest: TreeEnsemble, chosen: int, feature: int) -> Bools:
     bits = np.unpackbits(words.astype("<u4").view(np.uint8), bitorder="little").astype(bool)
     table = None if forest.categories is None else forest.categories[feature]
     return bits if table is None else bits[: len(table)]
+
+
+@dataclass(frozen=True)
+class Side:
+    """Values of a feature among which a curve or surface tells apart: intervals or categories, and missing ones last.
+
+    Attributes
+    ----------
+    feature : int
+    edges : list of float
+        Between intervals; numbers from an edge on belong to the one behind it.
+    n_categories : int
+        Each by itself, in the order of codes; 0 for numbers.
+    """
+
+    feature: int
+    edges: list[float]
+    n_categories: int
+
+    def __len__(self) -> int:
+        return (self.n_categories or len(self.edges) + 1) + 1
+
+    def interval(self, at: int) -> Interval:
+        """From which number on and below which."""
+        ends = [-math.inf, *self.edges, math.inf]
+        return ends[at], ends[at + 1]
+
+    def holds(self, box: Box) -> Bools:
+        """Which of the values come to a leaf: bool, (len(self),)."""
+        missing = box.missing.get(self.feature, True)
+        if self.n_categories:
+            return np.append(box.categories.get(self.feature, np.ones(self.n_categories, bool)), missing)
+        low, high = box.numbers.get(self.feature, (-math.inf, math.inf))
+        ends = np.array([-math.inf, *self.edges, math.inf])
+        return np.append((low <= ends[:-1]) & (ends[1:] <= high), missing)
+
+
+def table_of(forest: TreeEnsemble, tree: int, output: int = 0) -> tuple[list[Side], Doubles]:
+    """Tell what a curve or surface adds by its feature's values, or by those of both: float64, (n,) or (n, m)."""
+    boxes = boxes_of(forest, tree, output)
+    sides = [_side(feature, boxes) for feature in features_of(forest, tree)]
+    values = np.zeros([len(side) for side in sides])
+    for box in boxes:
+        values[np.ix_(*(side.holds(box) for side in sides))] = box.value
+    return sides, values
+
+
+def _side(feature: int, boxes: list[Box]) -> Side:
+    known = [box.categories[feature] for box in boxes if feature in box.categories]
+    edges = {end for box in boxes for end in box.numbers.get(feature, ()) if math.isfinite(end)}
+    return Side(feature, sorted(edges), len(known[0]) if known else 0)
 
 
 def curve_lines(forest: TreeEnsemble, output: int, digits: int) -> list[str]:
