@@ -1,6 +1,6 @@
 """Effects beside scikit-learn, woodelf, PyALE and a loop; summaries of many rows; drift; trees that distill models.
 
-`python -m benchmarks.effects` writes benchmarks/results/effects-<machine>.json and tables of docs/benchmarks.md;
+`python -m benchmarks.effects` writes benchmarks/results/effects-<machine>.json and tables of libraries.md there;
 `--parts curves pairs` measures some parts again and keeps the others, `--quick` takes a hundredth of the rows, into
 build/. Each part takes less than five minutes on two quiet cores. Rivals that are not installed are left out.
 """
@@ -371,7 +371,7 @@ def main() -> None:
             continue
         print(f"{about(results, parts)}\n\n{table(results)}")
         if not options.quick:
-            page = ROOT / "docs" / "benchmarks.md"
+            page = ROOT / "benchmarks" / "results" / "libraries.md"
             said = "seconds of processors" if parts == effects else "seconds by the clock"
             page.write_text(between(page.read_text(), name, f"{about(results, parts)}: {said}.\n\n{table(results)}"))
 

@@ -1,6 +1,6 @@
 """Load live models with and without comparing them with their library's own predictions.
 
-`python -m benchmarks.loading` writes benchmarks/results/loading-<machine>.json and a table of docs/benchmarks.md.
+`python -m benchmarks.loading` writes benchmarks/results/loading-<machine>.json and a table of libraries.md there.
 Milliseconds are those of processors, the least of some loads: each is of the model as it is for the first time.
 """
 
@@ -117,7 +117,7 @@ def main() -> None:
     result = measured()
     path = RESULTS / f"loading-{machine_name()}.json"
     path.write_text(json.dumps({"conditions": conditions(), "models": result}, indent=1) + "\n")
-    page = ROOT / "docs" / "benchmarks.md"
+    page = ROOT / "benchmarks" / "results" / "libraries.md"
     page.write_text(between(page.read_text(), "live models", table(result)))
     print(table(result))
 

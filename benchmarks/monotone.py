@@ -139,7 +139,7 @@ def main() -> None:
         results = Path(__file__).parent / "results" / "monotone.json"
         about = {**machine.conditions(), "machine": given.machine, "records": records}
         results.write_text(json.dumps(about, indent=1) + "\n")
-        page = results.parents[2] / "docs" / "benchmarks" / "grow.md"
+        page = results.parent / "grow.md"
         page.write_text(between(page.read_text(), "monotone", table(records)))
 
 

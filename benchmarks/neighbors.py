@@ -1,6 +1,6 @@
 """Neighbours: quantiles beside quantile-forest, similar rows, coverage of intervals beside MAPIE and quantile-forest.
 
-`python -m benchmarks.neighbors` writes benchmarks/results/neighbors-<machine>.json and tables of docs/benchmarks.md;
+`python -m benchmarks.neighbors` writes benchmarks/results/neighbors-<machine>.json and tables of libraries.md there;
 `--parts quantiles top` measures some parts again and keeps the others, each in less than five minutes on two quiet
 cores; `--quick` takes few rows and repeats, and writes into build/. `--gpu FOLDER` measures a GPU alone, and writes
 FOLDER/neighbors.json. Needs the extra bench.
@@ -283,7 +283,7 @@ def table(header: list[str], lines: list[list[str]]) -> str:
 
 
 def update(page: Path, results: dict[str, Any]) -> None:
-    """Write the tables of docs/benchmarks.md."""
+    """Write the tables of benchmarks/results/libraries.md."""
     text = page.read_text()
     if "quantiles" in results:
         text = between(
@@ -405,7 +405,7 @@ def main() -> None:
     if options.quick:
         print(coverage_table(results) if any(part in results for part in COVERAGE_PARTS) else "")
     else:
-        update(ROOT / "docs" / "benchmarks.md", results)
+        update(ROOT / "benchmarks" / "results" / "libraries.md", results)
 
 
 if __name__ == "__main__":

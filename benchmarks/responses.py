@@ -1,7 +1,7 @@
 """Exact values of probabilities: their time beside sums over all coalitions and shap, how far rescaling is off, and
 estimates of many features beside shap's.
 
-`python -m benchmarks.responses` writes benchmarks/results/responses-<machine>.json and tables of docs/benchmarks.md;
+`python -m benchmarks.responses` writes benchmarks/results/responses-<machine>.json and tables of libraries.md there;
 `--parts estimates rules` measures some parts again and keeps the others. `python -m benchmarks.responses --gpu FOLDER`
 measures the GPU and writes FOLDER/responses.json. Seconds are those of processors, over both threads, but for the GPU:
 other work on the machine changes them less than the clock's.
@@ -282,8 +282,11 @@ def table(header: list[str], lines: list[list[str]]) -> str:
 
 
 def update(results: dict[str, Any]) -> None:
-    """Write the tables of docs/benchmarks.md."""
-    page, text = ROOT / "docs" / "benchmarks.md", (ROOT / "docs" / "benchmarks.md").read_text()
+    """Write the tables of benchmarks/results/libraries.md."""
+    page, text = (
+        ROOT / "benchmarks" / "results" / "libraries.md",
+        (ROOT / "benchmarks" / "results" / "libraries.md").read_text(),
+    )
     times = results["times"]
     shown = lambda one, key, unit="s": f"{one[key]:.3g} {unit}" if key in one else "-"  # noqa: E731
     error = lambda one, key: f" ({one[key]:.1e})" if key in one else ""  # noqa: E731

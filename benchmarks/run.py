@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from benchmarks.cases import Case
 
 RESULTS = ROOT / "benchmarks" / "results"
-DOCUMENT = ROOT / "docs" / "benchmarks.md"
+DOCUMENT = RESULTS / "libraries.md"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

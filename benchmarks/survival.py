@@ -1,6 +1,6 @@
 """Survival forests: SHAP values of risk scores and of curves over time, beside shap's on scikit-survival.
 
-`python -m benchmarks.survival` writes benchmarks/results/survival-<machine>.json and a table of docs/benchmarks.md.
+`python -m benchmarks.survival` writes benchmarks/results/survival-<machine>.json and a table of libraries.md there.
 Seconds are those of processors. shap does not read forests of scikit-survival: it calls the model's predict, as
 survshap does. Their times are those of a few rows, times the number of rows.
 """
@@ -117,7 +117,7 @@ def main() -> None:
     found = {"conditions": conditions(), "survival": measured()}
     path = RESULTS / f"survival-{machine_name()}.json"
     path.write_text(json.dumps(found, indent=1) + "\n")
-    page = ROOT / "docs" / "benchmarks.md"
+    page = ROOT / "benchmarks" / "results" / "libraries.md"
     page.write_text(between(page.read_text(), "survival", table(found["survival"])))
 
 

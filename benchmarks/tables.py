@@ -1,4 +1,4 @@
-"""Results as Markdown tables between the markers of docs/benchmarks.md."""
+"""Results as Markdown tables between the markers of benchmarks/results/libraries.md."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 Table 1's three functions, and windowed, on the Image Segmentation tree; then the geometries that the paper's section 6
 asks for. Outer times are calls of Forest.predict with rows on the host. Inner times are those of the runner alone: on
 the CPU with checked rows, on a GPU those of the kernel on encoded rows, a share of a graph of launches. The results are
-kept as JSON and rewrite their tables in docs/benchmarks/evaluate.md. One thread of a GPU takes a fraction of a second
+kept as JSON and rewrite their tables in results/evaluate_paper.md. One thread of a GPU takes a fraction of a second
 for the records, so measurements end early when they have taken their time.
 """
 

@@ -1,4 +1,4 @@
-"""The tables of docs/benchmarks/evaluate.md."""
+"""The tables of benchmarks/results/evaluate_paper.md."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from benchmarks.data import ROOT
 from benchmarks.tables import between
 
-DOCUMENT = ROOT / "docs" / "benchmarks" / "evaluate.md"
+DOCUMENT = ROOT / "benchmarks" / "results" / "evaluate_paper.md"
 PAPER_RATIO = 404.466 / 538.235
 """Inner time of by_node over that of by_sample, Table 1 of the paper."""
 

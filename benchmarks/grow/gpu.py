@@ -3,7 +3,7 @@
     python -m benchmarks.grow.gpu --data DIR --out benchmarks/results/grow_h200.json --budget 550
 
 Runs what the file lacks, the most important first, until the budget of seconds is spent, and writes the file after each
-run; call it again to go on. `python -m benchmarks.grow.gpu_report` makes the tables of docs/benchmarks/grow.md from it.
+run; call it again to go on. `python -m benchmarks.grow.gpu_report` makes the tables of results/grow.md from it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""GPU tables of docs/benchmarks/grow.md: `python -m benchmarks.grow.gpu_report RESULT DOCS`."""
+"""GPU tables of benchmarks/results/grow.md: `python -m benchmarks.grow.gpu_report RESULT PAGE`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables and picture of docs/benchmarks/grow.md from a result file: `python -m benchmarks.grow.report RESULT DOCS`."""
+"""Tables of results/grow.md and pictures from a result file: `python -m benchmarks.grow.report RESULT PAGE`."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ KNOWN = 1000
 KNOWN_TREES = ("recovery", "random_trees", "hard_trees")
 PUBLIC = ("public_sets", "public_smoothed", "public_boosting", "public_before", "public_rivals", "public_ebm")
 CLASSES = ("public_classes", "classes_ebm")
+IMAGES = Path(__file__).parent.parent.parent / "docs" / "images"
 NAMES = {"ModelTreeRegressor": "glasswood, one tree", "ModelTreeEnsembleRegressor": "glasswood, five trees"}
 LEFT, BESIDE, BELOW = {"xytext": (-5, 4), "ha": "right"}, {"xytext": (5, 4)}, {"xytext": (5, -10)}
 LABELS: dict[str, dict[str, Any]] = {
@@ -203,8 +204,8 @@ def main() -> None:
     page = Path(sys.argv[2])
     tables = (known_trees, accuracy, speed, leaves_of_elevation, public_sets, public_classes)
     put_tables(page, {table.__name__: table(results) for table in tables})
-    picture(results, page.parents[1] / "images" / "grow-curve.png")
-    public_picture(results, page.parents[1] / "images" / "grow-public.png")
+    picture(results, IMAGES / "grow-curve.png")
+    public_picture(results, IMAGES / "grow-public.png")
 
 
 if __name__ == "__main__":

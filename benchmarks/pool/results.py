@@ -200,7 +200,7 @@ def record(parts: list[Part], found: list[dict[str, Any]], conditions: dict[str,
         texts.append(f"{part.half.capitalize()} half, {part.kind}:\n\n" + "\n".join(lines(part.kind, own)))
     RECORD.write_text(json.dumps({"conditions": conditions, "parts": rows}, indent=1) + "\n")
     write_fits(found, conditions["rows"])
-    page = RECORD.parents[2] / "docs" / "benchmarks" / "grow.md"
+    page = RECORD.parent / "grow.md"
     page.write_text(between(page.read_text(), "pool", "\n\n".join(texts)))
 
 

@@ -17,8 +17,7 @@ def record(tmp_path, monkeypatch):
     """The page and the files of a record, in a folder of their own."""
     folder = tmp_path / "benchmarks" / "results"
     folder.mkdir(parents=True)
-    page = tmp_path / "docs" / "benchmarks" / "grow.md"
-    page.parent.mkdir(parents=True)
+    page = folder / "grow.md"
     page.write_text("<!-- pool -->\n<!-- end of pool -->\n")
     monkeypatch.setattr(results, "RECORD", folder / "pool.json")
     monkeypatch.setattr(results, "FITS", folder / "pool-fits.json")
