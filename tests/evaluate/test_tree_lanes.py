@@ -1,4 +1,4 @@
-"""Trees of up to 8 levels, 16 in lanes at a time, reach the oracle's leaves and add their values up in one order."""
+"""Trees, 16 in lanes at a time, reach the oracle's leaves and add their values up in one order."""
 
 from __future__ import annotations
 
@@ -37,10 +37,28 @@ def grow(rng, shape, levels, n_features):
     )
 
 
-def mixed_forest(seed, n_trees, n_features, n_outputs=1, most_levels=8, row_type="float32"):
+def grow_by_leaf(rng, n_leaves, n_features, skew=0.5):
+    """Grow a tree as libraries do that split the best leaf: its depth is far from even."""
+    if n_leaves == 1:
+        return Node(1.0, float(rng.normal()))
+    left = int(np.clip(round(n_leaves * rng.beta(skew, skew)), 1, n_leaves - 1))
+    below = tuple(grow_by_leaf(rng, n, n_features, skew) for n in (left, n_leaves - left))
+    return Node(
+        float(n_leaves),
+        feature=int(rng.integers(n_features)),
+        threshold=float(np.round(2 * rng.normal()) / 2),
+        default_left=bool(rng.random() < 0.5),
+        children=below,
+    )
+
+
+def mixed_forest(seed, n_trees, n_features, n_outputs=1, most_levels=8, row_type="float32", leaves=()):
+    """Draw trees of up to 8 levels, or of so many leaves each."""
     rng = np.random.default_rng(seed)
     drawn = [shape for shape in shapes() if shape[1] <= most_levels]
     trees = [grow(rng, *drawn[int(rng.integers(len(drawn)))], n_features) for _ in range(n_trees)]
+    for at, n in zip(rng.permutation(n_trees), leaves, strict=False):
+        trees[at] = grow_by_leaf(rng, n, n_features)
     forest = flatten(trees, n_features, row_type)
     outputs = rng.integers(0, n_outputs, n_trees).astype(np.int32)
     return dataclasses.replace(forest, tree_output=outputs, base_score=rng.normal(size=n_outputs))
@@ -93,10 +111,45 @@ def test_several_outputs(n_outputs):
         check(forest, rows_of(6, forest, n_rows, 0.1))
 
 
+def linked(seed, n_trees, n_features, **options):
+    """Draw trees grown leaf by leaf, the largest that by_node takes among them, beside shallow ones."""
+    leaves = [256, 200, 2, 66, 256, 1, 100, 33, 9] * n_trees
+    return mixed_forest(seed, n_trees, n_features, leaves=leaves[: max(1, 3 * n_trees // 4)], **options)
+
+
+@pytest.mark.parametrize("n_trees", [1, 2, 15, 16, 17, 63, 64, 65, 150])
+@pytest.mark.parametrize("share_missing", [0, 0.1])
+def test_trees_that_are_deeper_go_on_in_blocks(n_trees, share_missing):
+    forest = linked(n_trees, n_trees, n_features=5)
+    evaluator = CpuEvaluator(forest.ensemble)
+    assert forest.depth > 8
+    shallow = CpuEvaluator(mixed_forest(0, n_trees, 5).ensemble)
+    assert evaluator.node_plan(BY_NODE).trees_in_lanes == shallow.node_plan(BY_NODE).trees_in_lanes
+    for n_rows in (1, 2, 3, 4, 5, 9, 70):
+        check(forest, rows_of(n_rows, forest, n_rows, share_missing))
+
+
+@pytest.mark.parametrize("n_features", [1, 64, 65, 128, 129])
+@pytest.mark.parametrize("share_missing", [0, 0.1])
+@pytest.mark.parametrize("row_type", ["float32", "float64"])
+def test_blocks_of_rows_of_one_and_two_registers(n_features, share_missing, row_type):
+    forest = linked(3, 40, n_features, row_type=row_type)
+    for n_rows in (1, 7, 40):
+        check(forest, rows_of(4, forest, n_rows, share_missing))
+
+
+@pytest.mark.parametrize("levels", [9, 11, 12, 40, 255])
+def test_blocks_of_a_chain(levels):
+    rng = np.random.default_rng(levels)
+    forest = flatten([grow(rng, "chain", levels, 3), grow_by_leaf(rng, 256, 3)], 3)
+    for n_rows in (1, 50):
+        check(forest, rows_of(5, forest, n_rows, 0.2))
+
+
 def test_a_row_for_a_predictor():
-    forest = mixed_forest(7, 200, 9)
-    rows = rows_of(8, forest, 30, 0.05)
-    expected = CpuEvaluator(forest.ensemble).margins(rows, SERIAL, 1)[:, 0].astype(forest.ensemble.result_dtype)
-    for algorithm in ("auto", "by_node"):
-        predict = forest.predictor(output="margin", algorithm=algorithm)
-        np.testing.assert_array_equal([predict(row) for row in rows], expected)
+    for forest in (mixed_forest(7, 200, 9), linked(7, 100, 9, n_outputs=1)):
+        rows = rows_of(8, forest, 30, 0.05)
+        expected = CpuEvaluator(forest.ensemble).margins(rows, SERIAL, 1)[:, 0].astype(forest.ensemble.result_dtype)
+        for algorithm in ("auto", "by_node"):
+            predict = forest.predictor(output="margin", algorithm=algorithm)
+            np.testing.assert_array_equal([predict(row) for row in rows], expected)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from glasswood.base.typing import Choice
+from glasswood.base.typing import Choice, Doubles, Int64s
 from glasswood.evaluate.choice import most_splits
 from glasswood.model.ensemble import TreeEnsemble
 
@@ -66,8 +66,8 @@ LANE_ROWS = 64
 
 FEWEST_SLOTS, BLOCK, REGISTER_BITS = 16, 64, 512
 
-TOP_LEVELS, UPPER_LEVELS = 4, 5
-"""Levels that by_sample decides for all lanes at once, and that trees in lanes decide before those below an exit."""
+TOP_LEVELS, UPPER_LEVELS, LOWER_LEVELS = 4, 5, 3
+"""Levels that by_sample decides for all lanes at once, and that trees in lanes decide first and in each block below."""
 
 SMALL_FOREST = 8
 """Trees up to which the ranks of a row cost more than they save, and `auto` measures instead of estimating."""
@@ -103,16 +103,29 @@ def terms(forest: TreeEnsemble, choice: Choice, n_rows: int, plan: _core.NodePla
         return counts | {"rows in lanes": plan.lane_cost}
     few = ", few rows" if n_rows <= MOST_ROWS[0] else ""
     if plan.trees_in_lanes:
-        is_deep = np.maximum.reduceat(forest.node_depth, forest.tree_offsets[:-1]) > UPPER_LEVELS
-        return counts | {"upper levels" + few: forest.n_trees, "lower levels" + few: float(is_deep.sum())}
+        blocks = np.ceil((_levels_in_lanes(forest) - UPPER_LEVELS) / LOWER_LEVELS)
+        return counts | {"upper levels" + few: forest.n_trees, "lower levels" + few: float(np.maximum(blocks, 0).sum())}
     return counts | _splits_in_lanes(forest, choice, n_rows, plan, n_used)
+
+
+def _levels_in_lanes(forest: TreeEnsemble) -> Doubles:
+    """Levels that a row passes: all of trees whose lower levels are one block, else the mean depth of leaves."""
+    first = forest.tree_offsets[:-1]
+    if forest.depth <= UPPER_LEVELS + LOWER_LEVELS:
+        return np.maximum.reduceat(forest.node_depth, first).astype(np.float64)
+    return _leaf_depths(forest)[0]
+
+
+def _leaf_depths(forest: TreeEnsemble) -> tuple[Doubles, Int64s]:
+    """Compute the mean depth of each tree's leaves, and count them."""
+    is_leaf, first = forest.feature < 0, forest.tree_offsets[:-1]
+    n_leaves = np.add.reduceat(is_leaf, first, dtype=np.int64)
+    return np.add.reduceat(np.where(is_leaf, forest.node_depth, 0), first) / n_leaves, n_leaves
 
 
 def _walk(forest: TreeEnsemble, n_rows: int) -> dict[str, float]:
     """Count the steps of by_sample, which stops where its rows have: at the mean depth of leaves."""
-    is_leaf, first = forest.feature < 0, forest.tree_offsets[:-1]
-    n_leaves = np.add.reduceat(is_leaf, first, dtype=np.int64)
-    depths = np.add.reduceat(np.where(is_leaf, forest.node_depth, 0), first) / n_leaves
+    depths, n_leaves = _leaf_depths(forest)
     kind = ", classes" if forest.is_categorical else ""
     if n_rows <= MOST_ROWS[1]:
         return {"level, few rows" + kind: float(depths.sum())}

@@ -50,6 +50,7 @@ struct NodePlan {
         forest_(forest) {
     const std::vector<int32_t> depth = node_depth(forest.tree_offsets, forest.left);
     has_tree_lanes_ = has_trees_in_lanes(kernels, depth);
+    has_linked_lanes_ = has_tree_lanes_ && deepest(depth) > kMostLevels;
     for (tree_ = 0; tree_ < forest.n_trees(); ++tree_) {
       number_nodes();
       const int32_t n_splits = int32_t(number_.size()) / 2, levels = depth[forest.tree_offsets[tree_ + 1] - 1];
@@ -115,11 +116,12 @@ struct NodePlan {
   std::vector<int32_t> number_;  // of its splits, and of its leaves
   int64_t n_positions_ = 0;
   int32_t most_nodes_ = 0;
-  bool has_tree_lanes_ = false;
+  bool has_tree_lanes_ = false, has_linked_lanes_ = false;
   std::map<std::tuple<int32_t, int32_t, int64_t>, uint64_t> found_;  // positions by block, column and first word
 
   PathKind kind_of(int32_t n_splits, int32_t levels) const {
-    if (levels <= (n_splits <= kBlock && !has_tree_lanes_ ? kBlockLevels : kMostLevels)) return PathKind::kHeap;
+    const bool is_heap = levels <= (n_splits <= kBlock && !has_tree_lanes_ ? kBlockLevels : kMostLevels);
+    if (is_heap && !has_linked_lanes_) return PathKind::kHeap;
     return n_splits <= kBlock ? PathKind::kReduced : PathKind::kLinked;
   }
 
@@ -241,20 +243,49 @@ struct NodePlan {
       fill_heap(is_split(node) ? child(node, side) : node, levels, split, exit, 2 * at + side);
   }
 
+  static int32_t deepest(const std::vector<int32_t>& depth) {
+    return depth.empty() ? 0 : *std::max_element(depth.begin(), depth.end());
+  }
+  int64_t largest() const {
+    int64_t n_nodes = 0;
+    for (int32_t tree = 0; tree < forest_.n_trees(); ++tree)
+      n_nodes = std::max(n_nodes, int64_t(forest_.tree_offsets[tree + 1] - forest_.tree_offsets[tree]));
+    return n_nodes / 2;
+  }
+
+  // Trees of few splits that are deeper than 8 levels are reduced faster than linked.
   bool has_trees_in_lanes(const NodeKernels& kernels, const std::vector<int32_t>& depth) const {
     constexpr size_t kMostColumns = 128;  // in two registers
-    const int32_t deepest = depth.empty() ? 0 : *std::max_element(depth.begin(), depth.end());
-    return kernels.has_bytes && code_type == CodeType::kByte && window_levels == 0 && deepest <= kMostLevels &&
-           classes.empty() && linear.empty() && columns.columns.size() <= kMostColumns;
+    constexpr int64_t kMostBytes = std::numeric_limits<int32_t>::max();
+    return kernels.has_bytes && code_type == CodeType::kByte && window_levels == 0 && classes.empty() &&
+           linear.empty() && columns.columns.size() <= kMostColumns &&
+           (deepest(depth) <= kMostLevels || largest() > kBlock) && int64_t(depth.size()) * kLinkBytes < kMostBytes;
   }
 
   void add_tree_lanes(const NodeTree& tree) {
-    tree_lanes.begin_tree(tree.levels, tree.first_leaf);
-    const auto put = [&](int32_t at, int32_t node) {
-      const int64_t split = root_ + node;
-      tree_lanes.put(at, columns.of_node[split], columns.rank_code(forest_, split), !forest_.default_left[split]);
+    const auto at_split = [&](auto put) {
+      return [&, put](int32_t at, int32_t node) {
+        const int64_t split = root_ + node;
+        put(at, columns.of_node[split], columns.rank_code(forest_, split), !forest_.default_left[split]);
+      };
     };
-    fill_heap(0, tree.levels, put, [](int32_t, int32_t) {});
+    const auto put_upper = at_split([&](auto... split) { tree_lanes.put(split...); });
+    if (!has_linked_lanes_) {
+      tree_lanes.begin_tree(tree.levels, tree.first_leaf);
+      return fill_heap(0, tree.levels, put_upper, [](int32_t, int32_t) {});
+    }
+    const auto put_in_block = at_split([&](auto... split) { tree_lanes.put_in_block(split...); });
+    std::vector<int32_t> waiting;
+    const auto put_exit = [&](int32_t exit, int32_t node) {
+      tree_lanes.put_exit(exit, is_split(node) ? int32_t(waiting.size()) : number_[node], is_split(node));
+      if (is_split(node)) waiting.push_back(node);
+    };
+    tree_lanes.begin_linked_tree(tree.first_leaf);
+    fill_heap(0, kUpperLevels, put_upper, put_exit);
+    for (size_t next = 0; next < waiting.size(); ++next) {
+      tree_lanes.begin_block();
+      fill_heap(waiting[next], kLowerLevels, put_in_block, put_exit);
+    }
   }
 
   // Nanoseconds of a row, measured on a processor with AVX-512: splits for a vector of rows beside those of a tree for
@@ -266,7 +297,8 @@ struct NodePlan {
     double alone = 0;
     for (const NodeTree& tree : trees) {
       const double registers = tree.n_blocks * code_bytes;
-      alone += has_tree_lanes_                   ? kUpper + (tree.levels > kUpperLevels) * kLower
+      const int blocks = (tree.levels - kUpperLevels + kLowerLevels - 1) / kLowerLevels;
+      alone += has_tree_lanes_                   ? kUpper + std::max(blocks, 0) * kLower
                : tree.kind == PathKind::kHeap    ? kTree + registers * kRegister
                : tree.kind == PathKind::kReduced ? kReduced
                                                  : kBlocks + registers;

@@ -79,13 +79,19 @@ constexpr int kPairBytes = 4 * kUpperExits;     // columns of two trees, then th
 constexpr int kLowerBytes = 2 << kLowerLevels;  // columns, then thresholds; the first of these are default sides
 constexpr int kLowerTreeBytes = kUpperExits * kLowerBytes;
 constexpr int kLaneTrees = 16;  // a group
+// Deeper trees have blocks of as many levels as the lower ones, linked: the first byte has a bit for each exit that
+// goes on, the last eight say where it leads.
+constexpr int kLinkBytes = kLowerBytes + (1 << kLowerLevels);
 struct TreeLaneTables {
   const uint8_t* upper;           // [pair]; null: trees are walked one by one
   const uint32_t* upper_default;  // [tree], a bit a position
-  const uint8_t* lower;           // [tree][exit]
+  const uint8_t* lower;           // [tree][exit]; of deeper trees: [block] of kLinkBytes
   const int64_t* first_lower;     // [group] into lower; below 0: no tree has lower levels
   const int32_t* first_leaf;      // [tree]
   const int32_t* shift;           // [tree]: levels that are missing at 8
+  const uint8_t* exits;           // [tree][exit] of the upper levels: a leaf or a block of the tree; null: 8 levels do
+  const uint32_t* goes_on;        // [tree], a bit an exit: to a block
+  const int32_t* first_block;     // [tree]
 };
 
 struct NodeTables {
