@@ -74,7 +74,12 @@ def of_large_forest(X, y):
     return lightgbm.LGBMRegressor(n_estimators=120, min_child_samples=2, verbose=-1).fit(X, y), y
 
 
-@pytest.mark.parametrize("make", [of_numbers, of_two_classes, of_three_classes, of_large_forest])
+def of_curves(X, y):
+    model = glasswood.AdditiveRegressor(leaf_model="constant", interactions=[("m0", "m1")])
+    return model.fit(X, y), y
+
+
+@pytest.mark.parametrize("make", [of_numbers, of_curves, of_two_classes, of_three_classes, of_large_forest])
 def test_a_german_report_has_no_english_words(browser, loans, make, tmp_path):
     X, y = loans
     model, y = make(X, y)

@@ -348,6 +348,22 @@ PAGE = {
     "term": "Term",
     "coefficient": "Koeffizient",
     "in samples": "in Stichproben",
+    # Curves.
+    "curves": "Kurven",
+    "curves note": (
+        "Was jedes Merkmal und jedes Paar hinzufügt ({what}). Alle Teile addieren sich dazu, mit der Gleichung "
+        "oder dem Baum. Der größte Teil kommt zuerst, und Kurven haben einen gemeinsamen Maßstab."
+    ),
+    "curves with errors": "Bänder: ein Standardfehler auf jeder Seite. Grau: wo die Trainingszeilen liegen.",
+    "surfaces note": "Flächen zeigen, was zwei Merkmale über ihre Kurven hinaus hinzufügen.",
+    "no parts": "Hier kommt nichts hinzu.",
+    "curve adds": "Was {name} hinzufügt: von {low} bis {high}",
+    "adds": "fügt hinzu",
+    "training rows n": "Trainingszeilen",
+    "all numbers": "alle Zahlen",
+    "logarithm of": "Logarithmus: {what}",
+    "n more parts": "{n} kleinerer Teil|{n} kleinere Teile",
+    "n parts left out": "{n} kleinerer Teil ist nicht gezeichnet.|{n} kleinere Teile sind nicht gezeichnet.",
     # What if.
     "what if": "Was wäre, wenn",
     "what if note": (

@@ -342,6 +342,22 @@ PAGE = {
     "term": "term",
     "coefficient": "coefficient",
     "in samples": "in samples",
+    # Curves.
+    "curves": "Curves",
+    "curves note": (
+        "What each feature, and each pair, adds to the {what}. All parts add up to it, with the equation or the "
+        "tree. The largest part comes first, and curves have one scale."
+    ),
+    "curves with errors": "Bands: one standard error on either side. Grey: where the training rows are.",
+    "surfaces note": "Surfaces show what two features add beyond their curves.",
+    "no parts": "Nothing is added here.",
+    "curve adds": "What {name} adds: from {low} to {high}",
+    "adds": "adds",
+    "training rows n": "training rows",
+    "all numbers": "all numbers",
+    "logarithm of": "logarithm of the {what}",
+    "n more parts": "{n} smaller part|{n} smaller parts",
+    "n parts left out": "{n} smaller part is not drawn.|{n} smaller parts are not drawn.",
     # What if.
     "what if": "What if",
     "what if note": "Change a value to see what the model predicts. The page computes it from the model itself.",

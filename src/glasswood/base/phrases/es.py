@@ -350,6 +350,22 @@ PAGE = {
     "term": "término",
     "coefficient": "coeficiente",
     "in samples": "en las muestras",
+    # Curves.
+    "curves": "Curvas",
+    "curves note": (
+        "Lo que añaden cada variable y cada par ({what}). Todas las partes se suman, con la ecuación o el árbol. "
+        "La mayor va primero, y las curvas tienen una misma escala."
+    ),
+    "curves with errors": "Bandas: un error estándar a cada lado. En gris: dónde están las filas de entrenamiento.",
+    "surfaces note": "Las superficies muestran lo que dos variables añaden más allá de sus curvas.",
+    "no parts": "Aquí no se añade nada.",
+    "curve adds": "Lo que añade {name}: de {low} a {high}",
+    "adds": "añade",
+    "training rows n": "filas de entrenamiento",
+    "all numbers": "todos los números",
+    "logarithm of": "logaritmo: {what}",
+    "n more parts": "{n} parte menor|{n} partes menores",
+    "n parts left out": "{n} parte menor no está dibujada.|{n} partes menores no están dibujadas.",
     # What if.
     "what if": "Y si",
     "what if note": "Cambie un valor para ver qué predice el modelo. La página lo calcula con el propio modelo.",

@@ -355,6 +355,24 @@ PAGE = {
     "term": "terme",
     "coefficient": "coefficient",
     "in samples": "dans les échantillons",
+    # Curves.
+    "curves": "Courbes",
+    "curves note": (
+        "Ce que chaque variable et chaque paire ajoutent ({what}). Toutes les parties s'additionnent, avec "
+        "l'équation ou l'arbre. La plus grande vient en premier, et les courbes ont la même échelle."
+    ),
+    "curves with errors": (
+        "Bandes\u00a0: une erreur type de chaque côté. En gris\u00a0: où se trouvent les lignes d'apprentissage."
+    ),
+    "surfaces note": "Les surfaces montrent ce que deux variables ajoutent au-delà de leurs courbes.",
+    "no parts": "Rien n'est ajouté ici.",
+    "curve adds": "Ce que {name} ajoute\u00a0: de {low} à {high}",
+    "adds": "ajoute",
+    "training rows n": "lignes d'apprentissage",
+    "all numbers": "tous les nombres",
+    "logarithm of": "logarithme\u00a0: {what}",
+    "n more parts": "{n} partie plus petite|{n} parties plus petites",
+    "n parts left out": "{n} partie plus petite n'est pas dessinée.|{n} parties plus petites ne sont pas dessinées.",
     # What if.
     "what if": "Et si",
     "what if note": "Changez une valeur pour voir ce que le modèle prédit. La page le calcule avec le modèle lui-même.",

@@ -15,6 +15,7 @@ from glasswood.base.phrases import Phrases
 from glasswood.base.typing import Int64s, Language, Rows
 from glasswood.base.wording import Wording, checked_wording
 from glasswood.display.report.card import figures, history, model_card
+from glasswood.display.report.curves import curves_section
 from glasswood.display.report.dependence import dependence, joint_effects
 from glasswood.display.report.explained import explained
 from glasswood.display.report.page import packed, packed_columns, write_page
@@ -272,6 +273,7 @@ def _trees(rows: ReportRows, model: object, redact: bool, wording: Wording) -> d
         "model": embedded(forest, wording) if has_model else None,
         "size": {"trees": forest.n_trees, "leaves": forest.n_leaves},
         "notHeld": not_held(rows, wording.phrases),
+        "curves": curves_section(rows, model, redact),
         "trees": drawn(rows, model, redact, wording) if has_model and are_shown(forest) else None,
         "history": history(model),
     }

@@ -16,7 +16,9 @@ from glasswood.base.files import replacing
 from glasswood.base.typing import Array
 
 ASSETS = Path(__file__).parent / "assets"
-SCRIPTS = ("basics.js", "model.js", "charts.js", "rows.js", "tree.js", "performance.js", "main.js")
+SCRIPTS = ("basics.js", "model.js", "charts.js", "rows.js", "tree.js", "curves.js", "performance.js", "main.js")
+OF_CURVES = "curves.js"
+"""Only in pages of models with curves."""
 
 FRAME = ("skip", "sections", "noscript", "footer")
 """Texts of the page that stand there without scripts."""
@@ -64,11 +66,12 @@ def write_page(content: dict[str, Any], path: str | os.PathLike[str]) -> None:
 
 def page(content: dict[str, Any]) -> str:
     """Fill the template. Names and values come as JSON that cannot end its script element."""
+    scripts = [name for name in SCRIPTS if name != OF_CURVES or content.get("curves")]
     parts = {
         "title": markup(content["title"]),
         "policy": markup(POLICY),
         "style": (ASSETS / "style.css").read_text(encoding="utf-8"),
-        "script": "\n".join((ASSETS / name).read_text(encoding="utf-8") for name in SCRIPTS),
+        "script": "\n".join((ASSETS / name).read_text(encoding="utf-8") for name in scripts),
         "data": as_json(content),
         "language": content["language"],
         **{name: markup(content["texts"][name]) for name in FRAME},

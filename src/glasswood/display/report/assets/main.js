@@ -242,6 +242,6 @@ function cardSection() {
 }
 
 header();
-for (const part of [summary, performanceSection, treeSection, whatIf, importanceSection, scoreSection, scatterSection, pairsSection, dependenceSection, changeSection, rowsSection, historySection, cardSection]) part();
+for (const part of [summary, performanceSection, treeSection, ...(data.curves ? [curvesSection] : []), whatIf, importanceSection, scoreSection, scatterSection, pairsSection, dependenceSection, changeSection, rowsSection, historySection, cardSection]) part();
 document.getElementById("nav").append(nav);
 document.documentElement.dataset.ready = "true";
