@@ -66,6 +66,11 @@ class TestScheduler:
         assert together.drop_columns("x").equals(one)
         assert together.schema.metadata == one.schema.metadata
         assert stack(together, ["phi_a"]).shape == (N_ROWS, 1)
+        arguments = ["--top", "2", "--scheduler", scheduler]
+        assert run("explain", model, tmp_path / "data", "-o", tmp_path / "strongest", *arguments) == 0
+        assert run("explain", model, files / "data.parquet", "-o", tmp_path / "two.parquet", "--top", "2") == 0
+        strongest = pa.concat_tables([read(part) for part in sorted((tmp_path / "strongest").iterdir())])
+        assert strongest.equals(read(tmp_path / "two.parquet"))
 
     def test_what_killed_workers_left_is_removed(self, files, tmp_path, table, scheduler, monkeypatch):
         write(table, tmp_path / "data" / "a.parquet")

@@ -41,7 +41,7 @@ def test_they_are_those_of_the_values(files):
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        (["--top", "7"], "--top is 7, the model has 6 features"),
+        (["--top", "7"], "top is 7, expected a whole number from 1 to 6, the features"),
         (["--top", "2", "--interactions"], "cannot be combined with --interactions"),
     ],
 )

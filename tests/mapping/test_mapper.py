@@ -70,6 +70,33 @@ def test_features_asked_for_in_arrays_and_frames(explainer, rows, values):
     assert mapper.n_results == 2
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_only_the_strongest_features_of_each_row(explainer, rows, values, kind):
+    mapper = sent(explainer.mapper(columns=ID, top=2))
+    result = mapper(KINDS[kind](rows))
+    names, order = np.array(explainer.forest.feature_names), np.argsort(-np.abs(values), axis=1, kind="stable")
+    for place in (0, 1):
+        assert column(result, f"feature_{place + 1}").tolist() == names[order[:, place]].tolist()
+        np.testing.assert_array_equal(column(result, f"phi_{place + 1}"), values[np.arange(N_ROWS), order[:, place]])
+    expected = ["id", "feature_1", "phi_1", "feature_2", "phi_2", "expected_value", "margin"]
+    assert mapper.schema.names == expected
+    assert mapper.schema.field("feature_1").type == pa.string()
+    among = explainer.mapper(features=[3, 1], top=1)(rows)["feature_1"]
+    assert set(among) == set(names[[1, 3]])
+
+
+def test_the_strongest_features_are_not_defined_for_all(explainer, rows):
+    n = len(explainer.forest.feature_names)
+    for top in (0, n + 1, 1.5):
+        with pytest.raises(ValueError, match=f"top is {top}, expected a whole number from 1 to {n}, the features"):
+            explainer.mapper(top=top)
+    with pytest.raises(ValueError, match="leave it out for output='interactions'"):
+        explainer.mapper("interactions", top=2)
+    X = rows[list(explainer.forest.feature_names)].to_numpy()
+    with pytest.raises(TypeError, match="an array cannot hold names beside values"):
+        explainer.mapper(top=2)(X)
+
+
 def test_the_index_of_a_pandas_frame_stays(forest, rows):
     part = rows[::7]
     assert sent(forest.mapper(columns=["id"]))(part).index.equals(part.index)

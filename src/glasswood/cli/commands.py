@@ -8,8 +8,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from glasswood.base.escapes import shown
 from glasswood.base.progress import counting_rows, is_terminal
 from glasswood.cli.tables.formats import STREAM, import_pyarrow, table_format
@@ -78,53 +76,12 @@ def explain(options: argparse.Namespace) -> None:
         transform(options, forest.ensemble, mapper, mapper.n_results, mapper.metadata)
         return
     output = "interactions" if options.interactions else "values"
-    _check_top(options, explainer.n_outputs)
-    mapper = explainer.mapper(output, options.columns, options.inputs, options.features, _threads(options))
-    if options.top is None:
-        transform(options, forest.ensemble, mapper, mapper.n_results, mapper.metadata)
-        return
-    players = [name for name in player_names(explainer) if options.features is None or name in options.features]
-    transform(options, forest.ensemble, _strongest_of(mapper, players, options.top), mapper.n_results)
-
-
-def _strongest_of(mapper: Callable[[Any], RecordBatch], players: Sequence[str], top: int) -> Callable[[Any], Any]:
-    """Make a mapper whose results have feature_1, phi_1, feature_2, ... instead of one column a feature.
-
-    Raises
-    ------
-    ValueError
-        If there are fewer features.
-    """
-    if top > len(players):
-        raise ValueError(f"--top is {top}, the model has {len(players)} features")
-    labels = np.array([*players], object)
-    columns = [f"phi_{name}" for name in players]
-
-    def mapped(batch: Any) -> Any:
-        found, pyarrow = mapper(batch), import_pyarrow()
-        values = np.column_stack([found.column(name).to_numpy(zero_copy_only=False) for name in columns])
-        order = np.argsort(-np.abs(values), axis=1, kind="stable")[:, :top]
-        arrays: dict[str, Any] = {}
-        for name, column in zip(found.schema.names, found.columns, strict=True):
-            if name == columns[0]:
-                for place in range(top):
-                    arrays[f"feature_{place + 1}"] = pyarrow.array(labels[order[:, place]], pyarrow.string())
-                    arrays[f"phi_{place + 1}"] = pyarrow.array(values[np.arange(len(values)), order[:, place]])
-            if name not in columns:
-                arrays[name] = column
-        return pyarrow.RecordBatch.from_pydict(arrays)
-
-    return mapped
-
-
-def _check_top(options: argparse.Namespace, n_outputs: int) -> None:
-    """Raise ValueError where the strongest features of a row are not defined."""
-    if options.top is None:
-        return
-    if options.interactions or options.scheduler is not None:
-        raise ValueError("--top cannot be combined with --interactions or --scheduler")
-    if n_outputs > 1:
-        raise ValueError(f"--top requires a model with one output, this one has {n_outputs}")
+    if options.top is not None and options.interactions:
+        raise ValueError("--top cannot be combined with --interactions")
+    kept, n_jobs = (options.columns, options.inputs), _threads(options)
+    mapper = explainer.mapper(output, *kept, options.features, n_jobs, top=options.top)
+    metadata = mapper.metadata if options.top is None else None
+    transform(options, forest.ensemble, mapper, mapper.n_results, metadata)
 
 
 def info(options: argparse.Namespace) -> None:

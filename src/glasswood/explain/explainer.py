@@ -380,7 +380,7 @@ class Explainer(ExplainerCalls):
         *,
         units: Mapping[str, str] | None = None,
         language: Language = "en",
-        top: int = 5,
+        top: int | None = None,
     ) -> ExplanationMapper:
         """Make a function of batches that Dask, Spark, Ray, polars and DuckDB can send to their workers.
 
@@ -397,8 +397,12 @@ class Explainer(ExplainerCalls):
             in the order of `features`.
         n_jobs : int, optional
             Number of threads of a call: 1 because engines run one task per core, None or -1 for all.
-        units, language, top
+        units, language
             As for `sentences`.
+        top : int, optional
+            For "values", only those of the `top` strongest features of each row, of models with one output: columns
+            ``feature_1``, ``phi_1``, ``feature_2``, ... in place of ``phi_<feature>``. For "sentences", as for
+            `sentences`, 5 by default.
 
         Returns
         -------
@@ -408,15 +412,15 @@ class Explainer(ExplainerCalls):
         Raises
         ------
         ValueError
-            If an argument has an unknown value, or a feature is unknown.
+            If an argument has an unknown value, a feature is unknown, or `top` does not fit the output.
         TypeError
             If `features` is not a sequence of names or indices.
         NotImplementedError
             For output="log_loss" of the explainer, which needs labels, and for pipelines, whose columns are not the
             trees' features.
         """
-        how = {"units": units, "language": language, "top": top}
-        return ExplanationMapper(self, output, columns, inputs, features, n_jobs, path, how)
+        how = {"units": units, "language": language}
+        return ExplanationMapper(self, output, columns, inputs, features, n_jobs, path, top, how)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the forest, the settings and a summary of the background to a ``.glasswood`` file.

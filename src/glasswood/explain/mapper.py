@@ -20,6 +20,7 @@ from glasswood.mapping.columns import (
     explanation_metadata,
     interaction_columns,
     margin_columns,
+    strongest_columns,
     value_columns,
 )
 from glasswood.mapping.mapper import Mapper
@@ -41,6 +42,7 @@ class ExplanationMapper(Mapper):
         features: Sequence[int | str] | None,
         n_jobs: int | None,
         path: str | os.PathLike[str] | None,
+        top: int | None = None,
         wording: dict[str, Any] | None = None,
     ) -> None:
         if output not in OUTPUTS:
@@ -49,7 +51,7 @@ class ExplanationMapper(Mapper):
             raise NotImplementedError("batches have no labels for output='log_loss'; use shap_values(X, y=y)")
         refuse_transform(explainer.game.forest, "mapper", "shap_values", takes_statistics=True)
         n_threads(n_jobs)
-        self._wording = wording or {}
+        self._wording = (wording or {}) | ({} if top is None else {"top": top})
         if output == "sentences":
             writer_of(explainer, **self._wording)
             if features is not None:
@@ -59,6 +61,7 @@ class ExplanationMapper(Mapper):
         if self._places and output == "values":
             self._places.sort()
         self._wanted = players if self._places is None else tuple(players[place] for place in self._places)
+        self._top = None if top is None or output == "sentences" else _checked_top(top, output, explainer, self._wanted)
         self._class, self._output, self._device, self._n_jobs = (
             type(explainer),
             output,
@@ -102,6 +105,8 @@ class ExplanationMapper(Mapper):
             return {"sentences": self._texts(engine, rows)}
         if self._output == "interactions":
             columns = interaction_columns(self._of_array(engine, rows), self._wanted, players, forest)
+        elif self._top is not None:
+            columns = strongest_columns(self._values(engine, rows), self._wanted, self._top)
         elif self._output == "values":
             columns = value_columns(self._of_array(engine, rows), self._wanted, forest)
         margin = engine.forest.predict(rows, output="margin", device=self._device, n_jobs=self._n_jobs)
@@ -111,15 +116,37 @@ class ExplanationMapper(Mapper):
         """Join the sentences of each row."""
         return np.array([" ".join(said) for said in engine.sentences(rows, **self._wording)], object)
 
+    def _values(self, engine: Any, rows: Any) -> Any:
+        values = engine.shap_values(rows)
+        return values if self._places is None else values[:, self._places]
+
     def _of_array(self, engine: Any, rows: Any) -> Any:
         if self._output == "sentences":
             return self._texts(engine, rows)
+        if self._top is not None:
+            raise TypeError("an array cannot hold names beside values, as top= asks for; pass a frame or a table")
         if self._output == "values":
-            values = engine.shap_values(rows)
-            return values if self._places is None else values[:, self._places]
+            return self._values(engine, rows)
         if self._output == "interactions":
             return engine.shap_interaction_values(rows, features=self._places)
         return engine.forest.predict(rows, output="margin", device=self._device, n_jobs=self._n_jobs)
+
+
+def _checked_top(top: int, output: str, explainer: Any, names: Sequence[str]) -> int:
+    """Check how many of a row's strongest features are wanted.
+
+    Raises
+    ------
+    ValueError
+        If `top` is not a number of features, the results are not values, or a row has several outputs.
+    """
+    if output != "values":
+        raise ValueError(f"top selects the strongest of a row's values; leave it out for output={output!r}")
+    if explainer.n_outputs > 1:
+        raise ValueError(f"top requires a model with one output, this one has {explainer.n_outputs}")
+    if not (isinstance(top, int | np.integer) and 1 <= top <= len(names)):
+        raise ValueError(f"top is {top!r}, expected a whole number from 1 to {len(names)}, the features")
+    return int(top)
 
 
 def _places(features: Sequence[int | str], players: Sequence[str]) -> list[int]:

@@ -42,6 +42,17 @@ def value_columns(values: Array, players: Sequence[str], forest: TreeEnsemble) -
     return columns
 
 
+def strongest_columns(values: Array, players: Sequence[str], top: int) -> dict[str, Array]:
+    """Name the `top` largest of the SHAP values (n_rows, n_players) of each row: feature_1, phi_1, feature_2, ..."""
+    order = np.argsort(-np.abs(values), axis=1, kind="stable")[:, :top]
+    labels, rows = np.array([*players], object), np.arange(len(values))
+    columns: dict[str, Array] = {}
+    for place in range(top):
+        columns[f"feature_{place + 1}"] = labels[order[:, place]]
+        columns[f"phi_{place + 1}"] = values[rows, order[:, place]]
+    return columns
+
+
 def interaction_columns(
     values: Array, wanted: Sequence[str], players: Sequence[str], forest: TreeEnsemble
 ) -> dict[str, Array]:
