@@ -72,6 +72,27 @@ class TestScheduler:
         strongest = pa.concat_tables([read(part) for part in sorted((tmp_path / "strongest").iterdir())])
         assert strongest.equals(read(tmp_path / "two.parquet"))
 
+    def test_parts_that_an_earlier_run_finished_stay(self, files, tmp_path, table, scheduler, monkeypatch, capsys):
+        for name in "abc":
+            write(table, tmp_path / "data" / f"{name}.parquet")
+        arguments = ["predict", files / "regressor.json", tmp_path / "data", "--scheduler", scheduler]
+        arguments += ["-o", tmp_path / "out", "--resume"]
+        with monkeypatch.context() as patch:
+
+            def stopped(folder):
+                (folder / "part-00001.parquet").unlink()
+                raise OSError("the machine went away")
+
+            patch.setattr(cluster, "sweep", stopped)
+            assert run(*arguments) == 1
+        first = (tmp_path / "out.unfinished" / "part-00000.parquet").stat().st_mtime_ns
+        assert run(*arguments) == 0
+        assert f"{N_ROWS:,} rows" in (said := capsys.readouterr().out)
+        assert "beside 2 parts of an earlier run" in said
+        assert sorted(os.listdir(tmp_path)) == ["data", "out"]
+        assert (tmp_path / "out" / "part-00000.parquet").stat().st_mtime_ns == first
+        assert [read(part).num_rows for part in (tmp_path / "out").iterdir()] == [N_ROWS] * 3
+
     def test_what_killed_workers_left_is_removed(self, files, tmp_path, table, scheduler, monkeypatch):
         write(table, tmp_path / "data" / "a.parquet")
         make = cluster.Job

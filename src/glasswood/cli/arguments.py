@@ -183,6 +183,12 @@ def _add_files(command: argparse.ArgumentParser) -> None:
         help="address of a Dask scheduler (tcp://...) whose workers see the same files; they write the new directory "
         "OUT, one part for each file of DATA",
     )
+    command.add_argument(
+        "--resume",
+        action="store_true",
+        help="keep the parts that are finished when a run ends early, in OUT.unfinished, and go on from them when the "
+        "same command runs again; with --partition-rows or --scheduler",
+    )
     add_dialect(command)
     command.add_argument(
         "--columns", type=names, default=[], metavar="A,B,...", help="columns of DATA to keep in the output"

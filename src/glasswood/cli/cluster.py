@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from glasswood import __version__
-from glasswood.base.files import UNFINISHED, replacing
+from glasswood.base.files import replacing
+from glasswood.cli.tables.directories import part_name, sweep
 from glasswood.cli.tables.reader import TableReader
-from glasswood.cli.tables.writer import Appender, part_name
+from glasswood.cli.tables.writer import Appender
 from glasswood.dask.engine import import_distributed
 
 if TYPE_CHECKING:
@@ -103,24 +104,19 @@ def _check_workers(client: Any) -> None:
 
 
 def map_files(client: Any, mapper: Mapper, source: Source, job: Job, advance: Callable[[int], object]) -> int:
-    """Map every file of a table to a part; return the number of rows."""
+    """Map every file of a table to a part, but those whose part is there; return the number of rows."""
     from distributed import as_completed
 
     sent = client.submit(_same, mapper, pure=False)
-    parts = [source.part(i) for i in range(len(source.files))]
-    futures = client.map(_map_file, range(len(parts)), parts, mapper=sent, job=job, pure=False)
+    numbers = [i for i in range(len(source.files)) if not (job.folder / part_name(i, job.format)).exists()]
+    parts = [source.part(i) for i in numbers]
+    futures = client.map(_map_file, numbers, parts, mapper=sent, job=job, pure=False)
     n_rows = 0
     for future in as_completed(futures):
         n_rows += (done := future.result())
         advance(done)
-    _sweep(job.folder)
+    sweep(job.folder)
     return n_rows
-
-
-def _sweep(folder: Path) -> None:
-    """Remove what workers that were killed had not finished."""
-    for path in folder.glob(UNFINISHED):
-        path.unlink()
 
 
 def _same(mapper: Mapper) -> Mapper:

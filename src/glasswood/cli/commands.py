@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from glasswood.base.escapes import shown
 from glasswood.base.progress import counting_rows, is_terminal
+from glasswood.cli.resuming import job_of
+from glasswood.cli.tables.directories import check_directory, finished_parts, new_directory, unfinished
 from glasswood.cli.tables.formats import STREAM, import_pyarrow, table_format
 from glasswood.cli.tables.reader import TableReader
 from glasswood.cli.tables.sources import find
-from glasswood.cli.tables.writer import check_directory, new_directory, writing
+from glasswood.cli.tables.writer import writing
 from glasswood.cli.values import dialect_of, load_model, refuse_renaming
 from glasswood.inputs.tables import open_tables_text
 from glasswood.mapping.mapper import input_columns
@@ -111,10 +113,14 @@ def check_table(options: argparse.Namespace) -> None:
         from glasswood.cli.cluster import check_cluster
 
         check_cluster(options.out, source, ["--partition-rows"] if options.partition_rows else [])
+    if options.resume and not source.files:
+        raise ValueError("--resume reads files, which the next run finds again, not standard input")
     if options.scheduler is not None or options.partition_rows is not None:
         if str(options.out) == STREAM:
             raise ValueError("a directory of files cannot go to standard output; give -o the name of a directory")
         check_directory(options.out)
+    elif options.resume:
+        raise ValueError("--resume goes on with a directory of parts; add --partition-rows or --scheduler")
     elif str(options.out) != STREAM and not options.out.suffix:
         raise ValueError(f"{options.out} has no suffix that says its format; for a directory pass --partition-rows")
     form = _format(options)
@@ -141,18 +147,25 @@ def transform(
     reader.check_columns([*inputs, *options.columns])
     batch_rows = options.batch_rows or _batch_rows(8 * (len(inputs) + len(options.columns) + width))
     wanted = _wanted(inputs, options.columns, forest, batch_rows, reader)
+    job = job_of(options, reader.source) if options.resume else None
+    there = len(finished_parts(unfinished(options.out), _format(options))) if job else 0
     with counting_rows(reader.n_rows, shown(options.out.name)) as advance:
         if options.scheduler is not None:
-            n_rows = _transform_on_cluster(options, reader, mapper, wanted, metadata, advance)
+            n_rows = _transform_on_cluster(options, reader, mapper, wanted, metadata, advance, job)
         else:
-            how = (options.partition_rows, options.out_format, options.escape_formulas)
+            how = (options.partition_rows, options.out_format, options.escape_formulas, job)
+            skipped = there * (options.partition_rows or 0)
             with writing(options.out, metadata, *how) as write:
                 for batch in reader.batches(*wanted):
-                    write(mapper(batch))
-                    n_rows += batch.num_rows
+                    rest = batch.slice(min(skipped, batch.num_rows))
+                    skipped -= batch.num_rows - rest.num_rows
+                    if rest.num_rows or not there:
+                        write(mapper(rest))
+                    n_rows += rest.num_rows
                     advance(batch.num_rows)
     told = sys.stderr if str(options.out) == STREAM else sys.stdout
-    print(f"{shown(str(options.out))}: {n_rows:,} rows in {time.perf_counter() - start:.1f} s", file=told)
+    before = f", beside {there:,} parts of an earlier run" if there else ""
+    print(f"{shown(str(options.out))}: {n_rows:,} rows in {time.perf_counter() - start:.1f} s{before}", file=told)
 
 
 def _transform_on_cluster(
@@ -162,10 +175,11 @@ def _transform_on_cluster(
     wanted: Wanted,
     metadata: dict[str, Any] | None,
     advance: Callable[[int], object],
+    description: dict[str, Any] | None,
 ) -> int:
     from glasswood.cli.cluster import Job, connected, map_files
 
-    with connected(options.scheduler) as client, new_directory(options.out) as folder:
+    with connected(options.scheduler) as client, new_directory(options.out, description) as folder:
         job = Job(
             *wanted, reader.types, folder, _format(options), metadata, dialect_of(options), options.escape_formulas
         )

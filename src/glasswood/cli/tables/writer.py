@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
-import secrets
-import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from glasswood.base.files import check_output, replacing, resolved
+from glasswood.base.files import replacing
 from glasswood.base.progress import is_terminal
 from glasswood.cli.tables.cells import for_terminals, without_formulas
+from glasswood.cli.tables.directories import finished_parts, new_directory, part_name
 from glasswood.cli.tables.formats import STREAM, format_of, import_pyarrow
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch, Schema
-
-PART_SUFFIX = {"csv": ".csv", "parquet": ".parquet", "arrow": ".arrow"}
 
 
 @contextlib.contextmanager
@@ -31,6 +27,7 @@ def writing(
     partition_rows: int | None = None,
     form: str | None = None,
     escapes: bool = False,
+    job: Mapping[str, Any] | None = None,
 ) -> Iterator[Callable[[Any], None]]:
     """Yield a function that appends a record batch to a table, which appears when the block is left without error.
 
@@ -46,9 +43,11 @@ def writing(
         Format where no suffix says it: by default CSV for standard output, Parquet for directories.
     escapes : bool
         Whether texts of CSV that spreadsheets take for formulas get an apostrophe.
+    job : mapping, optional
+        What makes a directory, as for `new_directory`.
     """
     if partition_rows is not None:
-        with new_directory(path) as folder:
+        with new_directory(path, job) as folder:
             yield from _partitions(folder, form or "parquet", metadata, partition_rows, escapes)
     elif str(path) == STREAM:
         with Appender(sys.stdout.buffer, form or "csv", metadata, escapes, is_shown=is_terminal(sys.stdout)) as write:
@@ -62,76 +61,31 @@ def writing(
             yield write
 
 
-@contextlib.contextmanager
-def new_directory(path: Path) -> Iterator[Path]:
-    """Yield a temporary directory, which gets its name when the block is left without error.
-
-    Raises
-    ------
-    FileExistsError
-        If there is something of that name that is not an empty directory.
-    """
-    check_directory(path)
-    target = resolved(path)
-    temporary = target.with_name(f".glasswood-{secrets.token_hex(8)}.part")
-    try:
-        temporary.mkdir()
-        yield temporary
-        if target.exists():
-            target.rmdir()
-        os.replace(temporary, target)
-    except BaseException:
-        _remove(temporary)
-        raise
-
-
-def _remove(directory: Path) -> None:
-    """Remove a directory in which workers that were cut off may still begin files."""
-    gone = directory.with_name(f".glasswood-{secrets.token_hex(8)}.part")
-    with contextlib.suppress(OSError):  # under another name, they find no place
-        directory = directory.rename(gone)
-    shutil.rmtree(directory, ignore_errors=True)
-
-
-def check_directory(path: Path) -> None:
-    """Raise unless a directory can be made there."""
-    target = resolved(path)
-    if target.exists() and (not target.is_dir() or any(target.iterdir())):
-        raise FileExistsError(f"cannot write {path}: it exists; a directory of files is not replaced, remove it first")
-    check_output(target / "part" if target.exists() else target)
-
-
-def part_name(number: int, form: str) -> str:
-    """Name of a file in a directory."""
-    return f"part-{number:05d}{PART_SUFFIX[form]}"
-
-
 def _partitions(
     folder: Path, form: str, metadata: Mapping[str, Any] | None, n_rows: int, escapes: bool
 ) -> Iterator[Callable[[Any], None]]:
     """Yield a function that fills one file of `n_rows` rows after the other."""
-    number, left = 0, 0
+    number, left = len(finished_parts(folder, form)), 0
     appender: Appender | None = None
+    part = contextlib.ExitStack()
 
     def write(batch: RecordBatch) -> None:
         nonlocal number, left, appender
         start = 0
         while start < batch.num_rows or appender is None:
             if left == 0 and appender is not None:
-                appender.__exit__()
+                part.close()
                 appender = None
             if appender is None:
-                appender, left = Appender(folder / part_name(number, form), form, metadata, escapes), n_rows
-                number += 1
-            part = batch.slice(start, left)
-            appender(part)
-            start, left = start + part.num_rows, left - part.num_rows
+                temporary = part.enter_context(replacing(folder / part_name(number, form)))
+                appender = part.enter_context(Appender(temporary, form, metadata, escapes))
+                number, left = number + 1, n_rows
+            rows = batch.slice(start, left)
+            appender(rows)
+            start, left = start + rows.num_rows, left - rows.num_rows
 
-    try:
+    with part:
         yield write
-    finally:
-        if appender is not None:
-            appender.__exit__()
 
 
 class Appender:
