@@ -101,3 +101,21 @@ def test_onnx_has_the_mean(tmp_path):
     found = np.ravel(session.run(None, {name: rows})[0])
     labels = pd.DataFrame({"c": ["k00", "k03", None], "x": np.float32(0.3)})
     np.testing.assert_allclose(found, tree.predict(labels), rtol=1e-5)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_splits_of_derived_columns_part_missing_values_as_their_features_do(seed):
+    """Logarithms and columns of categories lack what their features lack, and the search may part rows by that."""
+    rng = np.random.default_rng(seed)
+    n = 400
+    frame = pd.DataFrame(np.exp(1.5 * rng.normal(size=(n, 2))), columns=["a", "b"])
+    frame = frame.mask(rng.random(frame.shape) < 0.3)
+    target = 3.0 * frame["a"].isna() * (frame["b"] > 1) + 2 * frame["b"].isna()
+    if seed % 2:
+        frame["k"] = np.where(rng.random(n) < 0.4, None, rng.choice(list("pqr"), n))
+        target += 2 * (frame["k"].isna() & (frame["a"] > 1)) + frame["k"].eq("p")
+    y = target + 0.3 * rng.normal(size=n)
+    settings = {"log_terms": True, "generations": 40, "max_leaves": 6, "n_jobs": 1, "verbose": False}
+    model = glasswood.ModelTreeRegressor(random_state=seed, time_limit=None, **settings).fit(frame, y)
+    forest = model.forest_.ensemble
+    np.testing.assert_array_equal(np.bincount(model.apply(frame)), forest.cover[forest.feature < 0])

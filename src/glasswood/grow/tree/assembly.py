@@ -218,6 +218,9 @@ def _node_arrays(
     sides[splits] = side_by_side(lambda k: default_left(tree, rows, splits[k], reached), len(splits), threads)
     for v in splits:
         if (split := _split_of_categories(tree, rows, columns, v)) is None:
+            if features[v] >= columns.n_features:  # of a logarithm: its numbers are apart from missing ones
+                features[v] = columns.sources[features[v]]
+                thresholds[v] = np.inf if np.isinf(thresholds[v]) else rows.distinct(int(features[v]))[0]
             continue
         features[v], goes_left = split
         thresholds[v] = 0
@@ -245,9 +248,12 @@ def _split_of_categories(
     attribute = int(tree["feature"][v])
     if attribute >= columns.n_features:
         column = columns.derived[attribute - columns.n_features]
-        order = columns.order[column.source]
-        assert order is not None
-        return column.source, np.arange(len(order)) != column.category
+        if (order := columns.order[column.source]) is None:
+            return None
+        values, cut = rows.distinct(attribute), int(tree["threshold"][v])
+        # Of a category: 1, and 0 of the others; where splits tell missing ones apart only, all are 0.
+        own = np.arange(len(order)) == column.category if column.is_testable else np.zeros(len(order))
+        return column.source, own < (values[cut] if cut < len(values) else np.inf)
     order = columns.order[attribute] if attribute >= 0 else None
     if order is None:
         return None
