@@ -280,7 +280,7 @@ def measure_distill(name: str, n_rows: int) -> dict[str, Any]:
     result = {}
     for teacher, model in teachers(y.dtype.kind == "b").items():
         started = time.perf_counter()
-        found = glasswood.distill(model.fit(X, y), X, sizes=SIZES, time_limit=100, n_jobs=2)
+        found = glasswood.distill(model.fit(X, y), X, sizes=SIZES, time_limit=100)
         curve = {key: values.tolist() for key, values in found.curve.items()}
         worst = {"rule": found.worst.rule, "share": found.worst.share, "error": found.worst.error, "of": found.error}
         result[teacher] = {"rows": len(y), "curve": curve, "worst": worst, "seconds": time.perf_counter() - started}

@@ -272,7 +272,8 @@ def measured_gpu(n_rows: int) -> list[dict[str, Any]]:
         neighbors = glasswood.Neighbors(grown(kind, X, y), X)
         on_gpu, expected = [], neighbors.kneighbors(rows[:500], TOP)
         for _ in range(4):
-            on_gpu.append(seconds(lambda n=neighbors: n.kneighbors(rows, TOP, device="cuda")))
+            with glasswood.config_context(device="cuda"):
+                on_gpu.append(seconds(lambda n=neighbors: n.kneighbors(rows, TOP)))
         same = all(np.array_equal(one[:500], other) for one, other in zip(on_gpu[-1][1], expected, strict=True))
         result.append({"forest": kind, "rows": n_rows, "seconds": min(t for t, _ in on_gpu[1:]), "same": same})
     return result

@@ -131,7 +131,8 @@ def named_row(work: Work) -> Call:
 def dependence(work: Work) -> Call:
     import glasswood
 
-    grid = partial(glasswood.partial_dependence, glasswood.load(work.model), work.rows, 0, n_jobs=work.n_threads)
+    glasswood.set_config(n_jobs=work.n_threads)
+    grid = partial(glasswood.partial_dependence, glasswood.load(work.model), work.rows, 0)
     return lambda: grid().average[0]
 
 
@@ -139,18 +140,20 @@ def importance(work: Work) -> Call:
     """From rows of a frame to scores, five shuffles a feature."""
     import glasswood
 
+    glasswood.set_config(n_jobs=work.n_threads)
     shuffle = partial(glasswood.permutation_importance, glasswood.load(work.estimator), work.rows, work.target)
-    return lambda: shuffle(random_state=0, n_jobs=work.n_threads).importances
+    return lambda: shuffle(random_state=0).importances
 
 
 def report(work: Work) -> Call:
     """The report of a forest that is loaded; the count of files is what can be compared."""
     import glasswood
 
+    glasswood.set_config(n_jobs=work.n_threads)
     forest, path = glasswood.load(work.model), CACHE / "report.html"
 
     def report() -> int:
-        glasswood.report(forest, work.rows, path=path, n_jobs=work.n_threads)
+        glasswood.report(forest, work.rows, path=path)
         return 1
 
     return report

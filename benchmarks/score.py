@@ -102,7 +102,8 @@ def on_gpu(forest, X, y, B, loss):
     """10,000 rows on a GPU: compared with the CPU on some first."""
 
     def score(n, device):
-        return glasswood.score_values(forest, X[:n], y[:n], background=B, loss=loss, device=device)
+        with glasswood.config_context(device=device):
+            return glasswood.score_values(forest, X[:n], y[:n], background=B, loss=loss)
 
     few = [score(200, device).values for device in ("cuda", "cpu")]
     error = float(np.abs(few[0] - few[1]).max() / np.abs(few[1]).max())
@@ -115,6 +116,7 @@ def main():
     parser.add_argument("--results", default="")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     arguments = parser.parse_args()
+    glasswood.set_config(n_jobs=2)
     records = []
     for make in (california, adult):
         X, y, objective = make()
@@ -131,9 +133,7 @@ def main():
             continue
         for game, background in (("marginal", B), ("path-dependent", None)):
             record[game], found = seconds(
-                lambda b=background, f=forest, r=R, t=s, n=loss: glasswood.score_values(
-                    f, r, t, background=b, loss=n, n_jobs=2
-                )
+                lambda b=background, f=forest, r=R, t=s, n=loss: glasswood.score_values(f, r, t, background=b, loss=n)
             )
             record[f"{game} share"] = found.total / found.baseline
         few = slice(0, RIVAL_ROWS)

@@ -77,7 +77,7 @@ def test_a_call_ends_soon_after_an_interrupt(forest, rows, name, n_jobs):
 
 
 NEIGHBOR_CALLS = {
-    "nearest": lambda neighbors, X: neighbors.kneighbors(X, 3, device="cpu"),
+    "nearest": lambda neighbors, X: neighbors.kneighbors(X, 3),
     "quantiles": lambda neighbors, X: neighbors.quantile(X, np.linspace(0, 1, 101)),
     "index": lambda neighbors, X: glasswood.Neighbors(neighbors.forest, X, check=False, n_jobs=1),
 }

@@ -20,6 +20,7 @@ SMALL = {"n_estimators": 2, "time_limit": None, "random_state": 0, "n_jobs": 1}
 STATELESS = {
     "__version__", "difference", "Forest", "load",  # models without rows
     "export_c", "export_excel", "export_python", "export_sql", "export_text", "report",  # texts
+    "config_context", "get_config", "set_config",  # numbers and names
     "patch_shap", "TreeSearch", "plot_history", "plot_over_time", "plot_tree",  # no rows of the caller's later on
 }  # fmt: skip
 """Public names whose results neither have rows nor read any later."""

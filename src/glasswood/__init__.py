@@ -19,6 +19,7 @@ _PUBLIC = {
     "TreeSearch": "glasswood.grow",
     "additive": "glasswood.distillation",
     "compare": "glasswood.populations",
+    "config_context": "glasswood.base.config",
     "difference": "glasswood.populations",
     "distill": "glasswood.distillation",
     "effects": "glasswood.inspection",
@@ -27,6 +28,7 @@ _PUBLIC = {
     "export_python": "glasswood.display.code",
     "export_sql": "glasswood.display.code",
     "export_text": "glasswood.display.text",
+    "get_config": "glasswood.base.config",
     "load": "glasswood.loading",
     "partial_dependence": "glasswood.inspection",
     "patch_shap": "glasswood.explain",
@@ -36,6 +38,7 @@ _PUBLIC = {
     "plot_tree": "glasswood.display.tree_plot",
     "report": "glasswood.display.report",
     "score_values": "glasswood.explain",
+    "set_config": "glasswood.base.config",
 }
 """Names by the module that defines them, imported on first use; __init__.pyi tells type checkers."""
 

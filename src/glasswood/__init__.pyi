@@ -1,3 +1,4 @@
+from glasswood.base.config import config_context, get_config, set_config
 from glasswood.display.code import export_c, export_excel, export_python, export_sql
 from glasswood.display.plot import plot_history, plot_over_time
 from glasswood.display.report import report
@@ -38,6 +39,7 @@ __all__ = [
     "__version__",
     "additive",
     "compare",
+    "config_context",
     "difference",
     "distill",
     "effects",
@@ -46,6 +48,7 @@ __all__ = [
     "export_python",
     "export_sql",
     "export_text",
+    "get_config",
     "load",
     "partial_dependence",
     "patch_shap",
@@ -55,6 +58,7 @@ __all__ = [
     "plot_tree",
     "report",
     "score_values",
+    "set_config",
 ]
 
 __version__: str

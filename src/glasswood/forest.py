@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from glasswood.base.config import device_of
 from glasswood.base.typing import Algorithm, Array, Output, Rows
 from glasswood.evaluate.covers import with_covers
 from glasswood.evaluate.evaluator import evaluator_of
@@ -98,10 +99,9 @@ class Forest(OfEnsemble):
             path through them (procedures 4 and 5); for trees of at most 255 splits. "windowed": the next few levels
             below the current node at once, then a jump (section 6); for trees of any size.
         device : {"auto", "cpu", "cuda", "cuda:1", "cuda:all"}
-            Where to run. "auto" uses the GPU that holds the rows; rows on the host go to a GPU if that is faster.
-            "cuda:all" divides the rows among the GPUs of this machine.
+            Where to run. "auto" is the device of `glasswood.set_config`, which describes them.
         n_jobs : int, optional
-            Number of threads; None or -1 for all.
+            Number of threads; -1 for all. None is that of `glasswood.set_config`.
         by_position : bool
             Match the columns of a frame by position and ignore their names.
         ignore_extra : bool
@@ -137,7 +137,7 @@ class Forest(OfEnsemble):
         X = without_extra(X, self.ensemble) if ignore_extra and not by_position else X
         make_frame = frame_maker(X) if as_frame else None
         rows = arranged(X, self.ensemble, by_position, keeps_sparse=True, keeps_statistics=True)
-        found = evaluator_of(self.ensemble).predict(rows, output, algorithm, device, n_jobs)
+        found = evaluator_of(self.ensemble).predict(rows, output, algorithm, device_of(device), n_jobs)
         if make_frame is None:
             return found
         columns = prediction_columns(found, output, self.ensemble)
@@ -146,8 +146,7 @@ class Forest(OfEnsemble):
     def predictor(
         self,
         output: Output = "prediction",
-        algorithm: Algorithm = "auto",
-        device: str = "cpu",
+        *,
         names: bool = False,
         strict: bool = False,
     ) -> Callable[[Any], Any]:
@@ -157,8 +156,8 @@ class Forest(OfEnsemble):
 
         Parameters
         ----------
-        output, algorithm, device : str
-            As for `predict`; "auto" chooses for one row. Rows are NumPy arrays, even with "cuda".
+        output : str
+            As for `predict`.
         names : bool
             Accept a mapping of names to values (text for categories, numbers, None if missing), a tuple of values in
             the order of the features, or the array that `encoder` makes from either. A text that is not one of the
@@ -179,8 +178,8 @@ class Forest(OfEnsemble):
         Raises
         ------
         ValueError
-            As for `predict`; from the callable, if the row has other features or another number of them, or, if strict,
-            a value that is none of the feature's categories.
+            If `output` is unknown; from the callable, if the row has other features or another number of them, or, if
+            strict, a value that is none of the feature's categories.
         TypeError
             From the callable, if the row is not a float32 or float64 array, or its values do not fit the features.
         NotImplementedError
@@ -189,12 +188,14 @@ class Forest(OfEnsemble):
 
         Notes
         -----
-        NaN goes to the default side even if the source library refuses it. The margin is the fastest output. Responses
-        and labels add some microseconds if the link is not the identity, categories that are matched by value a few
-        tenths of a microsecond each, linear leaves about three microseconds, and names some microseconds.
+        Rows are predicted on the CPU, by the algorithm that `tune` measured to be the fastest for one row or, without
+        tuning, the one with the lowest estimated cost. NaN goes to the default side even if the source library refuses
+        it. The margin is the fastest output. Responses and labels add some microseconds if the link is not the
+        identity, categories that are matched by value a few tenths of a microsecond each, linear leaves about three
+        microseconds, and names some microseconds.
         """
         refuse_transform(self.ensemble, "predictor", "predict")
-        return make_predictor(evaluator_of(self.ensemble), output, algorithm, device, names, strict)
+        return make_predictor(evaluator_of(self.ensemble), output, "auto", names, strict)
 
     def encoder(self, strict: bool = False) -> RowEncoder:
         """Make the function that turns a row of texts and numbers into an array of numbers.
@@ -228,8 +229,6 @@ class Forest(OfEnsemble):
         output: Output = "prediction",
         columns: Any = (),
         inputs: Sequence[str] | None = None,
-        device: str = "cpu",
-        n_jobs: int | None = 1,
         path: str | os.PathLike[str] | None = None,
     ) -> PredictionMapper:
         """Make a function of batches that Dask, Spark, Ray, polars and DuckDB can send to their workers.
@@ -244,11 +243,6 @@ class Forest(OfEnsemble):
             and `Mapper.meta` need; the columns are cast to them.
         inputs : sequence of str, optional
             Columns that hold the model's features, in the model's order. By default they are found by name.
-        device : str
-            As for `predict`. "cuda" is the first GPU that a worker sees; engines assign GPUs to workers by
-            CUDA_VISIBLE_DEVICES.
-        n_jobs : int, optional
-            Number of threads of a call: 1 because engines run one task per core, None or -1 for all.
         path : path, optional
             Write the model to this file and send only the path. Workers map the file, so those of one machine share
             its memory. By default the model travels as bytes.
@@ -267,24 +261,27 @@ class Forest(OfEnsemble):
             If `path` cannot be written.
         NotImplementedError
             For pipelines, whose columns are not the trees' features.
+
+        Notes
+        -----
+        A call uses one thread, because engines run one task per core, and the CPU. If `glasswood.set_config` or a block
+        of `glasswood.config_context` around this call gives a number of threads or a GPU, the mapper takes these
+        along. "cuda" is the first GPU that a worker sees; engines assign GPUs to workers by CUDA_VISIBLE_DEVICES.
         """
         refuse_transform(self.ensemble, "mapper", "predict", takes_statistics=True)
-        return PredictionMapper(evaluator_of(self.ensemble), output, columns, inputs, device, n_jobs, path)
+        return PredictionMapper(evaluator_of(self.ensemble), output, columns, inputs, path)
 
-    def tune(self, X: Rows, seconds: float = 1.0, device: str = "auto", n_jobs: int | None = None) -> Forest:
+    def tune(self, X: Rows, seconds: float = 1.0) -> Forest:
         """Measure which algorithm is the fastest on rows like these.
 
         Parameters
         ----------
         X : array-like or frame of shape (n, n_features)
             At least one row, similar to those that will be predicted. glasswood measures batches of 1, 100, 10,000, ...
-            rows up to n. With rows on a GPU, only GPUs are measured.
+            rows up to n, on the device and the threads of `glasswood.set_config`: for "auto" on the CPU, and on a GPU
+            if there is one. With rows on a GPU, only GPUs are measured.
         seconds : float
             Approximate time to spend.
-        device : {"auto", "cpu", "cuda", "cuda:1"}
-            What to measure. "auto" is the CPU, and a GPU if there is one.
-        n_jobs : int, optional
-            Number of threads, as for `predict`.
 
         Returns
         -------
@@ -301,7 +298,9 @@ class Forest(OfEnsemble):
         """
         X = arranged(X, self.ensemble, by_position=False)
         return Forest(
-            dataclasses.replace(self.ensemble, choices=tune(evaluator_of(self.ensemble), X, seconds, device, n_jobs))
+            dataclasses.replace(
+                self.ensemble, choices=tune(evaluator_of(self.ensemble), X, seconds, device_of("auto"), None)
+            )
         )
 
     def with_means(self, X: Rows, by_position: bool = False) -> Forest:

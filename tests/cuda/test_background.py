@@ -116,7 +116,8 @@ def test_a_background_on_a_gpu_stays_there_and_is_the_callers_no_more(weighted, 
     assert explainer.expected_value == expected.expected_value
     for name, written in (("host", expected), ("gpu", explainer)):
         written.save(tmp_path / f"{name}.glasswood")
-    host, gpu = (Explainer.load(tmp_path / f"{name}.glasswood", device="cpu") for name in ("host", "gpu"))
+    with glasswood.config_context(device="cpu"):
+        host, gpu = (Explainer.load(tmp_path / f"{name}.glasswood") for name in ("host", "gpu"))
     np.testing.assert_array_equal(gpu.shap_values(X), host.shap_values(X))
     np.testing.assert_array_equal(
         pickle.loads(pickle.dumps(explainer)).game.background.rows, expected.game.background.rows

@@ -123,7 +123,6 @@ def test_forests_are_freed_and_pickle_after_use(n_rows):
     for _ in range(3):
         found = cupy.asnumpy(forest.predict(cupy.asarray(X), output="margin"))
     forest.predict(X[:1], output="margin", device="cuda")
-    forest.predictor(output="margin", device="cuda")(X[0])
     copy = pickle.loads(pickle.dumps(forest))
     np.testing.assert_array_equal(cupy.asnumpy(copy.predict(cupy.asarray(X), output="margin")), found)
     alive = weakref.ref(forest)
@@ -182,7 +181,7 @@ def test_threads_and_streams_side_by_side(gpu):
         pytest.skip("the emulator runs one kernel at a time")
     forest = random_forest(5, Options(n_trees=300, n_features=6))
     rows = random_rows(0, forest, 600, "float32")
-    expected, predict = forest.predict(rows, output="margin", device="cpu"), forest.predictor("margin", device="cuda")
+    expected = forest.predict(rows, output="margin", device="cpu")
 
     def work(number):
         with cupy.cuda.Stream(non_blocking=number % 2 == 0) as stream:
@@ -190,7 +189,8 @@ def test_threads_and_streams_side_by_side(gpu):
             for n_rows in (5, 600) * 100:
                 found = forest.predict(X[:n_rows], output="margin")
                 np.testing.assert_array_equal(cupy.asnumpy(found, stream=stream), expected[:n_rows])
-        np.testing.assert_array_equal([predict(row) for row in rows], expected)
+        found = [forest.predict(row[None], output="margin", device="cuda")[0] for row in rows]
+        np.testing.assert_array_equal(found, expected)
 
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(work, range(4)))

@@ -43,11 +43,15 @@ def test_neighbors_ask_the_gpu():
     X = rng.normal(size=(300, 4)).astype(np.float32)
     neighbors = glasswood.Neighbors(RandomForestRegressor(9, min_samples_leaf=3, random_state=0).fit(X, X[:, 0]), X)
     for rows in (X[:50] + 0.1, None):
-        expected = neighbors.kneighbors(rows, 6, device="cpu")
-        for one, other in zip(neighbors.kneighbors(rows, 6, device="cuda"), expected, strict=True):
+        with glasswood.config_context(device="cpu"):
+            expected = neighbors.kneighbors(rows, 6)
+        with glasswood.config_context(device="cuda"):
+            found = neighbors.kneighbors(rows, 6)
+        for one, other in zip(found, expected, strict=True):
             np.testing.assert_array_equal(one, other)
-    with pytest.raises(ValueError, match="GPUs find up to 64; pass device='cpu'"):
-        neighbors.kneighbors(X, 65, device="cuda")
-    with pytest.raises((DeviceError, ValueError)):
-        neighbors.kneighbors(X, 5, device="cuda:99")
-    assert neighbors.kneighbors(X[:0], 5, device="cuda")[1].shape == (0, 5)
+    with glasswood.config_context(device="cuda"):
+        with pytest.raises(ValueError, match="GPUs find up to 64; set device='cpu'"):
+            neighbors.kneighbors(X, 65)
+        with pytest.raises((DeviceError, ValueError)), glasswood.config_context(device="cuda:99"):
+            neighbors.kneighbors(X, 5)
+        assert neighbors.kneighbors(X[:0], 5)[1].shape == (0, 5)

@@ -16,10 +16,15 @@ from tests.strategies import Options, full_forest, random_forest, random_rows
 pytestmark = pytest.mark.usefixtures("gpu")
 
 
+def on(device, *arguments, **options):
+    """Values of a score by this device."""
+    with glasswood.config_context(device=device):
+        return glasswood.score_values(*arguments, **options)
+
+
 def check(forest, X, y, background, **options):
     on_gpu, on_cpu = (
-        glasswood.score_values(forest, X, y, background=background, per_row=True, device=device, **options)
-        for device in ("cuda", "cpu")
+        on(device, forest, X, y, background=background, per_row=True, **options) for device in ("cuda", "cpu")
     )
     np.testing.assert_allclose(on_gpu.rows, on_cpu.rows, rtol=0, atol=1e-10 * max(1.0, np.abs(on_cpu.rows).max()))
     assert on_gpu.baseline == pytest.approx(on_cpu.baseline, rel=1e-12)
@@ -56,9 +61,7 @@ def test_large_pairs_and_batches(monkeypatch):
     forest, X = full_forest(2, n_trees=14, depth=1, n_features=14), normal(8, 14)
     background = np.where(np.arange(14) < np.array([2, 10, 13, 14])[:, None], X[4:8], X[0])
     check(forest, X[:3], np.zeros(3), background, loss="squared")
-    once, again = (
-        glasswood.score_values(forest, X[:3], np.ones(3), background=background, device="cuda") for _ in "ab"
-    )
+    once, again = (on("cuda", forest, X[:3], np.ones(3), background=background) for _ in "ab")
     np.testing.assert_array_equal(once.values, again.values)
 
 
@@ -68,4 +71,4 @@ def test_what_gpus_do_not_compute(monkeypatch):
         if options:
             monkeypatch.setattr(score, "MOST", 2)
         with pytest.raises(NotImplementedError, match="GPUs compute exact values of a score against a background"):
-            glasswood.score_values(forest, X, np.zeros(9), device="cuda", **options)
+            on("cuda", forest, X, np.zeros(9), **options)

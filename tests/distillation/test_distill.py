@@ -43,7 +43,7 @@ def on_segment(row, a, b):
 
 
 def test_a_model_tree_is_found_again():
-    found = glasswood.distill(steps, numbers(n=2000), sizes=[2, 1], estimator=TREE, n_jobs=1)
+    found = glasswood.distill(steps, numbers(n=2000), sizes=[2, 1], estimator=TREE)
     assert found.curve["size"].tolist() == [1, 2]
     assert found.curve["n_leaves"].tolist() == [1, 2]
     assert found.curve["fidelity"][0] < 0.9

@@ -9,6 +9,7 @@ import pytest
 import scipy.sparse
 from hypothesis import given
 
+import glasswood
 from glasswood import Explainer
 from tests.example_forests import empty_forest, small_forest
 from tests.oracles import evaluate
@@ -166,8 +167,8 @@ def test_wrong_arguments_are_refused(arguments, error):
 @pytest.mark.parametrize("device", ["auto", "cpu"])
 def test_where_sparse_rows_are_refused_by_name(device):
     forest, X = small_forest(), scipy.sparse.csr_array(np.eye(2))
-    with pytest.raises(NotImplementedError, match="sparse"):
-        forest.tune(X, device=device)
+    with pytest.raises(NotImplementedError, match="sparse"), glasswood.config_context(device=device):
+        forest.tune(X)
     with pytest.raises(NotImplementedError, match="sparse"):
         Explainer(forest, device=device).shap_interaction_values(X)
 

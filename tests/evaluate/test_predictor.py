@@ -11,6 +11,8 @@ import pytest
 from hypothesis import given
 
 from glasswood.evaluate.choice import runnable
+from glasswood.evaluate.evaluator import Evaluator
+from glasswood.evaluate.predictor import make_predictor
 from tests.example_forests import with_linear_leaves
 from tests.strategies import Options, forests_and_rows, full_forest, random_forest, random_rows
 
@@ -24,7 +26,7 @@ def test_a_row_is_predicted_as_in_a_batch(algorithm, output, example):
     forest, X = example
     if algorithm == "by_node" and "by_node" not in runnable(forest):
         return
-    predictor = forest.predictor(output, algorithm=algorithm)
+    predictor = make_predictor(Evaluator(forest.ensemble), output, algorithm)
     expected = forest.predict(X, output=output, algorithm="serial")
     for row, wanted in zip(np.ascontiguousarray(X), expected, strict=True):
         np.testing.assert_array_equal(predictor(row), wanted)
@@ -117,7 +119,7 @@ def test_rows_that_do_not_fit_are_refused(row, error, message, categories):
 def test_arguments_are_checked_beforehand():
     forest = full_forest(0, 2, 9, 4)
     with pytest.raises(ValueError, match="windowed"):
-        forest.predictor(algorithm="by_node")
+        make_predictor(Evaluator(forest.ensemble), "margin", "by_node")
     with pytest.raises(ValueError, match="output"):
         forest.predictor("margins")
 

@@ -9,6 +9,8 @@ import pytest
 
 from glasswood.base.typing import Choice
 from glasswood.evaluate.cpu import CpuEvaluator
+from glasswood.evaluate.evaluator import Evaluator
+from glasswood.evaluate.predictor import make_predictor
 from tests.oracles import evaluate
 from tests.strategies import Node, flatten
 
@@ -151,5 +153,5 @@ def test_a_row_for_a_predictor():
         rows = rows_of(8, forest, 30, 0.05)
         expected = CpuEvaluator(forest.ensemble).margins(rows, SERIAL, 1)[:, 0].astype(forest.ensemble.result_dtype)
         for algorithm in ("auto", "by_node"):
-            predict = forest.predictor(output="margin", algorithm=algorithm)
+            predict = make_predictor(Evaluator(forest.ensemble), "margin", algorithm)
             np.testing.assert_array_equal([predict(row) for row in rows], expected)

@@ -28,7 +28,8 @@ def rows_for(forest, n_rows):
 @pytest.mark.parametrize("n_rows", [1, 2, 100, 101, 12_000])
 def test_sizes_up_to_the_rows_given(n_rows):
     forest = full_forest(0, 4, 4, 5)
-    found = forest.tune(rows_for(forest, n_rows), seconds=SECONDS, device="cpu")
+    with glasswood.config_context(device="cpu"):
+        found = forest.tune(rows_for(forest, n_rows), seconds=SECONDS)
     expected = sorted({*(size for size in (1, 100, 10_000) if size < n_rows), n_rows})
     assert [choice.n_rows for choice in found.choices] == expected
     assert all(choice.seconds > 0 for choice in found.choices)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
+import glasswood
 from glasswood import Explainer, load
 from glasswood.explain import background
 from glasswood.inputs import as_rows
@@ -81,8 +82,10 @@ def test_explainers_without_a_background(tmp_path):
     X = np.random.default_rng(0).normal(size=(9, 4))
     explainer = Explainer(forest, algorithm="quadrature", dtype="float64")
     explainer.save(tmp_path / "explainer.glasswood")
-    loaded = Explainer.load(tmp_path / "explainer.glasswood", n_jobs=1)
-    assert (loaded.settings.algorithm, loaded.settings.dtype, loaded.settings.n_jobs) == ("quadrature", "float64", 1)
+    with glasswood.config_context(device="cpu"):
+        loaded = Explainer.load(tmp_path / "explainer.glasswood")
+    found = loaded.settings
+    assert (found.algorithm, found.dtype, found.device, found.n_jobs) == ("quadrature", "float64", "cpu", None)
     np.testing.assert_array_equal(loaded.shap_values(X), explainer.shap_values(X))
 
 

@@ -161,14 +161,6 @@ def test_files_are_named(tmp_path, case):
         glasswood.Explainer.load(path.read_bytes())
 
 
-def test_arguments_of_load_are_not_the_files_fault(tmp_path):
-    path = explainer_file(tmp_path / "explainer.glasswood", lambda _: None)
-    with pytest.raises(ValueError, match=r"^device is 'tpu'"):
-        glasswood.Explainer.load(path, device="tpu")
-    with pytest.raises(ValueError, match=r"^n_jobs is 0"):
-        glasswood.Explainer.load(path, n_jobs=0)
-
-
 @pytest.mark.parametrize("header", [b"[]", b"1", b'{"attachment": ["x"]}', b'{"attachment": 3', b"\xff"])
 def test_headers_that_are_no_header(tmp_path, header):
     from glasswood.model.storage import read_attachment_note

@@ -88,7 +88,7 @@ def make_case(found, seed, number):
 def ask(kind, path):
     """Answers of what a file holds."""
     if kind == "neighbors":
-        read = glasswood.Neighbors.load(path, n_jobs=1)
+        read = glasswood.Neighbors.load(path)
         X = np.linspace(-2, 2, 30).reshape(10, read.forest.n_features) if read.forest.n_features == 3 else None
         if X is None:
             return []

@@ -107,7 +107,7 @@ def attack_explainer(path, original):
     """Attack a file of an explainer."""
     unless_refused(lambda: glasswood.load(path))
     try:
-        explainer = glasswood.Explainer.load(path, n_jobs=1)
+        explainer = glasswood.Explainer.load(path)
     except ValueError as error:
         check_refusal(error, str(path))
         return "refused"

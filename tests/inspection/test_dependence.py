@@ -126,7 +126,10 @@ def test_means_alone_are_those_beside_single_rows(X, y, method):
 
 def test_results_do_not_depend_on_threads_or_on_the_size_of_pieces(X, y, monkeypatch):
     forest = glasswood.load(MODELS["two classes"](X, y))
-    whole = [glasswood.partial_dependence(forest, X, [0, 1], kind="both", grid_resolution=15, n_jobs=n) for n in (1, 2)]
+    whole = []
+    for n_jobs in (1, 2):
+        with glasswood.config_context(n_jobs=n_jobs):
+            whole.append(glasswood.partial_dependence(forest, X, [0, 1], kind="both", grid_resolution=15))
     monkeypatch.setattr("glasswood.inspection.rows.MOST_NUMBERS", 15 * 15 * 7)
     pieces = glasswood.partial_dependence(forest, X, [0, 1], kind="both", grid_resolution=15)
     np.testing.assert_array_equal(whole[0].individual, whole[1].individual)

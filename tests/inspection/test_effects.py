@@ -68,10 +68,14 @@ def test_bits_do_not_depend_on_the_number_of_threads():
     forest = random_forest(0, Options(n_trees=40, n_features=6))
     rows = random_rows(0, forest, 40_000)
     weight = np.random.default_rng(0).gamma(1, size=len(rows))
-    found = [glasswood.effects(forest, rows, sample_weight=weight, n_jobs=n_jobs) for n_jobs in (1, 2, 3)]
-    for pair in found[0].pairs:
-        for other in found[1:]:
-            np.testing.assert_array_equal(found[0].dependence(*pair).average, other.dependence(*pair).average)
+    found = []
+    for n_jobs in (1, 2, 3):
+        with glasswood.config_context(n_jobs=n_jobs):
+            effects = glasswood.effects(forest, rows, sample_weight=weight)
+            found.append([effects.dependence(*pair).average for pair in effects.pairs])
+    for other in found[1:]:
+        for one, another in zip(found[0], other, strict=True):
+            np.testing.assert_array_equal(one, another)
 
 
 def test_deep_trees_whose_rows_are_moved_together():

@@ -250,7 +250,7 @@ def test_rows_on_their_way(data, tmp_path):
     row = model[:-1].transform(X[:1])
     row = np.ascontiguousarray(row.toarray() if hasattr(row, "toarray") else row, np.float32)[0]
     assert glasswood.load(model[-1]).predictor()(row) == pytest.approx(forest.predict(X[:1])[0])
-    tuned = forest.tune(X, seconds=0.02, device="cpu")
+    tuned = forest.tune(X, seconds=0.02)
     np.testing.assert_array_equal(tuned.predict(X), forest.predict(X))
     with pytest.raises(TypeError, match=r"is the last step of a pipeline.*glasswood\.load\(pipeline\[-1\]\)"):
         forest.save(tmp_path / "model.glasswood")

@@ -54,7 +54,7 @@ def calls():
         "effects": lambda: glasswood.effects(forest, some, pairs="all", output="margin").interactions(5000),
         "partial_dependence": lambda: glasswood.partial_dependence(forest, many[:1_000_000], [0, 1]),
         "permutation_importance": lambda: glasswood.permutation_importance(model, some, some[:, 0], n_repeats=200),
-        "Neighbors.kneighbors": lambda: neighbors.kneighbors(np.tile(some, (20, 1)), device="cpu"),
+        "Neighbors.kneighbors": lambda: neighbors.kneighbors(np.tile(some, (20, 1))),
         "Neighbors.quantile": lambda: neighbors.quantile(np.tile(some, (20, 1)), np.linspace(0, 1, 101)),
     }
 

@@ -7,31 +7,24 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Generic, TypeVar, overload
 
 from glasswood import _core
+from glasswood.base.config import carried, checked_n_jobs, get_config
 
 T = TypeVar("T")
 U = TypeVar("U")
 
-MOST_THREADS = 4096
-"""More are a mistake: memory is set aside for each."""
-
 
 def n_threads(n_jobs: int | None) -> int:
-    """Resolve `n_jobs`: None and -1 are OMP_NUM_THREADS where it is set when glasswood is imported, else all cores.
+    """Resolve `n_jobs`: None is that of the options (`glasswood.set_config`).
+
+    -1 is OMP_NUM_THREADS where it is set when glasswood is imported, else all cores.
 
     Raises
     ------
-    ValueError
-        If `n_jobs` is 0, below -1 or above `MOST_THREADS`.
-    TypeError
-        If it is not an integer.
+    ValueError, TypeError
+        As `checked_n_jobs`.
     """
-    if n_jobs is None or n_jobs == -1:
-        return int(_core.max_threads())
-    if isinstance(n_jobs, bool) or not hasattr(n_jobs, "__index__"):
-        raise TypeError(f"n_jobs is {n_jobs!r}, expected None, -1 or a number of threads")
-    if not 1 <= n_jobs <= MOST_THREADS:
-        raise ValueError(f"n_jobs is {n_jobs}, expected None, -1 or a number of threads up to {MOST_THREADS}")
-    return int(n_jobs)
+    checked = get_config()["n_jobs"] if n_jobs is None else checked_n_jobs(n_jobs)
+    return int(_core.max_threads()) if checked == -1 else checked
 
 
 def side_by_side(task: Callable[[int], T], n_tasks: int, n_threads: int) -> Sequence[T]:
@@ -39,7 +32,7 @@ def side_by_side(task: Callable[[int], T], n_tasks: int, n_threads: int) -> Sequ
     if min(n_threads, n_tasks) < 2:
         return [task(k) for k in range(n_tasks)]
     with ThreadPoolExecutor(min(n_threads, n_tasks)) as pool:
-        return list(pool.map(task, range(n_tasks)))
+        return list(pool.map(carried(task), range(n_tasks)))
 
 
 def beside(task: Callable[[], T], other: Callable[[], U], n_threads: int) -> tuple[T, U]:
@@ -47,7 +40,7 @@ def beside(task: Callable[[], T], other: Callable[[], U], n_threads: int) -> tup
     if n_threads < 2:
         return task(), other()
     with ThreadPoolExecutor(1) as pool:
-        later = pool.submit(other)
+        later = pool.submit(carried(other))
         return task(), later.result()
 
 

@@ -22,7 +22,7 @@ def bench(options: argparse.Namespace) -> None:
     """Run `glasswood bench`."""
     forest = load_model(options)
     rows = read_features(options.data, options, forest.ensemble, options.rows)
-    measured = measure(Evaluator(forest.ensemble), rows, options.seconds, options.device, options.n_jobs)
+    measured = measure(Evaluator(forest.ensemble), rows, options.seconds, options.device, None)
     best = Forest(dataclasses.replace(forest.ensemble, choices=choose_fastest(measured)))
     print(f"{shown(options.model.name)}: {forest}")
     for line in table(measured, best.choices):

@@ -10,6 +10,7 @@ import traceback
 from collections.abc import Iterator, Sequence
 from typing import NoReturn
 
+from glasswood.base.config import config_context
 from glasswood.base.device import DeviceError
 from glasswood.base.escapes import shown
 from glasswood.cli.arguments import make_parser
@@ -31,7 +32,9 @@ def run(given: Sequence[str]) -> int:
         with _cleaning_up_when_terminated():
             check_processor()
             check_files(options)
-            options.run(options)
+            chosen = {name: getattr(options, name, None) for name in ("n_jobs", "device")}
+            with config_context(**chosen):
+                options.run(options)
         sys.stdout.flush()
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from glasswood.base.config import config_context
 from glasswood.base.escapes import shown
 from glasswood.base.progress import counting_rows, is_terminal
 from glasswood.cli.resuming import job_of
@@ -24,6 +25,7 @@ from glasswood.model.facts import column_names, forest_facts
 
 if TYPE_CHECKING:
     import argparse
+    from contextlib import AbstractContextManager
 
     from pyarrow import RecordBatch
 
@@ -42,7 +44,8 @@ def predict(options: argparse.Namespace) -> None:
     forest = load_model(options)
     width = forest.n_trees if options.output == "leaf" else forest.n_outputs
 
-    mapper = forest.mapper(options.output, options.columns, options.inputs, options.device, _threads(options))
+    with _threads(options):
+        mapper = forest.mapper(options.output, options.columns, options.inputs)
     transform(options, forest.ensemble, mapper, width)
 
 
@@ -57,31 +60,29 @@ def explain(options: argparse.Namespace) -> None:
     background = options.background and read_features(options.background, options, forest.ensemble, sys.maxsize)
     if background is None and holds_explainer(options.model):
         refuse_renaming(options)
-        explainer = glasswood.Explainer.load(options.model, device=options.device, n_jobs=options.n_jobs)
+        explainer = glasswood.Explainer.load(options.model)
     else:
         explainer = glasswood.Explainer(
             forest,
             background,
             output=options.output,
             rule=options.rule,
-            device=options.device,
             dtype=options.dtype,
-            n_jobs=options.n_jobs,
         )
     check_features(options.features or (), player_names(explainer), "--features")
     if options.sentences:
         if options.interactions or options.features:
             raise ValueError("--sentences cannot be combined with --interactions or --features")
         how = {"language": options.language, **({"top": options.top} if options.top else {})}
-        kept, n_jobs = (options.columns, options.inputs), _threads(options)
-        mapper = explainer.mapper("sentences", *kept, n_jobs=n_jobs, **how)
+        with _threads(options):
+            mapper = explainer.mapper("sentences", options.columns, options.inputs, **how)
         transform(options, forest.ensemble, mapper, mapper.n_results, mapper.metadata)
         return
     output = "interactions" if options.interactions else "values"
     if options.top is not None and options.interactions:
         raise ValueError("--top cannot be combined with --interactions")
-    kept, n_jobs = (options.columns, options.inputs), _threads(options)
-    mapper = explainer.mapper(output, *kept, options.features, n_jobs, top=options.top)
+    with _threads(options):
+        mapper = explainer.mapper(output, options.columns, options.inputs, options.features, top=options.top)
     metadata = mapper.metadata if options.top is None else None
     transform(options, forest.ensemble, mapper, mapper.n_results, metadata)
 
@@ -100,10 +101,9 @@ def info(options: argparse.Namespace) -> None:
         print(f"{'neighbors':<10}{glasswood.Neighbors.load(options.model)!r}")
 
 
-def _threads(options: argparse.Namespace) -> int | None:
-    """Threads of a call; 1 on a cluster, whose workers run a task a core."""
-    threads: int | None = options.n_jobs
-    return 1 if threads is None and options.scheduler is not None else threads
+def _threads(options: argparse.Namespace) -> AbstractContextManager[None]:
+    """Let a mapper take the threads asked for, otherwise all; 1 on a cluster, whose workers run a task a core."""
+    return config_context(n_jobs=options.n_jobs or (-1 if options.scheduler is None else 1))
 
 
 def check_table(options: argparse.Namespace) -> None:

@@ -65,7 +65,7 @@ def run(options: argparse.Namespace) -> None:
         raise ValueError("compare expects a second file of rows, or --other and a second model")
     forest, most = load_model(options), options.rows or sys.maxsize
     first = read_features(options.data, options, forest.ensemble, most)
-    settings = {"n_batches": options.batches, "n_jobs": options.n_jobs}
+    settings = {"n_batches": options.batches}
     if options.other is not None:
         found = glasswood.compare(forest, glasswood.load(options.other), X=first, **settings)
     else:

@@ -41,8 +41,8 @@ def demo(options: argparse.Namespace) -> None:
     _grow(options)
     trees = forest.ensemble
     rows = as_rows(_housing(trees), trees)
-    explainer = glasswood.Explainer(forest, n_jobs=options.n_jobs)
-    prediction, predict_time = _timed(lambda: forest.predict(rows, n_jobs=options.n_jobs))
+    explainer = glasswood.Explainer(forest)
+    prediction, predict_time = _timed(lambda: forest.predict(rows))
     explanation, explain_time = _timed(lambda: explainer(rows))
     print(f"Forest: {forest.source}, {forest.n_trees} trees, {forest.n_leaves:,} leaves, depth {forest.depth}\n")
     _print_time("load", load_time)
@@ -65,7 +65,7 @@ def _grow(options: argparse.Namespace) -> None:
     X, y = read_table(DATA / "california_housing.parquet", "MedHouseVal")
     print(f"California housing: {len(y):,} districts, {X.num_columns} features, median price in {UNIT}\n")
     train = np.random.default_rng(0).permutation(len(y)) < len(y) * 2 // 3
-    tree = glasswood.ModelTreeRegressor(n_jobs=options.n_jobs, **TREE)
+    tree = glasswood.ModelTreeRegressor(**TREE)
     _, seconds = _timed(lambda: tree.fit(X.filter(train), y[train]))
     error = np.sqrt(np.mean((tree.predict(X.filter(~train)) - y[~train]) ** 2))
     size = leaves_text(tree.n_leaves_)

@@ -68,7 +68,6 @@ def run(options: argparse.Namespace) -> None:
         n_drawn=options.drawn,
         time_limit=None if math.isinf(options.time_limit) else options.time_limit,
         random_state=options.seed,
-        n_jobs=options.n_jobs,
     )
     found.model.forest_.save(options.out)
     print(found)

@@ -79,8 +79,6 @@ def run(options: argparse.Namespace) -> None:
         "max_leaves": options.max_leaves,
         "time_limit": options.time_limit,
         "random_state": options.seed,
-        "n_jobs": options.n_jobs,
-        "device": options.device,
         "verbose": is_terminal(sys.stderr),
     }
     if y.dtype.kind == "f":

@@ -107,12 +107,12 @@ def _neighbors(options: argparse.Namespace) -> Neighbors:
         if options.training is not None:
             raise ValueError(f"{options.model} holds its training rows; leave --training out")
         refuse_renaming(options)
-        return glasswood.Neighbors.load(options.model, n_jobs=options.n_jobs)
+        return glasswood.Neighbors.load(options.model)
     if options.training is None:
         raise ValueError(f"{options.model} holds no training rows; pass them by --training")
     forest = load_model(options)
     X, y = _rows_and_target(options.training, options, forest)
-    return glasswood.Neighbors(forest, X, y, check=not options.no_check, n_jobs=options.n_jobs)
+    return glasswood.Neighbors(forest, X, y, check=not options.no_check)
 
 
 def _rows_and_target(source: Path, options: argparse.Namespace, forest: Any) -> tuple[Any, Any]:

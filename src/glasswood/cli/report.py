@@ -88,7 +88,6 @@ def run(options: argparse.Namespace) -> None:
         "title": options.title,
         "language": options.language,
         "redact": options.redact,
-        "n_jobs": options.n_jobs,
     }
     glasswood.report(forest, X, y, options.out, before=before, **settings)
     size, seconds = options.out.stat().st_size / 1e6, time.perf_counter() - start

@@ -59,7 +59,7 @@ def run(options: argparse.Namespace) -> None:
     background = None
     if options.background is not None:
         background = read_features(options.background, options, forest.ensemble, sys.maxsize)
-    found = glasswood.score_values(forest, X, y, loss=options.loss, background=background, n_jobs=options.n_jobs)
+    found = glasswood.score_values(forest, X, y, loss=options.loss, background=background)
     if options.out:
         found.save(options.out)
     width = max(len(shown(name)) for name in found.names)

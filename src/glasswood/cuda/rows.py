@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike
 
+from glasswood.base.config import carried
 from glasswood.base.device import DeviceError, array_gpu, explaining_memory, import_cupy
 from glasswood.base.escapes import shown
 from glasswood.base.typing import Array, GpuArray
@@ -81,7 +82,7 @@ def map_rows(
         stream(shards[0])
     elif shards:
         with ThreadPoolExecutor(len(shards)) as pool:
-            list(pool.map(stream, shards))
+            list(pool.map(carried(stream), shards))
     return result
 
 

@@ -203,7 +203,7 @@ def _picture(
         y, known = own_labels(y, forest)
     forest, is_turned = of_event(forest, positive, known)
     summary = turned_facts(summary) if is_turned else summary
-    rows, reached = None if X is None else read_rows(forest, X, y, None), None
+    rows, reached = None if X is None else read_rows(forest, X, y), None
     if rows is not None:
         evaluator = CpuEvaluator(forest)
         reached = evaluator.numbered().leaves(rows.settled, evaluator.default_choice(len(rows)), None)[:, tree]

@@ -161,7 +161,6 @@ def distill(
     test_size: float = 0.25,
     time_limit: float | None = 60,
     random_state: int = 0,
-    n_jobs: int | None = None,
 ) -> Distillation:
     """Grow readable trees that imitate a model.
 
@@ -177,8 +176,9 @@ def distill(
         Sizes to try: the largest number of leaves of a tree (`max_leaves`), of trees in a boosted sequence
         (`max_trees`), or the number of trees in a mean (`n_estimators`).
     estimator : model tree, or ensemble of them, optional
-        What to grow, without its size, `n_jobs`, `random_state` and `time_limit`. Default: a `ModelTreeRegressor` whose
-        predictions stay within the answers of each leaf (``clip="leaf"``), a `ModelTreeClassifier` for classes.
+        What to grow, without its size, `n_jobs` (that of `glasswood.set_config`), `random_state` and `time_limit`.
+        Default: a `ModelTreeRegressor` whose predictions stay within the answers of each leaf (``clip="leaf"``), a
+        `ModelTreeClassifier` for classes.
     n_drawn : int, optional
         Number of rows to draw between those of X; default: as many as X has.
     test_size : float
@@ -187,8 +187,6 @@ def distill(
         Seconds for all searches together. If a search reaches the limit, the result depends on the machine.
     random_state : int
         Seed of the division, of the drawn rows and of the searches.
-    n_jobs : int, optional
-        Number of threads; None or -1 for all.
 
     Returns
     -------
@@ -228,7 +226,7 @@ def distill(
     started = time.perf_counter()
     answers = _answers(predict, rows, len(first))
     seconds = time.perf_counter() - started
-    student = _student(estimator, answers).set_params(n_jobs=n_jobs, random_state=random_state)
+    student = _student(estimator, answers).set_params(n_jobs=None, random_state=random_state)
     with keeping_interrupts() as interrupts:
         models, curve = _grown(student, sizes, rows, answers, parts, time_limit, interrupts)
         squares = _squares(answers, models[-1].predict(rows))

@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from glasswood import _core
-from glasswood.base.device import find_gpus, parse_device
 from glasswood.base.typing import Array, Choice, Floats
 from glasswood.evaluate.links import is_margin, respond
-from glasswood.inputs.arrays import checked_row
 from glasswood.inputs.categories import arrays_hold_values
 from glasswood.inputs.encoder import NamedRow, ValueRow
 from glasswood.model.ensemble import TreeEnsemble
@@ -19,17 +17,17 @@ from glasswood.model.ensemble import TreeEnsemble
 if TYPE_CHECKING:
     from glasswood.evaluate.evaluator import Evaluator
 
-    Arguments = tuple[Evaluator, str, str, str]
+    Arguments = tuple[Evaluator, str, str]
 
 
 def make_predictor(
-    evaluator: Evaluator, output: str, algorithm: str, device: str, names: bool = False, strict: bool = False
+    evaluator: Evaluator, output: str, algorithm: str, names: bool = False, strict: bool = False
 ) -> Callable[[Any], Any]:
     """`Forest.predictor`."""
     if strict and not names:
         raise ValueError("strict=True refuses values that are no categories of the model; it needs names=True")
-    evaluator.check(output, algorithm, device)
-    arguments = (evaluator, output, algorithm, device)
+    evaluator.check(output, algorithm, "cpu")
+    arguments = (evaluator, output, algorithm)
     row = _of_codes(arguments)
     if names:
         return NamedRow(evaluator.forest, row, (make_predictor, (*arguments, True, strict)), strict)
@@ -40,10 +38,7 @@ def make_predictor(
 
 def _of_codes(arguments: Arguments) -> Callable[[Floats], Any]:
     """Predict rows whose categories are codes."""
-    evaluator, output, algorithm, device = arguments
-    if parse_device(device)[0] not in {"cpu", "auto"}:
-        choice = evaluator.choose(algorithm, 1, "cuda")
-        return OutputPredictor(arguments, _GpuRow(evaluator, output, find_gpus(device), choice))
+    evaluator, output, algorithm = arguments
     row = _compiled_row(arguments, output, evaluator.choose(algorithm, 1, "cpu"))
     return row if _is_final(evaluator.forest, output) else OutputPredictor(arguments, row)
 
@@ -84,16 +79,3 @@ def _first(result: Array | list[Array]) -> Any:
     if isinstance(result, list):
         return [one[0] for one in result]
     return result[0] if result.ndim > 1 else result.tolist()[0]
-
-
-class _GpuRow:
-    """A row on its way to a GPU and back."""
-
-    def __init__(self, evaluator: Evaluator, output: str, gpus: tuple[int, ...], choice: Choice) -> None:
-        self._evaluator, self._output, self._gpus, self._choice = evaluator, output, gpus, choice
-
-    def __call__(self, row: Floats) -> Array:
-        cuda, rows = self._evaluator.cuda, checked_row(row, self._evaluator.forest.n_features)
-        run = cuda.leaves if self._output == "leaf" else cuda.margins
-        result: Array = run(rows, self._gpus, self._choice)[0]
-        return result

@@ -9,9 +9,7 @@ from typing import Any, Literal, Self, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from glasswood.base.device import parse_device
 from glasswood.base.escapes import escaped_errors
-from glasswood.base.parallel import n_threads
 from glasswood.base.typing import (
     Array,
     Doubles,
@@ -63,12 +61,11 @@ class Explainer(ExplainerCalls):
         "response": the margin after the link. "decision": 1 if the model decides for the class, otherwise 0. A
         callable: a function of margins (N, k) that returns (N,) or (N, r) numbers.
     device : {"auto", "cpu", "cuda", "cuda:1", "cuda:all"}
-        Where to run. "auto" uses the GPU that holds the rows; rows on the host go to a GPU if that is faster.
-        "cuda:all" divides the rows among the GPUs of this machine.
+        Where to run. "auto" is the device of `glasswood.set_config`, which describes them, when the explainer is made.
     dtype : {"float32", "float64"}
         Type of the arithmetic within a tree and of the results; sums over trees are float64 in both.
     n_jobs : int, optional
-        Number of threads; None or -1 for all.
+        Number of threads; -1 for all. None is that of `glasswood.set_config` in each call.
     table_bytes : int, optional
         Largest memory for tables of values, and as much again for tables of interactions; 0 for no tables. glasswood
         builds tables that do not fit again for each call if that pays off. Default: 256 MB on CPUs, 512 MB on each GPU.
@@ -375,7 +372,6 @@ class Explainer(ExplainerCalls):
         columns: Any = (),
         inputs: Sequence[str] | None = None,
         features: Sequence[int | str] | None = None,
-        n_jobs: int | None = 1,
         path: str | os.PathLike[str] | None = None,
         *,
         units: Mapping[str, str] | None = None,
@@ -395,8 +391,6 @@ class Explainer(ExplainerCalls):
         features : sequence of int or str, optional
             Features or groups to explain, by index or name; default all. Values are in the model's order, interactions
             in the order of `features`.
-        n_jobs : int, optional
-            Number of threads of a call: 1 because engines run one task per core, None or -1 for all.
         units, language
             As for `sentences`.
         top : int, optional
@@ -407,7 +401,8 @@ class Explainer(ExplainerCalls):
         Returns
         -------
         Mapper
-            It has the explainer's background, settings and device. "cuda" is the first GPU that a worker sees.
+            It has the explainer's background, settings and device ("cuda" is the first GPU that a worker sees), and as
+            many threads as a mapper of `Forest.mapper`.
 
         Raises
         ------
@@ -420,7 +415,7 @@ class Explainer(ExplainerCalls):
             trees' features.
         """
         how = {"units": units, "language": language}
-        return ExplanationMapper(self, output, columns, inputs, features, n_jobs, path, top, how)
+        return ExplanationMapper(self, output, columns, inputs, features, path, top, how)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the forest, the settings and a summary of the background to a ``.glasswood`` file.
@@ -446,28 +441,31 @@ class Explainer(ExplainerCalls):
 
     @classmethod
     @escaped_errors()
-    def load(cls, path: str | os.PathLike[str] | bytes, device: str = "auto", n_jobs: int | None = None) -> Self:
+    def load(cls, path: str | os.PathLike[str] | bytes) -> Self:
         """Read an explainer that `save` wrote, without the background rows.
 
         Parameters
         ----------
         path : path, or bytes
             The path of a file, or its content.
-        device, n_jobs : str, int
-            As for the class; they are not saved.
 
         Returns
         -------
         Explainer
-            With the same bits in all results.
+            With the same bits in all results, on the device and the threads of `glasswood.set_config`; those of the
+            explainer are not saved.
 
         Raises
         ------
         ValueError
             If the file holds no explainer, one of a later version of glasswood, or is truncated or corrupt.
         """
-        parse_device(device)
-        forest, settings, background = load_explainer(path, n_threads(n_jobs))
+        return cls._opened(path, "auto", None)
+
+    @classmethod
+    def _opened(cls, path: str | os.PathLike[str] | bytes, device: str, n_jobs: int | None) -> Self:
+        """`load`, with a device and threads of its own."""
+        forest, settings, background = load_explainer(path, n_jobs)
         with naming(path, ValueError, TypeError, NotImplementedError):
             return cls(forest, background, device=device, n_jobs=n_jobs, **settings)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import DTypeLike
 
+from glasswood.base.config import device_of
 from glasswood.base.device import parse_device
 from glasswood.base.parallel import n_threads
 from glasswood.base.typing import Array, Int64s
@@ -116,6 +117,7 @@ def checked_settings(
     """
     check_choices(algorithm, output, dtype, rule)
     parse_device(device)
+    device = device_of(device)
     n_threads(n_jobs)
     check_table_bytes(table_bytes, algorithm)
     n_bytes = None if table_bytes is None else int(table_bytes)

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from glasswood.base.parallel import n_threads
 from glasswood.base.typing import Array
 from glasswood.base.wording import spelled
 from glasswood.explain.sentences import writer_of
@@ -23,7 +22,7 @@ from glasswood.mapping.columns import (
     strongest_columns,
     value_columns,
 )
-from glasswood.mapping.mapper import Mapper
+from glasswood.mapping.mapper import Mapper, threads_of_workers
 from glasswood.model.ensemble import TreeEnsemble
 from glasswood.model.facts import feature_names
 
@@ -40,7 +39,6 @@ class ExplanationMapper(Mapper):
         columns: Any,
         inputs: Sequence[str] | None,
         features: Sequence[int | str] | None,
-        n_jobs: int | None,
         path: str | os.PathLike[str] | None,
         top: int | None = None,
         wording: dict[str, Any] | None = None,
@@ -50,7 +48,6 @@ class ExplanationMapper(Mapper):
         if explainer.settings.output == "log_loss":
             raise NotImplementedError("batches have no labels for output='log_loss'; use shap_values(X, y=y)")
         refuse_transform(explainer.game.forest, "mapper", "shap_values", takes_statistics=True)
-        n_threads(n_jobs)
         self._wording = (wording or {}) | ({} if top is None else {"top": top})
         if output == "sentences":
             writer_of(explainer, **self._wording)
@@ -62,21 +59,17 @@ class ExplanationMapper(Mapper):
             self._places.sort()
         self._wanted = players if self._places is None else tuple(players[place] for place in self._places)
         self._top = None if top is None or output == "sentences" else _checked_top(top, output, explainer, self._wanted)
-        self._class, self._output, self._device, self._n_jobs = (
-            type(explainer),
-            output,
-            explainer.settings.device,
-            n_jobs,
-        )
+        self._class, self._output, self._device = type(explainer), output, explainer.settings.device
+        self._n_jobs = threads_of_workers()
         super().__init__(explainer, path, inputs, columns)
-        if explainer.settings.n_jobs != n_jobs:
+        if explainer.settings.n_jobs != self._n_jobs:
             self._model, self._live = self._model or carry(self._content()), None
 
     def _content(self) -> bytes:
         return explainer_bytes(self._live.game, self._live.settings)
 
     def _open(self, source: bytes | str) -> Any:
-        return self._class.load(source, device=self._device, n_jobs=self._n_jobs)
+        return self._class._opened(source, self._device, self._n_jobs)
 
     def _forest(self, engine: Any) -> TreeEnsemble:
         trees: TreeEnsemble = engine.game.forest

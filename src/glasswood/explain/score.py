@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from glasswood import _core
+from glasswood.base.config import device_of
 from glasswood.base.device import gpus_worthwhile, import_cupy, parse_device
 from glasswood.base.parallel import n_threads as threads_of
 from glasswood.base.typing import Array, Doubles, Rows
@@ -58,8 +59,6 @@ def score_values(
     groups: Mapping[str, Sequence[int | str]] | None = None,
     sample_weight: ArrayLike | None = None,
     per_row: bool = False,
-    device: str = "auto",
-    n_jobs: int | None = None,
 ) -> ScoreValues:
     """Divide the score of a model among its features: Shapley values of the loss, exactly.
 
@@ -84,11 +83,6 @@ def score_values(
         Weights of the rows, at least 0.
     per_row : bool
         Keep the reductions of each row's loss.
-    device : {"auto", "cpu", "cuda", "cuda:1"}
-        Where to run. A GPU computes exact values with a background, in float64; functions get its arrays (CuPy). "auto"
-        uses one where it is faster, for losses by name.
-    n_jobs : int, optional
-        Number of threads; None or -1 for all.
 
     Returns
     -------
@@ -115,6 +109,9 @@ def score_values(
     over the background and not means of losses. Costs O(n · m · leaves) with a background of m rows and
     O(n · leaves · 2^p) without one, for p features on a path, and n · F · 2^F; memory for some rows at a time.
 
+    With a background, a GPU computes exact values in float64; functions get its arrays (CuPy). The device "auto" uses
+    one where it is faster, for losses by name.
+
     Values can be negative: knowing the feature raises the loss. Path-dependent ones of correlated features can be
     negative although the model needs them; the guide shows which question each game answers.
 
@@ -132,9 +129,9 @@ def score_values(
     """
     if not callable(loss) and loss not in LOSSES:
         raise ValueError(f"loss is {loss!r}, expected one of {', '.join(LOSSES)}, or a function")
-    explainer = Explainer(model, background, groups=groups, device="cpu", dtype="float64", n_jobs=n_jobs)
+    explainer = Explainer(model, background, groups=groups, device="cpu", dtype="float64")
     forest = explainer.game.forest
-    game = _ScoreGame(explainer.game, loss, device, n_jobs)
+    game = _ScoreGame(explainer.game, loss, device_of("auto"))
     rows = explainer._engines.place(arranged(X, forest, by_position=False), "values", None, on_host=True).rows
     if not len(rows):
         raise ValueError("X has no rows, expected at least 1")
@@ -154,9 +151,9 @@ def score_values(
     return result
 
 
-def score_of_rows(game: Game, names: Sequence[str], rows: Array, y: ArrayLike, n_jobs: int | None) -> ScoreValues:
+def score_of_rows(game: Game, names: Sequence[str], rows: Array, y: ArrayLike) -> ScoreValues:
     """Values of the score of rows that `as_rows` made, with the loss of the model's objective, on the CPU."""
-    score = _ScoreGame(game, "auto", "cpu", n_jobs)
+    score = _ScoreGame(game, "auto", "cpu")
     # Of classes y holds places already.
     targets = np.asarray(y, np.int32) if score.loss_name == "log_loss" else score.targets(y, len(rows))
     return _summed(score, names, rows, targets, np.ones(len(rows)), per_row=False)
@@ -188,9 +185,9 @@ def _summed(
 class _ScoreGame:
     """Losses of the outputs of all coalitions of a row."""
 
-    def __init__(self, game: Game, loss: Any, device: str, n_jobs: int | None) -> None:
+    def __init__(self, game: Game, loss: Any, device: str) -> None:
         self._forest = forest = game.forest
-        self._n_players, self._threads = game.players.n, threads_of(n_jobs)
+        self._n_players, self._threads = game.players.n, threads_of(None)
         self._layout = _core.CoalitionForest(forest, game.players.of_feature)
         self.n_used = self._layout.n_used
         self.is_estimated = self.n_used > MOST
@@ -199,7 +196,7 @@ class _ScoreGame:
                 f"the forest tests {self.n_used} features, values of a score of linear leaves are for up to {MOST}; "
                 "pass groups of features"
             )
-        self._margins = CpuExplainer(game, Settings(dtype="float64", n_jobs=n_jobs))
+        self._margins = CpuExplainer(game, Settings(dtype="float64"))
         self.loss_name = _loss_name(loss, forest)
         self._loss = loss if callable(loss) else None
         is_log_loss = not callable(loss) and self.loss_name == "log_loss"

@@ -108,7 +108,7 @@ class AdditiveRegressor(RegressorMixin, AdditiveEstimator):  # type: ignore[misc
     quantile : float, default=0.5
         Share of the rows below the prediction of ``loss="quantile"``.
     n_jobs : int, optional
-        Number of threads; None or -1 for all. The model does not depend on it.
+        Number of threads; -1 for all. None is that of `glasswood.set_config`. The model does not depend on it.
     random_state : int, RandomState instance or None, default=0
         Divides the rows into folds.
     device : {"auto", "cpu", "cuda", "cuda:all"} or "cuda:" and an index, default="auto"

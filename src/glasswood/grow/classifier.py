@@ -93,7 +93,7 @@ class ModelTreeClassifier(CurvedTree, ClassEstimator):
     interaction_cst : {"pairwise", "no_interactions"} or sequence of sequences of int or str, optional
         As for `ModelTreeRegressor`, for the log-odds; glasswood chooses a group for each class.
     n_jobs : int, optional
-        Number of threads; None or -1 for all. The trees do not depend on it.
+        Number of threads; -1 for all. None is that of `glasswood.set_config`. The trees do not depend on it.
     random_state : int, RandomState instance or None, default=0
     max_depth : int, default=18
     min_samples_leaf : int, default=5

@@ -14,6 +14,7 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from glasswood.base.config import carried, device_of
 from glasswood.base.device import on_host, parse_device
 from glasswood.base.parallel import n_threads
 from glasswood.base.typing import Doubles, Int32s, Int64s, Output, Rows
@@ -119,7 +120,7 @@ class TreeEnsembleEstimator(TreeEstimator):
     @property
     def device(self) -> str:
         """That of `estimator`."""
-        return "auto" if self.estimator is None else self.estimator.device
+        return device_of("auto" if self.estimator is None else self.estimator.device)
 
     def _staged(self, X: Rows, output: Output) -> Iterator[Any]:
         """Predict rows after each step, in which every sequence that has not ended adds a tree to each output."""
@@ -162,7 +163,7 @@ class TreeEnsembleEstimator(TreeEstimator):
         """
         data, order, copies = data.in_order()
         rows = repetitions(data.columns.X, data.target) if copies > 1 else np.arange(len(order))
-        sorter = find_sorter(member.device, home, *data.columns.X.shape)
+        sorter = find_sorter(device_of(member.device), home, *data.columns.X.shape)
         data = data._replace(columns=data.columns.ranked(n_threads(self.n_jobs), sorter))
         draws = self._samples(rows, group[order].astype(np.int64))
         with undisturbed() as interrupts:
@@ -213,7 +214,7 @@ class TreeEnsembleEstimator(TreeEstimator):
         Also returns the draws of these.
         """
         began, n_together = time.perf_counter(), min(n_threads(self.n_jobs), len(draws))
-        if parse_device(member.device)[0] in {"cuda", "all"} or home is not None:
+        if parse_device(device_of(member.device))[0] in {"cuda", "all"} or home is not None:
             n_together = 1
         member.set_params(n_jobs=self.n_jobs if n_together == 1 else 1, verbose=False)
         loss = self._loss(data.target)
@@ -237,7 +238,7 @@ class TreeEnsembleEstimator(TreeEstimator):
             found = [fitted(number) for number in range(len(draws))]
         else:
             with ThreadPoolExecutor(n_together) as pool:
-                found = list(pool.map(fitted, range(len(draws))))
+                found = list(pool.map(carried(fitted), range(len(draws))))
         draws = [draw for draw, sequences in zip(draws, found, strict=True) if sequences]
         return mixed([sequences for sequences in found if sequences], draws, data, loss), draws
 

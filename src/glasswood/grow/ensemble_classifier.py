@@ -71,8 +71,8 @@ class ModelTreeEnsembleClassifier(ClassEstimator, TreeEnsembleEstimator):
         Seconds for all trees together; later trees share what is left. If a search reaches the limit, the result
         depends on the machine.
     n_jobs : int, optional
-        Number of threads, one per tree or sequence; None or -1 for all. On a GPU, trees are grown one after another.
-        The trees do not depend on it.
+        Number of threads, one per tree or sequence; -1 for all. None is that of `glasswood.set_config`. On a GPU, trees
+        are grown one after another. The trees do not depend on it.
     random_state : int, RandomState instance or None, default=0
 
     Attributes

@@ -111,8 +111,8 @@ class ModelTreeRegressor(CurvedTree, RegressorMixin, TreeEstimator):  # type: ig
         group. A regression ranks the groups, and glasswood searches trees for the two best. It is meant for ensembles,
         above all boosted ones: pass the tree as `estimator`.
     n_jobs : int, optional
-        Number of threads; None or -1 for all (None is 1 in scikit-learn). The tree depends on it only if `time_limit`
-        ends the search.
+        Number of threads; -1 for all. None is that of `glasswood.set_config`, all at first (1 in scikit-learn). The
+        tree depends on it only if `time_limit` ends the search.
     random_state : int, RandomState instance or None, default=0
     max_depth : int, default=18
         At most 18.

@@ -44,7 +44,6 @@ def additive_parts(
     pairs: Sequence[Pair],
     weights: Doubles | None,
     points: Array | None,
-    n_jobs: int | None,
 ) -> AdditiveParts:
     """Find the parts of the margin for the points of grids, or at `points`, rows of the forest's own values.
 
@@ -82,7 +81,7 @@ def additive_parts(
     )
     _core.effect_sums(
         forest, rows.values, weights, grid, whole, place, pair_place.ravel(), sizes, first_main, first_joint,
-        total, main, joint, row_main, row_joint, n_threads(n_jobs),
+        total, main, joint, row_main, row_joint, n_threads(None),
     )  # fmt: skip
     n = float(len(rows)) if weights is None else weights.sum()
     if points is None:

@@ -34,8 +34,6 @@ def partial_dependence(
     grid_resolution: int = 100,
     custom_values: Mapping[int | str, ArrayLike] | None = None,
     kind: Kind = "average",
-    device: str = "auto",
-    n_jobs: int | None = None,
     by_position: bool = False,
 ) -> Dependence:
     """Mean prediction as a function of one or two features, and the prediction of each row (ICE).
@@ -59,7 +57,7 @@ def partial_dependence(
     custom_values : mapping, optional
         Grid of a feature, by its number or name; categories by value.
     kind : {"average", "individual", "both"}
-    device, n_jobs, by_position
+    by_position
         As for `Forest.predict`.
 
     Returns
@@ -102,7 +100,7 @@ def partial_dependence(
     if kind not in {"average", "individual", "both"}:
         raise ValueError(f"kind is {kind!r}, expected 'average', 'individual' or 'both'")
     wanted = [_index(feature, forest) for feature in _listed(features)]
-    rows = ChangingRows(forest, X, device, n_jobs, by_position)
+    rows = ChangingRows(forest, X, by_position)
     refuse_no_rows(rows)
     custom = {_index(feature, forest): values for feature, values in (custom_values or {}).items()}
     axes = [_axis(rows, feature, custom, percentiles, grid_resolution) for feature in wanted]

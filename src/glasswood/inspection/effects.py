@@ -47,8 +47,6 @@ def effects(
     percentiles: tuple[float, float] = (0.05, 0.95),
     grid_resolution: int = 50,
     custom_values: Mapping[Name, ArrayLike] | None = None,
-    device: str = "auto",
-    n_jobs: int | None = None,
     by_position: bool = False,
     ignore_extra: bool = False,
 ) -> Effects:
@@ -69,8 +67,8 @@ def effects(
         What is averaged. The probability of a binary classifier is that of the second class.
     percentiles, grid_resolution, custom_values
         Grid of each feature, as for `partial_dependence`.
-    device, n_jobs, by_position, ignore_extra
-        As for `Forest.predict`. Sums over trees are computed on the CPU.
+    by_position, ignore_extra
+        As for `Forest.predict`.
 
     Returns
     -------
@@ -85,10 +83,10 @@ def effects(
 
     Notes
     -----
-    For margins (and averaged probabilities of random forests), one pass over the leaves of each tree counts the rows
-    that miss the conditions of no, one or two features. All curves and surfaces follow from these counts, exactly, and
-    no row is predicted. The cost is O(n × leaves × p² / 64) with p features on a path. Other outputs and linear leaves
-    require one prediction of all rows for each point of each grid.
+    For margins (and averaged probabilities of random forests), one pass on the CPU over the leaves of each tree counts
+    the rows that miss the conditions of no, one or two features. All curves and surfaces follow from these counts,
+    exactly, and no row is predicted. The cost is O(n × leaves × p² / 64) with p features on a path. Other outputs and
+    linear leaves require one prediction of all rows for each point of each grid.
 
     References
     ----------
@@ -108,7 +106,7 @@ def effects(
         raise ValueError(f"output is {output!r}, expected one of {', '.join(OUTPUTS)}")
     X = without_extra(X, forest) if ignore_extra and not by_position else X
     forest = with_tables(X, forest, by_position)
-    rows = ChangingRows(forest, X, device, n_jobs, by_position).owned()
+    rows = ChangingRows(forest, X, by_position).owned()
     refuse_no_rows(rows)
     weights = None if sample_weight is None else np.array(weights_of(sample_weight, len(rows)))
     if weights is not None and not (np.isfinite(weights).all() and (weights >= 0).all() and weights.any()):
@@ -131,7 +129,7 @@ def effects(
         wanted = list(combinations(chosen, 2)) if is_sum or pairs == "all" else []
     else:
         wanted = sorted({_pair([index(feature, "pairs") for feature in pair], chosen) for pair in pairs})
-    return Effects(rows, axes, wanted, weights, output, is_sum, n_jobs)
+    return Effects(rows, axes, wanted, weights, output, is_sum)
 
 
 def sums_over_trees(forest: TreeEnsemble, output: str) -> bool:
@@ -179,10 +177,9 @@ class Effects:
         weights: Doubles | None,
         output: str,
         is_sum: bool,
-        n_jobs: int | None,
     ) -> None:
         self._rows, self._axes, self._weights, self._output = rows, axes, weights, output
-        self._is_sum, self._n_jobs = is_sum, n_jobs
+        self._is_sum = is_sum
         self._parts = self._find({feature: codes for feature, (_, codes) in axes.items()}, pairs, None)
         self._joint_pairs = pairs
         self.mean = self._parts.mean
@@ -306,7 +303,7 @@ class Effects:
         points = self._rows.values[chosen]
         found = self._find({feature: np.zeros(1) for feature in self._axes}, self._joint_pairs, points)
         weights = np.ones(len(chosen)) if self._weights is None else self._weights[chosen]
-        result = interactions_at(self._rows, chosen, found, weights, self._weights, self._output, self._n_jobs)
+        result = interactions_at(self._rows, chosen, found, weights, self._weights, self._output)
         result.update(feature_names=self.feature_names, pairs=self.pairs)
         result.unit = units_of(self._rows.forest, self._output, len(self.mean))
         return result
@@ -362,7 +359,7 @@ class Effects:
 
     def _find(self, grids: dict[int, Array], pairs: list[Pair], points: Array | None) -> AdditiveParts:
         if self._is_sum:
-            parts = additive_parts(self._rows, grids, pairs, self._weights, points, self._n_jobs)
+            parts = additive_parts(self._rows, grids, pairs, self._weights, points)
             return _second_class(parts) if self._output == "probability" and len(parts.mean) == 2 else parts
         mean = self._means([], np.zeros((1, 0)))[0]
         each, both = {}, {}

@@ -73,7 +73,6 @@ def interactions_at(
     weights: Doubles,
     row_weights: Doubles | None,
     output: str,
-    n_jobs: int | None,
 ) -> Interactions:
     """Compare parts at chosen rows, which have these weights; `row_weights` are those of all rows."""
     k = len(parts.mean)
@@ -82,7 +81,7 @@ def interactions_at(
         beyond = _variance(joint, weights)
         h[at] = _ratio(beyond, _variance(joint + parts.main[a] + parts.main[b], weights))
         strength[at] = np.sqrt(beyond)
-    points = ChangingRows.settled(rows.forest, rows.values[chosen], rows.shown[chosen], n_jobs)
+    points = ChangingRows.settled(rows.forest, rows.values[chosen], rows.shown[chosen])
     whole = _responses(numbers_only(points.responses(output)).reshape(len(chosen), -1), output).T
     overall = np.zeros((len(parts.main), k))
     for at, (feature, main) in enumerate(parts.main.items()):

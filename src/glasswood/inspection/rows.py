@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from glasswood.base.config import device_of
 from glasswood.base.device import find_gpus, gpus_worthwhile, import_cupy, on_host, parse_device
 from glasswood.base.parallel import cached_property
 from glasswood.base.typing import Array, Doubles, Int64s, Rows
@@ -52,28 +53,25 @@ class ChangingRows:
     ----------
     forest : TreeEnsemble
     X : array-like or frame of shape (n, n_features)
+    by_position : bool
     device : str
         As for `Forest.predict`.
-    n_jobs : int, optional
-    by_position : bool
     """
 
-    def __init__(
-        self, forest: TreeEnsemble, X: Rows, device: str, n_jobs: int | None, by_position: bool = False
-    ) -> None:
+    def __init__(self, forest: TreeEnsemble, X: Rows, by_position: bool = False, device: str = "auto") -> None:
         X = arranged(on_host(X), forest, by_position)
         rows = as_rows(X, forest)
-        self._keep(forest, rows, own_values(X, forest), _gpus(forest, rows, device), n_jobs)
+        self._keep(forest, rows, own_values(X, forest), _gpus(forest, rows, device_of(device)))
 
     @classmethod
-    def settled(cls, forest: TreeEnsemble, rows: Array, shown: Array, n_jobs: int | None) -> Self:
+    def settled(cls, forest: TreeEnsemble, rows: Array, shown: Array) -> Self:
         """Take rows that `as_rows` and `own_values` made, on the CPU."""
         made = cls.__new__(cls)
-        made._keep(forest, rows, shown, (), n_jobs)
+        made._keep(forest, rows, shown, ())
         return made
 
-    def _keep(self, forest: TreeEnsemble, rows: Array, shown: Array, gpus: tuple[int, ...], n_jobs: int | None) -> None:
-        self.forest, self.values, self.shown, self._n_jobs = forest, rows, shown, n_jobs
+    def _keep(self, forest: TreeEnsemble, rows: Array, shown: Array, gpus: tuple[int, ...]) -> None:
+        self.forest, self.values, self.shown = forest, rows, shown
         self._gpu = gpus[0] if gpus else None
 
     def owned(self) -> Self:
@@ -117,7 +115,7 @@ class ChangingRows:
         if self._gpu is not None:
             found = self._evaluator.predict(self._rows, output, "auto", f"cuda:{self._gpu}", None)
             return np.asarray(on_host(found))
-        return np.asarray(self._repeated.predict_rows(self._rows, output, self._n_jobs))
+        return np.asarray(self._repeated.predict_rows(self._rows, output, None))
 
     def replaced(self, columns: dict[int, Array], output: str) -> Array:
         """Predictions with other values in some columns."""
@@ -150,7 +148,7 @@ class ChangingRows:
         together = max(1, MOST_NUMBERS // (len(grid) * self.forest.n_outputs))
         for first in range(0, len(self), together):
             rows = self.values[first : first + together]
-            margins = self._evaluator.cpu.margins_on_grid(rows, features, points, self._n_jobs)
+            margins = self._evaluator.cpu.margins_on_grid(rows, features, points, None)
             found = respond(self.forest, margins.swapaxes(1, 2).reshape(-1, self.forest.n_outputs), output)
             shape = (len(rows), len(grid), -1)
             yield slice(first, first + len(rows)), slice(None), numbers_only(found).reshape(shape)
@@ -161,7 +159,7 @@ class ChangingRows:
         if self._gpu is not None or forest.has_linear_leaves or not sums_as_margin(forest, output):
             return None
         points = self._points(features, grid)
-        return self._evaluator.cpu.sums_on_grid(self.values, features, points, weights, self._n_jobs)
+        return self._evaluator.cpu.sums_on_grid(self.values, features, points, weights, None)
 
     def _points(self, features: Sequence[int], grid: Array) -> Array:
         """Rows of which only these features count."""
@@ -206,7 +204,7 @@ class ChangingRows:
                 self._rows[:, feature] = kept
 
     def _moved_margins(self, features: Sequence[int], sources: Array) -> Doubles:
-        return self._evaluator.cpu.moved_margins(self.values, features, sources, self._n_jobs)
+        return self._evaluator.cpu.moved_margins(self.values, features, sources, None)
 
     @cached_property
     def _evaluator(self) -> Evaluator:

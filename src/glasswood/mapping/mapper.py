@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from glasswood.base.config import chosen
 from glasswood.base.extras import import_arrow
 from glasswood.base.typing import Array
 from glasswood.base.wording import spelled
@@ -34,6 +35,12 @@ SPARK_TYPES = {
     "binary": "binary",
     "date32[day]": "date",
 }
+
+
+def threads_of_workers() -> int:
+    """Threads of a mapper's calls: 1 because engines run a task a core, unless the options give a number."""
+    n_jobs: int = chosen().get("n_jobs", 1)
+    return n_jobs
 
 
 class Mapper(ABC):

@@ -6,12 +6,12 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from glasswood.base.parallel import n_threads
+from glasswood.base.config import chosen
 from glasswood.base.typing import Array
 from glasswood.evaluate.evaluator import Evaluator
 from glasswood.inputs import arranged
 from glasswood.mapping.columns import prediction_columns
-from glasswood.mapping.mapper import Mapper
+from glasswood.mapping.mapper import Mapper, threads_of_workers
 from glasswood.model.storage import forest_bytes, load_attachment
 
 
@@ -24,14 +24,11 @@ class PredictionMapper(Mapper):
         output: str,
         columns: Any,
         inputs: Sequence[str] | None,
-        device: str,
-        n_jobs: int | None,
         path: str | os.PathLike[str] | None,
     ) -> None:
-        evaluator.check(output, "auto", device)
-        n_threads(n_jobs)
+        evaluator.check(output, "auto", "cpu")
         super().__init__(evaluator, path, inputs, columns)
-        self._output, self._device, self._n_jobs = output, device, n_jobs
+        self._output, self._n_jobs, self._device = output, threads_of_workers(), chosen().get("device", "cpu")
 
     def _content(self) -> bytes:
         return forest_bytes(self._live.forest)

@@ -30,7 +30,7 @@ class LeafEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     sparse_output : bool
         Return a sparse matrix.
     n_jobs : int, optional
-        Number of threads.
+        Number of threads; -1 for all. None is that of `glasswood.set_config`.
 
     Attributes
     ----------

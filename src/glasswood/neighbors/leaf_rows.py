@@ -127,7 +127,7 @@ class LeafRows:
 
     @classmethod
     @escaped_errors()
-    def load(cls, path: str | os.PathLike[str], *, mmap: bool = False, n_jobs: int | None = None) -> Self:
+    def load(cls, path: str | os.PathLike[str], *, mmap: bool = False) -> Self:
         """Read what `save` has written.
 
         Parameters
@@ -135,7 +135,6 @@ class LeafRows:
         path : path
         mmap : bool
             Map the file, so that processes share its memory (`glasswood.load`).
-        n_jobs : int, optional
 
         Returns
         -------
@@ -148,7 +147,7 @@ class LeafRows:
         """
         index, parts, targets, by_position = load_neighbors(path, mmap)
         made = cls.__new__(cls)
-        made._settle(Forest(index.forest), index, parts["training"], parts["targets"], by_position, n_jobs)
+        made._settle(Forest(index.forest), index, parts["training"], parts["targets"], by_position, None)
         made._scores = parts["scores"]
         if targets:
             made._by_target = targets

@@ -50,7 +50,7 @@ class Neighbors(SimilarRows):
     by_position : bool
         Match the columns of a frame by position and ignore their names.
     n_jobs : int, optional
-        Number of threads; None or -1 for all.
+        Number of threads; -1 for all. None is that of `glasswood.set_config` in each call.
 
     Attributes
     ----------

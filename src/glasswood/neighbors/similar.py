@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from glasswood.base.config import device_of
 from glasswood.base.device import gpus_worthwhile
 from glasswood.base.parallel import cached_property
 from glasswood.base.typing import Array, Doubles, Int32s, Rows
@@ -29,8 +30,6 @@ class SimilarRows(LeafRows):
         X: Rows | None = None,
         n_neighbors: int = 5,
         return_similarity: bool = True,
-        *,
-        device: str = "auto",
     ) -> tuple[Doubles, Int32s] | Int32s:
         """Most similar training rows.
 
@@ -40,8 +39,6 @@ class SimilarRows(LeafRows):
             Default: the training rows, none of which is then its own neighbour.
         n_neighbors : int
         return_similarity : bool
-        device : {"auto", "cpu", "cuda", "cuda:1"}
-            Where to compare leaves. "auto" uses a GPU, if there is one, for many rows. GPUs find up to 64 neighbours.
 
         Returns
         -------
@@ -50,11 +47,16 @@ class SimilarRows(LeafRows):
             the same, 0 if no further row shares any leaf. scikit-learn's distances are 1 minus this.
         rows : int32, (n, n_neighbors)
             Places of the training rows; the first of equally similar ones. -1 if there are fewer.
+
+        Notes
+        -----
+        The device "auto" (`glasswood.set_config`) uses a GPU, if there is one, for many rows. GPUs find up to 64
+        neighbours.
         """
         k = self._count(n_neighbors, X is None)
         settled = None if X is None else self._settled(X)
         n = self.n_rows if settled is None else len(settled)
-        find = self._finder(n, k, device)
+        find = self._finder(n, k, device_of("auto"))
         rows, shares = (np.empty((n, k), np.int32) for _ in range(2))
         for part, positions in self._parts(settled):
             rows[part], shares[part] = find(positions, k, part.start if settled is None else -1)
@@ -260,7 +262,9 @@ class SimilarRows(LeafRows):
         if not gpus:
             return self._nearest
         if k > MOST_NEAREST:
-            raise ValueError(f"n_neighbors is {k}, GPUs find up to {MOST_NEAREST}; pass device='cpu'")
+            raise ValueError(
+                f"n_neighbors is {k}, GPUs find up to {MOST_NEAREST}; set device='cpu' (glasswood.config_context)"
+            )
         if gpus[0] not in self._on_gpu:
             self._on_gpu[gpus[0]] = CudaShares(self._index, gpus[0])
         return self._on_gpu[gpus[0]].nearest

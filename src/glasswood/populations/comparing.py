@@ -48,8 +48,6 @@ def compare(
     groups: Any = None,
     n_batches: int = 20,
     random_state: int = 0,
-    device: str = "auto",
-    n_jobs: int | None = None,
     ignore_extra: bool = False,
     max_rows: int | Literal["auto"] | None = "auto",
 ) -> Comparison:
@@ -68,7 +66,7 @@ def compare(
         For models, background rows of both explainers; default path-dependent values.
     weights : pair of array-like
         Weights of the rows of a and of b; for models, the first one has those of `X`.
-    output, groups, device, n_jobs
+    output, groups
         As for `Explainer`.
     n_batches : int
         Number of contiguous batches of rows that the bootstrap draws, at least 2. Rows that depend on each other, such
@@ -122,7 +120,7 @@ def compare(
     is_number = hasattr(max_rows, "__index__") and not isinstance(max_rows, bool)
     if max_rows not in ("auto", None) and (not is_number or int(max_rows) < 1):
         raise ValueError(f"max_rows is {max_rows!r}, expected a number of rows, 'auto', or None for all rows")
-    settings = {"output": output, "groups": groups, "device": device, "n_jobs": n_jobs, "dtype": "float64"}
+    settings = {"output": output, "groups": groups, "dtype": "float64"}
     if ignore_extra and model is not None:
         a, b = (without_extra(rows, load(model).ensemble) for rows in (a, b))
     elif ignore_extra:

@@ -65,7 +65,6 @@ def report(
     costs: Mapping[str, float] | None = None,
     language: Language = "en",
     random_state: int = 0,
-    n_jobs: int | None = None,
 ) -> Path:
     """Write a report of a model and its explanations: one HTML file that needs no network.
 
@@ -146,11 +145,11 @@ def report(
         X, before = without_extra(X, forest), before if before is None else without_extra(before, forest)
         test = test and (without_extra(test[0], forest), *test[1:])
     target_name = _name_of(y)
-    forest, X, y, test = _of_event(_completed(forest, X, by_position), X, y, test, positive, n_jobs, by_position)
-    rows = read_rows(forest, X, y, n_jobs, by_position)
+    forest, X, y, test = _of_event(_completed(forest, X, by_position), X, y, test, positive, by_position)
+    rows = read_rows(forest, X, y, by_position)
     wording = Wording(max_terms=max_terms, units=units or {}, style="centered", phrases=phrases)
     wording = checked_wording(wording, {*feature_names(forest), *rows.names, PREDICTION})
-    unseen = None if test is None else read_rows(forest, *_pair(test, y), n_jobs, by_position)
+    unseen = None if test is None else read_rows(forest, *_pair(test, y), by_position)
     sets = {"": rows} if unseen is None else {"training": rows, "test": unseen}
     check_costs(costs, rows.classes)
     measured = {name: performance(one, redact, costs) for name, one in sets.items()}
@@ -176,7 +175,7 @@ def report(
         "dependence": [{key: part for key, part in entry.items() if key != "codes"} for entry in shown],
         "joint": joint_effects(rows, order, at, redact),
         "score": score_section(rows, list(sets.values())[-1], random_state),
-        "change": None if before is None else _changes(forest, before, X, random_state, n_jobs),
+        "change": None if before is None else _changes(forest, before, X, random_state),
         **_trees(rows, model, redact, wording),
         "card": model_card(rows, found, redact, sets, phrases),
         "nRows": len(rows),
@@ -200,7 +199,6 @@ def _of_event(
     y: Any,
     test: Any,
     positive: object,
-    n_jobs: int | None,
     by_position: bool,
 ) -> tuple[TreeEnsemble, Rows, Any, Any]:
     """Make the event the second of two classes, and labels of targets that may be places."""
@@ -213,13 +211,13 @@ def _of_event(
             test = _pair(test, y)
             test = test[0], own_labels(test[1], forest)[0]
         return of_event(forest, positive, share)[0], X, y, test
-    turned, _ = of_event(forest, positive, lambda: _mean_probability(forest, X, n_jobs, by_position))
+    turned, _ = of_event(forest, positive, lambda: _mean_probability(forest, X, by_position))
     return turned, X, y, test
 
 
-def _mean_probability(forest: TreeEnsemble, X: Rows, n_jobs: int | None, by_position: bool) -> float | None:
+def _mean_probability(forest: TreeEnsemble, X: Rows, by_position: bool) -> float | None:
     """Mean probability of the second of two classes; None where the model tells none."""
-    responses = read_rows(forest, X, None, n_jobs, by_position).responses
+    responses = read_rows(forest, X, None, by_position).responses
     return float(responses[:, 1].mean()) if responses.shape[1] == 2 else None
 
 
@@ -343,9 +341,9 @@ def start_row(rows: ReportRows) -> list[float]:
     return result
 
 
-def _changes(forest: TreeEnsemble, before: Rows, X: Rows, random_state: int, n_jobs: int | None) -> dict[str, Any]:
+def _changes(forest: TreeEnsemble, before: Rows, X: Rows, random_state: int) -> dict[str, Any]:
     """Compare the populations: for each output, the strongest features."""
-    found = compare(before, X, model=Forest(forest), random_state=random_state, n_jobs=n_jobs)
+    found = compare(before, X, model=Forest(forest), random_state=random_state)
     return {
         "explained": found.explained,
         "before": found.before,

@@ -55,7 +55,7 @@ def joint_effects(rows: ReportRows, features: Int64s, at: Int64s, redact: bool) 
     one_point = np.zeros(1), np.zeros(1)
     output, pairs = _output(rows), list(combinations(chosen, 2))
     is_sum = sums_over_trees(rows.forest, output)
-    effects = Effects(changing, dict.fromkeys(chosen, one_point), pairs, None, output, is_sum, rows.n_jobs)
+    effects = Effects(changing, dict.fromkeys(chosen, one_point), pairs, None, output, is_sum)
     found = effects.interactions(PAIR_POINTS)
     order = np.argsort(-found["strength"].sum(axis=1), kind="stable")[:PAIRS]
     return [
@@ -67,7 +67,7 @@ def joint_effects(rows: ReportRows, features: Int64s, at: Int64s, redact: bool) 
 def _changing(kind: type[ChangingRows], rows: ReportRows, at: Int64s, n: int) -> tuple[ChangingRows, Int64s]:
     """Take some of the rows, whose columns are changed."""
     some = at[np.linspace(0, len(at) - 1, min(n, len(at))).astype(int)]
-    return kind.settled(rows.forest, rows.columns[some], rows.own[some], rows.n_jobs), some
+    return kind.settled(rows.forest, rows.columns[some], rows.own[some]), some
 
 
 def _entry(rows: ReportRows, changing: ChangingRows, feature: int, redact: bool) -> dict[str, Any] | None:

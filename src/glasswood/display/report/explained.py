@@ -114,9 +114,9 @@ def _background(rows: ReportRows, at: Int64s, seed: int) -> Int64s:
 def _of_probabilities(rows: ReportRows, at: Int64s, against: Int64s) -> Explained:
     """Explain the chosen rows against others."""
     forest, (players, divide) = rows.forest, _players(rows, "float64")
-    background = placed_background(rows.settled[against], np.ones(len(against), np.int64), forest, rows.n_jobs)
+    background = placed_background(rows.settled[against], np.ones(len(against), np.int64), forest, None)
     game = Game(forest, players, background)
-    explainer = CoalitionExplainer(game, Settings(output="probability", dtype="float64", n_jobs=rows.n_jobs))
+    explainer = CoalitionExplainer(game, Settings(output="probability", dtype="float64"))
     expected = np.reshape(explainer.expected_value, -1)
     ends = rows.responses[at][:, -len(expected) :]
     some, errors = PlacedRows(rows.settled[at]), None
@@ -140,7 +140,7 @@ def _of_margins(rows: ReportRows, at: Int64s) -> Explained:
     check_range(forest, "float32")
     dtype = "float64" if forest.has_linear_leaves else "float32"
     players, divide = _players(rows, dtype)
-    explainer = CpuExplainer(Game(forest, players), Settings(dtype=dtype, n_jobs=rows.n_jobs))
+    explainer = CpuExplainer(Game(forest, players), Settings(dtype=dtype))
     expected, k = explainer.expected_value, forest.n_outputs
     total, error, share = np.zeros((len(rows.names), k)), 0.0, 0.0
     allowed = tolerance(forest, dtype)

@@ -74,7 +74,6 @@ class ReportRows:
     responses: Doubles
     classes: list[str]
     y: Array | None
-    n_jobs: int | None
 
     def __len__(self) -> int:
         return len(self.settled)
@@ -85,9 +84,7 @@ class ReportRows:
             yield slice(first, min(first + CHUNK, len(self)))
 
 
-def read_rows(
-    forest: TreeEnsemble, X: Rows, y: ArrayLike | None, n_jobs: int | None, by_position: bool = False
-) -> ReportRows:
+def read_rows(forest: TreeEnsemble, X: Rows, y: ArrayLike | None, by_position: bool = False) -> ReportRows:
     """Read rows and targets, and predict the rows.
 
     Raises
@@ -97,24 +94,24 @@ def read_rows(
     """
     X = on_host(X)
     source = SourceColumns.of(X, forest, by_position)
-    X = arranged(X, forest, by_position) if source is None else source.features(n_jobs)
+    X = arranged(X, forest, by_position) if source is None else source.features()
     settled = as_rows(X, forest)
     if not len(settled):
         raise ValueError("X has no rows, expected at least one")
     evaluator = Evaluator(forest)
-    margins = np.asarray(evaluator.predict_rows(settled, "margin", n_jobs), np.float64).reshape(len(settled), -1)
+    margins = np.asarray(evaluator.predict_rows(settled, "margin", None), np.float64).reshape(len(settled), -1)
     responses = margins
     if forest.classes and len(forest.classes) == 1:
-        responses = np.asarray(evaluator.predict_rows(settled, "probability", n_jobs), np.float64)
+        responses = np.asarray(evaluator.predict_rows(settled, "probability", None), np.float64)
     elif not forest.classes:
-        responses = np.asarray(evaluator.predict_rows(settled, "prediction", n_jobs), np.float64)
+        responses = np.asarray(evaluator.predict_rows(settled, "prediction", None), np.float64)
     responses = responses.reshape(len(settled), -1)
     classes = _class_names(forest, responses.shape[1])
     target = None if y is None else _target(forest, y, len(settled), responses.shape[1])
     columns, own = (settled, own_values(X, forest)) if source is None else (source.codes(), source.texts())
     tables = forest.categories or (None,) * forest.n_features if source is None else source.tables()
     names = list(column_names(forest) if source else feature_names(forest))
-    found = margins, responses, classes, target, n_jobs
+    found = margins, responses, classes, target
     return ReportRows(forest, settled, columns, own, names, tables, source, *found)
 
 

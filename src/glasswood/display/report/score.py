@@ -34,10 +34,10 @@ def score_section(rows: ReportRows, last: ReportRows, seed: int) -> dict[str, An
     at = at[: int(OPERATIONS / (len(against) * forest.n_nodes * forest.n_outputs))]
     if min(len(against), len(at)) < FEWEST:
         return None
-    background = placed_background(rows.settled[against], np.ones(len(against), np.int64), forest, rows.n_jobs)
+    background = placed_background(rows.settled[against], np.ones(len(against), np.int64), forest, None)
     try:
         game = Game(forest, make_players(None, forest), background)
-        found = score_of_rows(game, rows.names, last.settled[at], y[at], n_jobs=rows.n_jobs)
+        found = score_of_rows(game, rows.names, last.settled[at], y[at])
     except NotImplementedError:  # several outputs, or a link without means
         return None
     order = np.argsort(-found.values, kind="stable")

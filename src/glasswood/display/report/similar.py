@@ -26,7 +26,7 @@ def similar_rows(rows: ReportRows, at: Int64s) -> dict[str, Any] | None:
     if len(at) < 2 or not forest.n_trees or forest.depth == 0:
         return None
     index = _index(rows, at)
-    near, shares = index.nearest(index.positions, min(SIMILAR, len(at) - 1), 0, rows.n_jobs)
+    near, shares = index.nearest(index.positions, min(SIMILAR, len(at) - 1), 0, None)
     return {"places": packed(near.astype(np.int16), "<i2"), "similarity": packed(shares / index.total, "<f4")}
 
 
@@ -42,15 +42,15 @@ def intervals(rows: ReportRows, test: ReportRows | None, at: Int64s) -> dict[str
     if test is None and (forest.has_linear_leaves or not is_average(forest)):
         return None
     kept = np.linspace(0, len(rows) - 1, min(len(rows), MOST_ROWS)).astype(np.int64)
-    index, shown = _index(rows, kept), evaluator_of(forest).positions(rows.settled[at], rows.n_jobs)
+    index, shown = _index(rows, kept), evaluator_of(forest).positions(rows.settled[at])
     if test is None:
-        return {"ends": packed(_of_targets(index, rows.y[kept], shown, rows.n_jobs), "<f8"), "kind": "similar"}
+        return {"ends": packed(_of_targets(index, rows.y[kept], shown), "<f8"), "kind": "similar"}
     share = index.weights / index.total
     scale = LeafScale(rows.y[kept] - rows.responses[kept, 0], index.positions, share, forest.n_leaves)
     assert test.y is not None
     held = slice(0, MOST_ROWS)
     errors = np.abs(test.y[held] - test.responses[held, 0])
-    scores = errors / scale.of(evaluator_of(forest).positions(test.settled[held], rows.n_jobs))
+    scores = errors / scale.of(evaluator_of(forest).positions(test.settled[held]))
     half = conformal_quantile(scores, COVERAGE) * scale.of(shown)
     middle = rows.responses[at, 0]
     if not np.isfinite(half).all():
@@ -60,13 +60,13 @@ def intervals(rows: ReportRows, test: ReportRows | None, at: Int64s) -> dict[str
 
 def _index(rows: ReportRows, kept: Int64s) -> LeafIndex:
     forest = rows.forest
-    positions = evaluator_of(forest).positions(rows.settled[kept], rows.n_jobs)
-    lists = list_rows(forest, positions, rows.n_jobs)
+    positions = evaluator_of(forest).positions(rows.settled[kept])
+    lists = list_rows(forest, positions, None)
     index = LeafIndex(forest, lists, tree_shares(forest, lists.weight(), "auto"), None, None)
     index.positions = positions
     return index
 
 
-def _of_targets(index: LeafIndex, y: Array, positions: Array, n_jobs: int | None) -> Doubles:
+def _of_targets(index: LeafIndex, y: Array, positions: Array) -> Doubles:
     ends = np.array([(1 - COVERAGE) / 2, (1 + COVERAGE) / 2])
-    return TargetIndex.of(index, y, n_jobs).quantiles(positions, ends, True, True, n_jobs)
+    return TargetIndex.of(index, y, None).quantiles(positions, ends, True, True, None)

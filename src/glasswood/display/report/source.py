@@ -49,9 +49,9 @@ class SourceColumns:
             )
         return cls(model, read, n_rows)
 
-    def features(self, n_jobs: int | None) -> Array:
+    def features(self) -> Array:
         """Rows of the forest."""
-        return StatisticRows(self.columns, self.n_rows, self.model).whole(n_jobs)
+        return StatisticRows(self.columns, self.n_rows, self.model).whole()
 
     def codes(self) -> Array:
         """Numbers, and codes of categories: float64, (n, C)."""
@@ -104,6 +104,6 @@ class ChangingColumns(ChangingRows):
         """Predictions with each value of one column."""
         [column] = features
         tiled = self.source.taken(np.repeat(np.arange(len(self)), len(grid)))
-        rows = tiled.replaced(column, np.tile(grid[:, 0], len(self))).features(self._n_jobs)
-        found = self._evaluator.predict_rows(as_rows(rows, self.forest), output, self._n_jobs)
+        rows = tiled.replaced(column, np.tile(grid[:, 0], len(self))).features()
+        found = self._evaluator.predict_rows(as_rows(rows, self.forest), output, None)
         yield slice(None), slice(None), numbers_only(found).reshape(len(self), len(grid), -1)

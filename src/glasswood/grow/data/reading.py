@@ -18,6 +18,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
+from glasswood.base.config import device_of
 from glasswood.base.device import array_gpu, on_host
 from glasswood.base.typing import Doubles, Int64s, Output, Rows
 from glasswood.base.wording import nearest_text
@@ -101,7 +102,7 @@ def routed(estimator: Any, X: Rows, output: Output) -> Any:
     check_is_fitted(estimator)
     _refuse_records(X)
     forest = estimator.forest_.ensemble
-    if array_gpu(X) is not None and (estimator.device == "cpu" or forest.categories is not None):
+    if array_gpu(X) is not None and (device_of(estimator.device) == "cpu" or forest.categories is not None):
         X = on_host(X)
     if array_gpu(X) is None:
         if forest.categories is None and not (hasattr(X, "columns") and grow_columns.has_categories(X, None)):

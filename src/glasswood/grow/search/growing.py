@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from glasswood.base.config import device_of
 from glasswood.base.parallel import n_threads
 from glasswood.base.typing import Doubles, Int32s
 from glasswood.grow.data.derived import at_the_mean, with_derived
@@ -88,10 +89,11 @@ def grow(model: Any, data: TrainingData, given: Circumstances) -> Growth:
     if is_linear:
         columns = at_the_mean(with_derived(columns, target, weight, model.log_terms))
     linear, threads = ~columns.is_categorical & columns.is_usable & is_linear, n_threads(model.n_jobs)
-    ranking = find_sorter(model.device, given.home, *columns.X.shape), columns.ranks
+    device = device_of(model.device)
+    ranking = find_sorter(device, given.home, *columns.X.shape), columns.ranks
     wide = screened(columns.X, target, weight, linear, columns.is_testable, model.rows_per_parameter)
     rows = prepare(columns.X, target, weight, wide.linear, threads, model.storage, columns.is_testable, *ranking)
-    gpu = place_rows(model.device, model.algorithm, given.home, rows, model.chunks, model.max_leaves)
+    gpu = place_rows(device, model.algorithm, given.home, rows, model.chunks, model.max_leaves)
     engine = make_engine(rows, engine_numbers(model, rows, columns, copies, given.seed), gpu)
     result = search(engine, rows, model, replace(given, population=[*given.population, *wide.trees]), gpu)
     if (source := rows.source) is not None:
