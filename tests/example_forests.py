@@ -50,6 +50,7 @@ def whole_forest() -> Forest:
         leaf_missing=np.arange(forest.n_leaves) + 0.25,
         absent_missing=np.array([False, True]),
         checked=Checked(64, 1e-7, ("a part",)),
+        columns="subset",
         metadata={"author": "somebody", "rows": 12, "splits": [{"seed": None}]},
         means_known=False,
     )

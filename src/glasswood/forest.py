@@ -15,7 +15,7 @@ from glasswood.evaluate.linear import with_means
 from glasswood.evaluate.node_table import node_table
 from glasswood.evaluate.predictor import make_predictor
 from glasswood.evaluate.tuning import tune
-from glasswood.inputs import arranged, as_rows, refuse_transform, with_tables, without_extra
+from glasswood.inputs import arranged, as_rows, refuse_transform, with_tables
 from glasswood.inputs.encoder import RowEncoder
 from glasswood.inputs.frames import frame_maker
 from glasswood.inputs.tables import refuse_open_tables, with_named_tables, with_sets
@@ -47,6 +47,8 @@ class Forest(OfEnsemble):
     source, objective : str
         Library (and version) that trained the forest, and its objective.
     feature_names : tuple of str, or None
+    columns : {"name", "subset", "position"}
+        How columns of frames are matched with the features (`glasswood.load`).
     classes : tuple of arrays
         Class labels of each classification output; empty for regression.
     choices : tuple of Choice
@@ -76,8 +78,6 @@ class Forest(OfEnsemble):
         algorithm: Algorithm = "auto",
         device: str = "auto",
         n_jobs: int | None = None,
-        by_position: bool = False,
-        ignore_extra: bool = False,
         as_frame: bool = False,
     ) -> Any:
         """Predict rows as the source library does.
@@ -86,7 +86,8 @@ class Forest(OfEnsemble):
         ----------
         X : array-like or frame of shape (n, n_features)
             Columns are matched by name if the forest and X have names, otherwise by position (arrays, and columns
-            numbered 0, 1, ...). For a pipeline, the rows that its first step accepts.
+            numbered 0, 1, ...); ``glasswood.load(model, columns=...)`` ignores names, or columns that the forest was
+            not trained on. For a pipeline, the rows that its first step accepts.
         output : {"prediction", "margin", "probability", "leaf"}
             "prediction" is what the source's predict returns: labels for a classifier estimator, otherwise responses.
             "margin" is the sum of the trees before the link, "probability" the probability of each class, "leaf" the
@@ -102,10 +103,6 @@ class Forest(OfEnsemble):
             Where to run. "auto" is the device of `glasswood.set_config`, which describes them.
         n_jobs : int, optional
             Number of threads; -1 for all. None is that of `glasswood.set_config`.
-        by_position : bool
-            Match the columns of a frame by position and ignore their names.
-        ignore_extra : bool
-            Ignore columns of a frame that the forest was not trained on, which are an error otherwise.
         as_frame : bool
             Return a frame of the library of X (pandas, polars, pyarrow), with the index of X.
 
@@ -134,9 +131,8 @@ class Forest(OfEnsemble):
         Routing is exact: every row reaches the leaf that it reaches in the source library. Margins are float64 sums in
         the order of the trees, whatever the schedule. O(n × n_trees × depth).
         """
-        X = without_extra(X, self.ensemble) if ignore_extra and not by_position else X
         make_frame = frame_maker(X) if as_frame else None
-        rows = arranged(X, self.ensemble, by_position, keeps_sparse=True, keeps_statistics=True)
+        rows = arranged(X, self.ensemble, keeps_sparse=True, keeps_statistics=True)
         found = evaluator_of(self.ensemble).predict(rows, output, algorithm, device_of(device), n_jobs)
         if make_frame is None:
             return found
@@ -296,14 +292,14 @@ class Forest(OfEnsemble):
         DeviceError
             If `device` or X requires a GPU that cannot be used.
         """
-        X = arranged(X, self.ensemble, by_position=False)
+        X = arranged(X, self.ensemble)
         return Forest(
             dataclasses.replace(
                 self.ensemble, choices=tune(evaluator_of(self.ensemble), X, seconds, device_of("auto"), None)
             )
         )
 
-    def with_means(self, X: Rows, by_position: bool = False) -> Forest:
+    def with_means(self, X: Rows) -> Forest:
         """Compute the means of the features in linear leaves from training rows.
 
         Path-dependent explanations need them, because an unknown feature counts as its mean over the leaf. LightGBM's
@@ -313,8 +309,6 @@ class Forest(OfEnsemble):
         ----------
         X : array-like or frame of shape (n, n_features)
             Training rows, or a sample of them. A leaf that none of them reaches gets the means of all rows.
-        by_position : bool
-            Match the columns of a frame by position and ignore their names.
 
         Returns
         -------
@@ -332,10 +326,10 @@ class Forest(OfEnsemble):
         """
         if not self.ensemble.has_linear_leaves:
             raise ValueError("the leaves of this forest are constants, which have no means; explain it as it is")
-        rows = self._some_rows(X, by_position, "take means of")
+        rows = self._some_rows(X, "take means of")
         return Forest(with_means(self.ensemble, rows, evaluator_of(self.ensemble).positions(rows)))
 
-    def with_categories(self, X: Rows | Sequence[str], by_position: bool = False) -> Forest:
+    def with_categories(self, X: Rows | Sequence[str]) -> Forest:
         """Tell which columns LightGBM's tables of categories belong to.
 
         LightGBM's models list the categories of the training frame's columns of dtype category, but not which columns
@@ -349,8 +343,6 @@ class Forest(OfEnsemble):
         X : frame of shape (n, n_features), or sequence of str
             A frame of pandas, polars or pyarrow with the dtypes of training; one row is enough. Or the names of the
             columns of dtype category.
-        by_position : bool
-            Match the columns of a frame by position and ignore their names.
 
         Returns
         -------
@@ -370,10 +362,10 @@ class Forest(OfEnsemble):
         if isinstance(X, list | tuple) and all(isinstance(name, str) for name in X):
             trees = with_named_tables(X, self.ensemble)
         else:
-            trees = with_tables(X, self.ensemble, by_position)
+            trees = with_tables(X, self.ensemble)
         return self if trees is self.ensemble else Forest(trees)
 
-    def with_covers(self, X: Rows, by_position: bool = False) -> Forest:
+    def with_covers(self, X: Rows) -> Forest:
         """Compute the covers of the nodes from rows: how many of them pass each node.
 
         Path-dependent explanations weight the two sides of a split by the covers. With covers from other rows, they
@@ -384,8 +376,6 @@ class Forest(OfEnsemble):
         X : array-like or frame of shape (n, n_features)
             Training rows, a sample of them, or other rows. If none of them passes a split, both sides have the same
             weight.
-        by_position : bool
-            Match the columns of a frame by position and ignore their names.
 
         Returns
         -------
@@ -405,11 +395,11 @@ class Forest(OfEnsemble):
         --------
         >>> glasswood.Explainer(forest.with_covers(X))  # doctest: +SKIP
         """
-        rows = self._some_rows(X, by_position, "count")
+        rows = self._some_rows(X, "count")
         return Forest(with_covers(self.ensemble, rows, evaluator_of(self.ensemble).positions))
 
-    def _some_rows(self, X: Rows, by_position: bool, what: str) -> Array:
-        rows = as_rows(arranged(X, self.ensemble, by_position), self.ensemble)
+    def _some_rows(self, X: Rows, what: str) -> Array:
+        rows = as_rows(arranged(X, self.ensemble), self.ensemble)
         if len(rows) == 0:
             raise ValueError(f"X has no rows to {what}; pass training rows")
         return rows

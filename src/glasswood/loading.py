@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from glasswood.base.escapes import escaped_errors, shown
 from glasswood.base.sources import FORMATS
-from glasswood.base.typing import ModelFormat, Rows
+from glasswood.base.typing import COLUMNS, ColumnMatch, ModelFormat, Rows
 from glasswood.base.wording import spelled
 from glasswood.checking.comparison import TOLERANCE, check_live
 from glasswood.forest import Forest
@@ -43,6 +43,7 @@ def load(
     hazard_at: ArrayLike | None = None,
     class_names: Sequence[str] | None = None,
     names: Mapping[str, str] | None = None,
+    columns: ColumnMatch | None = None,
 ) -> Forest:
     """Read a trained model of any supported library.
 
@@ -77,6 +78,11 @@ def load(
         Your names of features by the model's: ``{"f0": "age", "km_pro_Jahr": "km pro Jahr"}``. Columns are then
         matched by yours, and explanations, texts and pictures show them. Features that it does not hold keep theirs. A
         model without names (x0, x1, ...) must be given all.
+    columns : {"name", "subset", "position"}, optional
+        How the columns of frames are matched with the features, in all calls that take the forest or what is made of
+        it. "name": a frame has the columns of the features, in any order, and no others. "subset": it may have others,
+        which are ignored. "position": it has them in the order of the features, under any names. The default keeps what
+        a forest or a ``.glasswood`` file holds, otherwise "name". Without names, and for arrays, the order counts.
 
     Returns
     -------
@@ -88,8 +94,9 @@ def load(
         If glasswood cannot read such a `model`.
     ValueError
         If the model is not trained, a file is truncated or corrupt, predictions differ from the model's own,
-        `mmap` is used with anything other than a ``.glasswood`` file, `class_names` are not the names of all classes,
-        or `names` holds a feature that the model does not have, or gives several the same name.
+        `mmap` is used with anything other than a ``.glasswood`` file, `columns` is none of these, `class_names` are not
+        the names of all classes, or `names` holds a feature that the model does not have, or gives several the same
+        name.
     NotImplementedError
         If the library or a feature of the model is not supported; the message names it.
 
@@ -102,12 +109,27 @@ def load(
     if check is None and not isinstance(model, str | os.PathLike | Forest | TreeEnsemble):
         trees.note(check_live(trees, model, curve))
     forest = model if isinstance(model, Forest) else Forest(trees)
+    if columns is not None:
+        forest = Forest(_matching(forest.ensemble, columns))
     if check is not None and check is not False:
         forest = forest.with_categories(check)
         check_predictions(forest, model, check, curve)
     if names is not None:
         forest = Forest(_renamed(forest.ensemble, names))
     return forest if class_names is None else Forest(_with_names(forest.ensemble, class_names))
+
+
+def _matching(trees: TreeEnsemble, columns: str) -> TreeEnsemble:
+    """Match columns in another way.
+
+    Raises
+    ------
+    ValueError
+        If there is no such way.
+    """
+    if columns not in COLUMNS:
+        raise ValueError(f"columns is {columns!r}, expected one of {', '.join(COLUMNS)}")
+    return dataclasses.replace(trees, columns=columns)
 
 
 def _renamed(trees: TreeEnsemble, names: Mapping[str, str]) -> TreeEnsemble:

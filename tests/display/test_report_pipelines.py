@@ -41,8 +41,8 @@ def test_pipelines_of_linear_trees_transform_rows_once(tmp_path):
     path = glasswood.report(model, X, y, tmp_path / "report.html")
     assert content(path)["expected"] == pytest.approx([expected])
     renamed = X.set_axis(["a", "b"], axis=1)
-    forest = glasswood.load(model[-1])
-    path = glasswood.report(forest, renamed, path=path, by_position=True)
+    forest = glasswood.load(model[-1], columns="position")
+    path = glasswood.report(forest, renamed, path=path)
     assert content(path)["expected"] == pytest.approx(
         [glasswood.Explainer(forest.with_means(X.to_numpy())).expected_value]
     )

@@ -7,6 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 
+import glasswood
 from glasswood import Explainer
 from tests.strategies import full_forest
 
@@ -66,7 +67,8 @@ def test_lightgbms_names_are_spelled_as_in_the_frame(X):
 
 def test_explanation_of_columns_by_position(forest, X):
     pandas = pytest.importorskip("pandas")
-    explanation = Explainer(forest)(pandas.DataFrame(X, columns=list("pqrs")), by_position=True)
+    placed = Explainer(glasswood.load(forest, columns="position"))
+    explanation = placed(pandas.DataFrame(X, columns=list("pqrs")))
     np.testing.assert_array_equal(explanation.values, Explainer(forest)(X).values)
     assert list(explanation.feature_names) == list(forest.feature_names)
 

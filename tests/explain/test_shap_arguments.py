@@ -271,7 +271,8 @@ def test_a_column_is_no_row(X, model):
             call(frame["a"][:4])
     expected = named.shap_values(frame[:1])[0]
     np.testing.assert_array_equal(named.shap_values(frame.iloc[0]), expected)
-    np.testing.assert_array_equal(named.shap_values(pandas.Series(X[0]), by_position=True), expected)
+    placed = glasswood.Explainer(glasswood.load(named.forest, columns="position"))
+    np.testing.assert_array_equal(placed.shap_values(pandas.Series(X[0])), expected)
     numbered = pandas.DataFrame(X).iloc[0]
     np.testing.assert_array_equal(
         glasswood.Explainer(model).shap_values(numbered), glasswood.Explainer(model).shap_values(X[0])

@@ -92,7 +92,7 @@ def test_columns_are_matched_by_name(frame, booster):
     forest = glasswood.load(booster)
     np.testing.assert_array_equal(forest.predict(matrix(other)), forest.predict(frame))
     with pytest.raises(ValueError, match="column 'city' of X, a DMatrix, holds numbers"):
-        forest.predict(matrix(other), by_position=True)
+        glasswood.load(forest, columns="position").predict(matrix(other))
 
 
 def test_categories_that_training_did_not_have(frame, booster):

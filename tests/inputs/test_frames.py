@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import decimal
+import pickle
 
 import numpy as np
 import pandas as pd
@@ -32,26 +33,61 @@ class TestFrames:
     def test_other_names_are_taken_by_position_on_request(self, frame):
         X = frame({"p": [3.0, 0.0], "q": [0.0, 10.0], "r": [2.0, 20.0]})
         forest = named()
-        message = r"X has the columns 'p', 'q', 'r', none named .* features 'a', 'b', 'c'; .* pass by_position=True"
+        message = r"X has the columns 'p', 'q', 'r', none named .* features 'a', 'b', 'c'; .* columns='position'\)"
         explainer = glasswood.Explainer(forest)
         for call in (forest.predict, explainer, explainer.shap_values, explainer.shap_interaction_values):
             with pytest.raises(ValueError, match=message):
                 call(X)
         array = np.array([[3.0, 0, 2], [0, 10, 20]])
-        assert forest.predict(X, by_position=True).tolist() == [2, 1]
-        for method in (explainer.shap_values, explainer.shap_interaction_values):
-            np.testing.assert_array_equal(method(X, by_position=True), method(array))
+        placed = glasswood.load(forest, columns="position")
+        assert placed.predict(X).tolist() == [2, 1]
+        by_place = glasswood.Explainer(placed)
+        for name in ("shap_values", "shap_interaction_values"):
+            np.testing.assert_array_equal(getattr(by_place, name)(X), getattr(explainer, name)(array))
+        against = glasswood.Explainer(placed, X), glasswood.Explainer(forest, array)
+        np.testing.assert_array_equal(against[0].shap_values(X), against[1].shap_values(array))
+        assert forest.columns == "name"
 
     def test_names_do_not_matter_to_a_forest_without(self, frame):
         X = frame({"p": [3.0, 30.0], "q": [1.0, 10.0], "r": [2.0, 20.0]})
         assert as_rows(X, stump()).tolist() == [[3, 1, 2], [30, 10, 20]]
 
-    def test_by_position_overrules_names(self, frame):
+    def test_position_overrules_names(self, frame):
         X = frame({"c": [3.0], "b": [1.0], "a": [0.0]})
+        placed = glasswood.load(named(), columns="position")
         assert named().predict(X).tolist() == [1]
-        assert named().predict(X, by_position=True).tolist() == [2]
+        assert placed.predict(X).tolist() == [2]
         with pytest.raises(ValueError, match="X has 2 columns, the forest was trained on 3"):
-            named().predict(frame({"c": [3.0], "b": [1.0]}), by_position=True)
+            placed.predict(frame({"c": [3.0], "b": [1.0]}))
+        assert glasswood.load(placed, columns="name").predict(X).tolist() == [1]
+
+    @pytest.mark.parametrize("columns", ["name", "subset", "position"])
+    def test_files_copies_and_what_is_made_of_a_forest_keep_the_match(self, columns, tmp_path):
+        forest = glasswood.load(named(), columns=columns)
+        forest.save(tmp_path / "forest.glasswood")
+        glasswood.Explainer(forest).save(tmp_path / "explainer.glasswood")
+        X = np.array([[0.0, 0, 0], [5, 5, 5]])
+        glasswood.Neighbors(forest, X, check=False).save(tmp_path / "neighbors.glasswood")
+        for one in (
+            glasswood.load(tmp_path / "forest.glasswood"),
+            glasswood.load(glasswood.load(tmp_path / "forest.glasswood", mmap=True), names={"a": "first"}),
+            glasswood.Explainer.load(tmp_path / "explainer.glasswood").forest,
+            glasswood.Neighbors.load(tmp_path / "neighbors.glasswood").forest,
+            forest.with_covers(X),
+            pickle.loads(pickle.dumps(forest)),
+            pickle.loads(pickle.dumps(forest.mapper()))._engine,
+        ):
+            assert getattr(one, "forest", one).columns == columns
+        assert glasswood.load(tmp_path / "forest.glasswood", columns="position").columns == "position"
+
+    def test_a_match_that_is_none_is_refused(self, tmp_path):
+        with pytest.raises(ValueError, match="columns is 'order', expected one of name, subset, position"):
+            glasswood.load(named(), columns="order")
+        dataclasses.replace(named().ensemble, columns="order")
+        path = tmp_path / "forest.glasswood"
+        glasswood.Forest(dataclasses.replace(named().ensemble, columns="order")).save(path)
+        with pytest.raises(ValueError, match="corrupt: columns is 'order', expected one of name, subset, position"):
+            glasswood.load(path)
 
     def test_numbered_columns(self):
         X = pd.DataFrame([[1.0, 2.0, 3.0]])
@@ -63,52 +99,53 @@ class TestFrames:
             as_rows(frame({"a": [1, 2], "b": [1, 2], "d": [1, 2]}), named())
         with pytest.raises(ValueError, match=r"X lacks 'c'; pass exactly the columns of forest.feature_names"):
             as_rows(frame({"a": [1, 2], "b": [1, 2]}), named())
-        with pytest.raises(ValueError, match=r"X has 'd', .* or ignore_extra=True where the call has it"):
+        with pytest.raises(ValueError, match=r"X has 'd', .* glasswood\.load\(model, columns='subset'\)"):
             as_rows(frame({"a": [1, 2], "b": [1, 2], "c": [1, 2], "d": [1, 2]}), named())
 
     def test_columns_beyond_the_features_are_ignored_on_request(self, frame):
-        exact, forest = frame({"c": [3.0], "a": [1.0], "b": [2.0]}), named()
+        exact, forest = frame({"c": [3.0], "a": [1.0], "b": [2.0]}), glasswood.load(named(), columns="subset")
         wide = frame({"c": [3.0], "note": ["text"], "a": [1.0], "b": [2.0], "y": [0.0]})
-        assert forest.predict(wide, ignore_extra=True) == forest.predict(exact)
+        assert forest.predict(wide) == forest.predict(exact)
         explainer = glasswood.Explainer(forest)
         for call in (explainer.shap_values, explainer.shap_interaction_values):
-            np.testing.assert_array_equal(call(wide, ignore_extra=True), call(exact))
-        found, expected = explainer(wide, ignore_extra=True), explainer(exact)
+            np.testing.assert_array_equal(call(wide), call(exact))
+        found, expected = explainer(wide), explainer(exact)
         np.testing.assert_array_equal(found.values, expected.values)
         np.testing.assert_array_equal(found.data, expected.data)
         assert found.feature_names == ["a", "b", "c"]
         lacking = frame({"a": [1.0], "b": [2.0], "y": [0.0]})
         with pytest.raises(ValueError, match=r"X lacks 'c' and has 'y'"):
-            forest.predict(lacking, ignore_extra=True)
-        with pytest.raises(ValueError, match=r"X has 5 columns"):
-            forest.predict(wide, by_position=True, ignore_extra=True)
+            forest.predict(lacking)
+        found, expected = explainer.shap_values(wide, as_frame=True), explainer.shap_values(exact, as_frame=True)
+        assert found.equals(expected) if hasattr(found, "equals") else found == expected
+        row = {"c": 3.0, "note": "text", "a": 1.0, "b": 2.0}
+        assert forest.predictor(names=True)(row) == forest.predict(exact)[0]
 
     def test_other_calls_ignore_further_columns_too(self, frame, tmp_path):
         columns = {"c": [3.0, 0.0, 1.0, 5.0], "a": [1.0, 0.0, 1.0, 0.0], "b": [2.0, 9.0, 4.0, 4.0]}
-        exact, wide, forest = frame(columns), frame(columns | {"note": list("stuv")}), named()
-        against = glasswood.Explainer(forest, wide, ignore_extra=True)
+        exact, wide = frame(columns), frame(columns | {"note": list("stuv")})
+        forest = glasswood.load(named(), columns="subset")
+        against = glasswood.Explainer(forest, wide)
         np.testing.assert_array_equal(against.shap_values(exact), glasswood.Explainer(forest, exact).shap_values(exact))
-        found, expected = glasswood.effects(forest, wide, ignore_extra=True), glasswood.effects(forest, exact)
+        found, expected = glasswood.effects(forest, wide), glasswood.effects(forest, exact)
         np.testing.assert_array_equal(found.dependence("a").average, expected.dependence("a").average)
-        changes = [
-            glasswood.compare(one, one, model=forest, ignore_extra=one is wide, n_batches=2) for one in (wide, exact)
-        ] + [
-            glasswood.compare(forest, forest, X=one, background=one, ignore_extra=one is wide, n_batches=2)
-            for one in (wide, exact)
+        changes = [glasswood.compare(one, one, model=forest, n_batches=2) for one in (wide, exact)] + [
+            glasswood.compare(forest, forest, X=one, background=one, n_batches=2) for one in (wide, exact)
         ]
         assert changes[0].to_dict() == changes[1].to_dict()
         assert changes[2].to_dict() == changes[3].to_dict()
         y, paths = np.arange(4.0), (tmp_path / "wide.html", tmp_path / "exact.html")
-        glasswood.report(forest, wide, y, paths[0], test=(wide, y), before=wide, ignore_extra=True)
+        glasswood.report(forest, wide, y, paths[0], test=(wide, y), before=wide)
         glasswood.report(forest, exact, y, paths[1], test=(exact, y), before=exact)
         assert len(paths[0].read_bytes()) == len(paths[1].read_bytes())  # the seconds in which they were written differ
+        forest = named()
         for call in (
             lambda: glasswood.Explainer(forest, wide),
             lambda: glasswood.effects(forest, wide),
             lambda: glasswood.report(forest, wide, path=tmp_path / "r.html"),
             lambda: glasswood.compare(wide, wide, model=forest),
         ):
-            with pytest.raises(ValueError, match=r"has 'note', .* or ignore_extra=True where the call has it"):
+            with pytest.raises(ValueError, match=r"has 'note', .* glasswood\.load\(model, columns='subset'\)"):
                 call()
 
     def test_results_are_frames_on_request(self, frame):

@@ -48,7 +48,7 @@ def test_spelled():
 CALLS = {
     "predict": lambda forest, X: forest.predict(X),
     "predict, polars": lambda forest, X: forest.predict(pl.from_pandas(X)),
-    "ignoring more": lambda forest, X: forest.predict(X.assign(more=1.0), ignore_extra=True),
+    "ignoring more": lambda forest, X: glasswood.load(forest, columns="subset").predict(X.assign(more=1.0)),
     "shap values": lambda forest, X: glasswood.Explainer(forest).shap_values(X),
     "interactions of some": lambda forest, X: glasswood.Explainer(forest).shap_interaction_values(X, features=SPACED),
     "background": lambda forest, X: glasswood.Explainer(forest, X[:9]).shap_values(X[:3]),
@@ -159,7 +159,7 @@ def test_columns_of_sql(X, model):
 def test_refusals_name_the_ways_out(X, model):
     forest = glasswood.load(model)
     for rows in (X.rename(columns={"rest": "other"}), X.set_axis(list("abc"), axis=1)):
-        with pytest.raises(ValueError, match="by_position=True"):
+        with pytest.raises(ValueError, match="columns='position'"):
             forest.predict(rows)
     with pytest.raises(ValueError, match=r"glasswood\.load\(model, names=\{the model's: yours\}\)"):
         forest.predict(X.rename(columns={"rest": "other"}))

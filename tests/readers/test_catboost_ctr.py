@@ -138,7 +138,7 @@ def test_ranks_of_statistics_give_the_bits_of_their_values(name, frame):
     for some in (rows, rows[:5], pandas.concat([rows] * 20)):
         values = forest.predict(some, output="margin", algorithm="serial")
         for algorithm in ("by_node", "windowed"):
-            placed = statistics.statistic_rows(some, forest.ensemble.transform, by_position=False)
+            placed = statistics.statistic_rows(some, forest.ensemble.transform, "name")
             assert cpu.statistic_margins(placed, Choice(len(some), "cpu", algorithm), 1) is not None
             np.testing.assert_array_equal(forest.predict(some, output="margin", algorithm=algorithm), values)
 
@@ -219,7 +219,9 @@ def test_rows_of_other_forms(frame):
     renamed = frame.rename(columns=dict(zip(frame.columns, "abcdef", strict=True)))
     with pytest.raises(ValueError, match="none named like"):
         forest.predict(renamed)
-    np.testing.assert_allclose(forest.predict(renamed, by_position=True), expected, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(
+        glasswood.load(forest, columns="position").predict(renamed), expected, rtol=0, atol=1e-12
+    )
 
 
 def test_rows_that_catboost_refuses(frame):

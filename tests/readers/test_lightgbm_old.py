@@ -82,7 +82,7 @@ def test_dumps_of_frames_have_their_tables(tmp_path):
     frame = pandas.DataFrame({"a b": np.arange(90.0), "city": pandas.Categorical(["x", "y", "z"] * 30)})
     model = lightgbm.LGBMRegressor(n_estimators=3, min_child_samples=2, verbose=-1).fit(frame, [1, 5, 2] * 30).booster_
     np.testing.assert_array_equal(
-        load(tmp_path, model.dump_model()).predict(frame, by_position=True), model.predict(frame)
+        glasswood.load(load(tmp_path, model.dump_model()), columns="position").predict(frame), model.predict(frame)
     )
 
 

@@ -232,7 +232,7 @@ def _margins(forest: TreeEnsemble, X: Any) -> Array:
     if is_sparse(X):
         margins: Array = evaluator.predict(X, "margin", "by_sample", "cpu", 1)
         return margins.reshape(X.shape[0], -1)
-    rows = as_rows(arranged(X, forest, by_position=False), forest)
+    rows = as_rows(arranged(X, forest), forest)
     return evaluator.cpu.margins(rows, evaluator.choose("by_sample", len(rows), "cpu"), 1)
 
 

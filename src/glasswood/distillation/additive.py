@@ -80,7 +80,7 @@ class Additive:
         return draw(self.curves_, self.surfaces_, self.forest_.ensemble, output)
 
 
-def additive(model: object, X: Rows, *, interactions: int | None = None, by_position: bool = False) -> Additive:
+def additive(model: object, X: Rows, *, interactions: int | None = None) -> Additive:
     """Write a forest as a mean, one curve a feature and surfaces of pairs.
 
     Parameters
@@ -91,8 +91,6 @@ def additive(model: object, X: Rows, *, interactions: int | None = None, by_posi
         Rows over which curves add 0 on average, and surfaces in each of their rows and columns.
     interactions : int, optional
         Largest number of surfaces where the sum is not exact; default three times the number of features.
-    by_position : bool
-        Match the columns of a frame by position and ignore their names.
 
     Returns
     -------
@@ -115,7 +113,7 @@ def additive(model: object, X: Rows, *, interactions: int | None = None, by_posi
     --------
     >>> glasswood.additive(lightgbm_model, X).plot()  # doctest: +SKIP
     """
-    forest = with_tables(X, load(model).ensemble, by_position)
+    forest = with_tables(X, load(model).ensemble)
     refuse_transform(forest, "additive", "the model's rows")
     if forest.has_linear_leaves:
         raise NotImplementedError("additive expects leaves that are constants, this model has linear ones")
@@ -123,10 +121,10 @@ def additive(model: object, X: Rows, *, interactions: int | None = None, by_posi
         raise NotImplementedError(
             "additive expects a model that knows its categories, this one tests their codes alone"
         )
-    rows = ChangingRows(forest, X, by_position, "cpu")
+    rows = ChangingRows(forest, X, "cpu")
     refuse_no_rows(rows)
     values = np.asarray(rows.values)
-    margins = np.asarray(on_host(Forest(forest).predict(X, "margin", device="cpu", by_position=by_position)))
+    margins = np.asarray(on_host(Forest(forest).predict(X, "margin", device="cpu")))
     margins = margins.reshape(len(values), -1).astype(np.float64)
     boxes = [[boxes_of(forest, tree, k) for tree in _trees_of(forest, k)] for k in range(forest.n_outputs)]
     leaves = [[box for tree in trees for box in tree] for trees in boxes]
@@ -138,7 +136,7 @@ def additive(model: object, X: Rows, *, interactions: int | None = None, by_posi
         base, shapes = _nearest(forest, values, margins, count, n_threads(None))
     shapes = [dataclasses.replace(shape, weight=np.maximum(shape.weight, LEAST)) for shape in shapes]
     made = _as_forest(forest, shapes, base, values)
-    own = np.asarray(on_host(made.predict(X, "margin", device="cpu", by_position=by_position)))
+    own = np.asarray(on_host(made.predict(X, "margin", device="cpu")))
     spread = margins.var(axis=0)
     left = (margins - own.reshape(margins.shape)).var(axis=0)
     kept = np.ones(len(base)) if is_exact else 1 - np.divide(left, spread, out=np.zeros(len(base)), where=spread > 0)

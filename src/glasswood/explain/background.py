@@ -103,7 +103,7 @@ def make_background(
         rows = _rows_on_gpu(X, forest)
         if rows is None:
             gpu = None if array_gpu(X) is not None or forest.has_linear_leaves else gpu
-            rows = as_rows(arranged(on_host(X), forest, by_position=False), forest)
+            rows = as_rows(arranged(on_host(X), forest), forest)
     except (TypeError, ValueError) as error:
         raise type(error)(f"background: {error}") from error
     if len(rows) == 0:

@@ -24,7 +24,7 @@ from glasswood.explain.responses.coalitions import CoalitionExplainer
 from glasswood.explain.row import make_row
 from glasswood.explain.shap_arguments import call_arguments, taking_one_row
 from glasswood.explain.sparse import in_used_columns, sparse_values, values_of_sparse
-from glasswood.inputs import arranged, as_rows, refuse_transform, without_extra
+from glasswood.inputs import arranged, as_rows, refuse_transform
 from glasswood.inputs.frames import frame_maker
 from glasswood.inputs.sparse import is_sparse
 from glasswood.mapping.columns import check_unique
@@ -40,7 +40,6 @@ class Asked(NamedTuple):
 
     y: ArrayLike | None
     out: Array | None
-    by_position: bool
     check_additivity: bool
     sparse_output: bool
     standard_errors: bool | Literal["estimates"]
@@ -82,8 +81,6 @@ class ExplainerCalls(InteractionCalls):
         y: ArrayLike | None = None,
         *,
         out: Array | None = None,
-        by_position: bool = False,
-        ignore_extra: bool = False,
         check_additivity: bool = False,
         sparse_output: bool = False,
         standard_errors: bool | Literal["estimates"] = False,
@@ -104,10 +101,6 @@ class ExplainerCalls(InteractionCalls):
         out : ndarray, optional
             Array for the result, with its shape and dtype and any strides, such as a memory map for results that are
             larger than memory.
-        by_position : bool
-            Match the columns of a frame by position and ignore their names.
-        ignore_extra : bool
-            Ignore columns of a frame that the forest was not trained on, which are an error otherwise.
         check_additivity : bool
             Also predict the rows, and check that each row's values and `expected_value` add up to its margin, within
             the error of a value (Notes of `Explainer`) for each feature of each tree.
@@ -156,9 +149,8 @@ class ExplainerCalls(InteractionCalls):
         Standard errors of exact responses follow from the pairs of rows, at no cost on the CPU. Those of margins, and
         of responses on GPUs, follow from up to 50 batches of the background, and cost as many calls.
         """
-        X = without_extra(X, self.game.forest) if ignore_extra and not by_position else X
         limit, approximate = call_arguments(shap_arguments, self.game)
-        asked = Asked(y, out, by_position, check_additivity, sparse_output, standard_errors, approximate)
+        asked = Asked(y, out, check_additivity, sparse_output, standard_errors, approximate)
         refuse_together(asked, self.settings.output, as_frame)
         found = (self if limit is None else self._of_first_trees(limit))._values_of(X, asked)
         return self._frames(X, found) if as_frame else found
@@ -168,11 +160,11 @@ class ExplainerCalls(InteractionCalls):
         if asked.standard_errors:
             return self._values_and_errors(X, asked)
         if asked.approximate:
-            values = self._approximate_values(X, asked.by_position, asked.out)
+            values = self._approximate_values(X, asked.out)
         elif asked.is_plain and (kept := self._engines.again(X, "values")) is not None:
             return kept
         else:
-            X = arranged(X, self.game.forest, asked.by_position, keeps_sparse=not self.game.players.groups)
+            X = arranged(X, self.game.forest, keeps_sparse=not self.game.players.groups)
             if is_sparse(X):
                 return self._values_of_sparse(X, asked)
             values = self._values_of_placed(self._engines.place(X, "values", asked.y), asked)
@@ -198,7 +190,7 @@ class ExplainerCalls(InteractionCalls):
 
     def _column_names(self, X: Rows) -> list[str]:
         """Name the columns of values by features, and by outputs where there are several."""
-        names = shown_names(self.game, self.settings, X)
+        names = shown_names(self.game, self.settings, arranged(X, self.game.forest))
         if self.n_outputs > 1:
             outputs = self.settings.output_names or output_names(self.game.forest, self.n_outputs)
             names = [f"{name}_{output}" for name in names for output in outputs]
@@ -207,7 +199,7 @@ class ExplainerCalls(InteractionCalls):
 
     def _values_and_errors(self, X: Rows, asked: Asked) -> Any:
         """Values and their standard errors: pair by pair on the CPU, elsewhere by batches of the background."""
-        rows = self._engines.place(arranged(X, self.game.forest, asked.by_position), "values", asked.y)
+        rows = self._engines.place(arranged(X, self.game.forest), "values", asked.y)
         engine, of_background = self._engines.of(rows), asked.standard_errors is True and self.game.has_background
         if isinstance(engine, CoalitionExplainer):
             return engine.values_and_errors(rows, asked.out, of_background)
@@ -220,7 +212,7 @@ class ExplainerCalls(InteractionCalls):
 
         return values, spread_of_batches(self.game, explain, values)
 
-    def _approximate_values(self, X: Rows, by_position: bool, out: Array | None) -> Array:
+    def _approximate_values(self, X: Rows, out: Array | None) -> Array:
         """Give each split's change of the mean to its feature."""
         if self.game.has_background or self.game.players.groups:
             raise NotImplementedError(
@@ -228,7 +220,7 @@ class ExplainerCalls(InteractionCalls):
             )
         forest = self.game.forest
         refuse_linear_leaves(forest, "approximate=True", "leave it out for exact values")
-        rows = as_rows(on_host(arranged(X, forest, by_position)), forest)
+        rows = as_rows(on_host(arranged(X, forest)), forest)
         values = approximate_values(forest, evaluator_of(forest).positions(rows)).astype(self.settings.dtype)
         result = values[:, :, 0] if forest.n_outputs == 1 else values
         if out is None:
@@ -291,8 +283,6 @@ class ExplainerCalls(InteractionCalls):
         y: ArrayLike | None = None,
         interactions: bool = False,
         *,
-        by_position: bool = False,
-        ignore_extra: bool = False,
         check_additivity: bool = False,
         standard_errors: bool = False,
         **shap_arguments: Any,
@@ -306,7 +296,7 @@ class ExplainerCalls(InteractionCalls):
             As in `shap_values`.
         interactions : bool
             Compute interaction values instead of values.
-        by_position, ignore_extra, check_additivity, standard_errors : bool
+        check_additivity, standard_errors : bool
             As in `shap_values`.
         **shap_arguments
             As in `shap_values`.
@@ -319,30 +309,29 @@ class ExplainerCalls(InteractionCalls):
             values are estimates, error_std (their standard errors). If shap is not installed, a dataclass with the same
             fields. For a single row, the fields have no row axis.
         """
-        X = without_extra(X, self.game.forest) if ignore_extra and not by_position else X
         limit, approximate = call_arguments(shap_arguments, self.game, of_pairs=interactions)
         if standard_errors and interactions:
             raise ValueError("interactions have no standard errors; leave one of them out")
         if limit is not None:
-            how: Any = shap_arguments | {"tree_limit": None, "by_position": by_position}
-            how |= {"check_additivity": check_additivity, "standard_errors": standard_errors}
+            how: Any = shap_arguments | {"tree_limit": None, "check_additivity": check_additivity}
+            how["standard_errors"] = standard_errors
             return self._of_first_trees(limit)(X, y, interactions, **how)
         errors = None
         if interactions:
-            values = self.shap_interaction_values(X, y, by_position=by_position, **shap_arguments)
+            values = self.shap_interaction_values(X, y, **shap_arguments)
         elif standard_errors:
-            how = shap_arguments | {"by_position": by_position, "standard_errors": True}
+            how = shap_arguments | {"standard_errors": True}
             values, errors = self.shap_values(X, y, check_additivity=check_additivity, **how)
             errors = on_host(errors)
         elif isinstance(self._engines.cpu, CoalitionExplainer) and not (check_additivity or approximate):
-            how = shap_arguments | {"by_position": by_position, "standard_errors": "estimates"}
+            how = shap_arguments | {"standard_errors": "estimates"}
             values, errors = self.shap_values(X, y, **how)
             self._engines.cpu.warn_of_estimates(errors)
             errors = on_host(errors) if errors.any() else None
         else:
             shap_arguments["check_additivity"] = check_additivity
-            values = self.shap_values(X, y, by_position=by_position, **shap_arguments)
+            values = self.shap_values(X, y, **shap_arguments)
 
         base_values = base_values_of(self.game.forest, self.settings.output, self.expected_value, len(values), y)
-        about = self.game, self.settings, self.n_outputs, X, by_position
+        about = self.game, self.settings, self.n_outputs, X
         return make_explanation(*about, on_host(values), base_values, errors)

@@ -31,7 +31,6 @@ from glasswood.explain.shap_arguments import own_algorithm
 from glasswood.explain.stored import attachment_of, load_explainer
 from glasswood.explain.summary import Summary, scale_of, summarised
 from glasswood.forest import Forest
-from glasswood.inputs import without_extra
 from glasswood.inputs.frames import table_maker
 from glasswood.model.facts import as_html, forest_facts, output_names
 from glasswood.model.facts import feature_names as shown_names
@@ -83,8 +82,6 @@ class Explainer(ExplainerCalls):
         for all coalitions of features. The cost grows with the number of background rows, and as 2^d with the number d
         of features on which two rows differ. If d is larger than 20, values are estimates (see `shap_values`).
         "rescale": for each pair of rows, the margin's values times one number, as in shap; for two classes.
-    ignore_extra : bool
-        Ignore columns of a background frame that the forest was not trained on.
     **shap_arguments
         Arguments of shap: `data` or `masker` for background, `model_output` ("raw" is the margin),
         `feature_perturbation` and `output_names`. ``algorithm="tree"``, `seed`, `approximate`, `link` and
@@ -150,12 +147,11 @@ class Explainer(ExplainerCalls):
         groups: Mapping[str, Sequence[int | str]] | Literal["source"] | None = None,
         feature_names: Sequence[str] | None = None,
         rule: ExplainRule = "exact",
-        ignore_extra: bool = False,
         **shap_arguments: Any,
     ) -> None:
         settings = checked_settings(own_algorithm(algorithm), output, device, dtype, n_jobs, table_bytes, rule)
         of_players = groups, feature_names, shap_arguments
-        super().__init__(*set_up(model, settings, background, background_weight, *of_players, ignore_extra))
+        super().__init__(*set_up(model, settings, background, background_weight, *of_players))
 
     @property
     def forest(self) -> Forest:
@@ -213,8 +209,6 @@ class Explainer(ExplainerCalls):
         batches: Rows | Iterable[Rows],
         *,
         pair_rows: int = 0,
-        by_position: bool = False,
-        ignore_extra: bool = False,
     ) -> Summary:
         """Summarise the SHAP values of any number of rows without storing them.
 
@@ -225,8 +219,6 @@ class Explainer(ExplainerCalls):
             memory.
         pair_rows : int
             Rows of each of these parts (16,384 rows) whose interactions are computed, for `Summary.strongest_pairs`.
-        by_position, ignore_extra : bool
-            As for `shap_values`.
 
         Returns
         -------
@@ -252,15 +244,13 @@ class Explainer(ExplainerCalls):
             raise ValueError(f"pair_rows is {pair_rows!r}, expected a number of at least 0")
         names = output_names(self.game.forest, self.n_outputs)
         result = Summary(self.players, names, self.expected_value, scale_of(self))
-        return summarised(self, result, batches, int(pair_rows), by_position, ignore_extra)
+        return summarised(self, result, batches, int(pair_rows))
 
     def importance(
         self,
         X: Rows,
         y: ArrayLike | None = None,
         *,
-        by_position: bool = False,
-        ignore_extra: bool = False,
         standard_errors: bool = False,
     ) -> Any:
         """Global feature importance: the mean magnitude of the SHAP values over rows.
@@ -270,8 +260,6 @@ class Explainer(ExplainerCalls):
         X : array-like or frame of shape (n, F)
         y : array-like of shape (n,), optional
             Labels, only for output="log_loss".
-        by_position, ignore_extra : bool
-            As for `shap_values`.
         standard_errors : bool
             Add the column background_error. It costs up to 50 calls of `shap_values`.
 
@@ -301,8 +289,7 @@ class Explainer(ExplainerCalls):
         -----
         It costs what `shap_values` costs, in constant memory. `summary` keeps more, and adds up over batches.
         """
-        X = without_extra(X, self.game.forest) if ignore_extra and not by_position else X
-        return table_maker(X)(importance_columns(self, X, y, by_position, standard_errors))
+        return table_maker(X)(importance_columns(self, X, y, standard_errors))
 
     def sentences(
         self,
@@ -312,8 +299,6 @@ class Explainer(ExplainerCalls):
         language: Language = "en",
         top: int = 5,
         output: int | str | None = None,
-        by_position: bool = False,
-        ignore_extra: bool = False,
         standard_errors: bool = False,
     ) -> list[str] | list[list[str]]:
         """Say in words what raised and what lowered the output: reason codes that people can read.
@@ -331,8 +316,6 @@ class Explainer(ExplainerCalls):
         output : int or str, optional
             Which of k > 1 outputs, by its number or name. Default: for classifiers, the class for which the explained
             output is largest.
-        by_position, ignore_extra : bool
-            As for `shap_values`.
         standard_errors : bool
             Say of each feature how far another background would move it: "raises it by 2.9 (± 0.2) points". Errors of
             estimates are said in any case.
@@ -358,7 +341,7 @@ class Explainer(ExplainerCalls):
         >>> explainer.sentences(X.iloc[0])  # doctest: +SKIP
         ['Prediction: 4.15, 2.08 above the average of the training rows (2.07).', 'MedInc = 8.325 raises it by 1.7.']
         """
-        found = sentences_of(self, X, units, language, top, output, by_position, ignore_extra, standard_errors)
+        found = sentences_of(self, X, units, language, top, output, standard_errors)
         return cast("list[str] | list[list[str]]", found)
 
     @property

@@ -135,15 +135,14 @@ def make_explanation(
     settings: Settings,
     n_outputs: int,
     X: Any,
-    by_position: bool,
     values: Array,
     base_values: Doubles,
     errors: Array | None = None,
 ) -> Any:
     """Wrap the values of rows into shap.Explanation, or into the dataclass above where shap is not installed."""
     forest = game.forest
-    data = np.array(values_of_players(game, X, by_position)[0])  # the caller may change X later
-    names = shown_names(game, settings, arranged(X, forest, by_position))
+    data = np.array(values_of_players(game, X)[0])  # the caller may change X later
+    names = shown_names(game, settings, arranged(X, forest))
     outputs = list(settings.output_names or output_names(forest, n_outputs))
     named = outputs if len(outputs) > 1 else None
     if importlib.util.find_spec("shap") is None:
@@ -154,11 +153,11 @@ def make_explanation(
     return ShownExplanation(values=values, base_values=base_values, data=data, error_std=errors, **names_of_axes)
 
 
-def values_of_players(game: Game, X: Any, by_position: bool) -> tuple[Array, Array]:
+def values_of_players(game: Game, X: Any) -> tuple[Array, Array]:
     """Rows as their user gave them: values of the players, and of the features."""
     forest = game.forest
-    source = source_values(X, forest.transform, by_position)
-    X = arranged(X, forest, by_position)
+    source = source_values(X, forest.transform, forest.columns)
+    X = arranged(X, forest)
     if is_sparse(X):
         X = made_dense(X.get() if is_on_gpu(X) else X, forest)
     own = own_values(on_host(X), forest)

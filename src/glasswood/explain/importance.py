@@ -30,9 +30,7 @@ CLEAR = 0.5
 FALLING, RISING, MIXED, CATEGORIES = "falling", "rising", "mixed", "categories"
 
 
-def importance_columns(
-    explainer: Any, X: Any, y: ArrayLike | None, by_position: bool, standard_errors: bool = False
-) -> dict[str, Any]:
+def importance_columns(explainer: Any, X: Any, y: ArrayLike | None, standard_errors: bool = False) -> dict[str, Any]:
     """Columns of `Explainer.importance`, the most important features first; outputs one after the other."""
     n_rows, k = _length(X), explainer.n_outputs
     if n_rows == 0:
@@ -43,18 +41,18 @@ def importance_columns(
     step = -(-n_rows // DIRECTION_ROWS)
     for first, rows in _parts(X, n_rows):
         labels = None if y is None else np.asarray(y)[first : first + TOGETHER]
-        values = np.asarray(explainer.shap_values(rows, labels, by_position=by_position), np.float64)
+        values = np.asarray(explainer.shap_values(rows, labels), np.float64)
         values = np.abs(signed := values.reshape(*values.shape[:2], k))
         total, squares = total + values.sum(axis=0), squares + (values**2).sum(axis=0)
         at = slice(-first % step, None, step)
         if len(signed[at]):
-            kept.append((signed[at], values_of_players(explainer.game, _taken(rows, at), by_position)[0]))
+            kept.append((signed[at], values_of_players(explainer.game, _taken(rows, at))[0]))
     mean = total / n_rows
     spread = np.sqrt(np.maximum(squares / n_rows - mean**2, 0))
     error = spread / math.sqrt(n_rows - 1) if n_rows > 1 else np.full(mean.shape, np.nan)
     errors = {"standard_error": error}
     if standard_errors:
-        errors["background_error"] = _background_errors(explainer, X, y, by_position) / n_rows
+        errors["background_error"] = _background_errors(explainer, X, y) / n_rows
     names = shown_names(explainer.game, explainer.settings, X)
     direction = _directions(explainer.game, kept)
     outputs = explainer.named_outputs
@@ -74,7 +72,7 @@ def importance_columns(
     return found
 
 
-def _background_errors(explainer: Any, X: Any, y: ArrayLike | None, by_position: bool) -> Doubles:
+def _background_errors(explainer: Any, X: Any, y: ArrayLike | None) -> Doubles:
     """Compute errors of the sums of magnitudes, (P, k), by another background: values move together over rows.
 
     To first order, a magnitude moves as its value times the sign that the value has.
@@ -82,7 +80,7 @@ def _background_errors(explainer: Any, X: Any, y: ArrayLike | None, by_position:
 
     def values_of(of: Any, first: int, rows: Any) -> Doubles:
         labels = None if y is None else np.asarray(y)[first : first + TOGETHER]
-        found = np.asarray(on_host(of.shap_values(rows, labels, by_position=by_position)), np.float64)
+        found = np.asarray(on_host(of.shap_values(rows, labels)), np.float64)
         return np.asarray(found.reshape(len(found), -1, explainer.n_outputs))
 
     def explain(game: Game) -> Doubles:

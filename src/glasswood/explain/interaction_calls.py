@@ -20,7 +20,7 @@ from glasswood.explain.players import sets_of
 from glasswood.explain.shap_arguments import call_arguments, is_mean_of_rounds, taking_one_row
 from glasswood.explain.strongest import HostPairs, PairSearch
 from glasswood.explain.walks import walked_part
-from glasswood.inputs import arranged, without_extra
+from glasswood.inputs import arranged
 from glasswood.model.ensemble import TreeEnsemble
 
 if TYPE_CHECKING:
@@ -86,8 +86,6 @@ class InteractionCalls:
         *,
         features: Sequence[int | str] | None = None,
         out: Array | None = None,
-        by_position: bool = False,
-        ignore_extra: bool = False,
         top: int | None = None,
         overall: bool = False,
         **shap_arguments: Any,
@@ -103,8 +101,6 @@ class InteractionCalls:
             Indices or names of the m features whose interactions with all others are returned; default all.
         out : ndarray, optional
             Array for the result, as in `shap_values`.
-        by_position, ignore_extra : bool
-            As in `shap_values`.
         top : int, optional
             Return only this number of pairs for each row, the strongest, without storing the matrices.
         overall : bool
@@ -139,12 +135,11 @@ class InteractionCalls:
         path × K) per row. Memory beyond the result: the tables, and a float64 for each pair of features, row of a block
         and thread. With `top`, matrices are computed 16 MB at a time (256 MB on a GPU) and searched where they are.
         """
-        X = without_extra(X, self.game.forest) if ignore_extra and not by_position else X
         limit, approximate = call_arguments(shap_arguments, self.game, of_pairs=True)
         if approximate:
             raise NotImplementedError("approximate=True does not support interaction values; leave it out")
         if limit is not None:
-            how: Any = {"features": features, "out": out, "by_position": by_position, "top": top, "overall": overall}
+            how: Any = {"features": features, "out": out, "top": top, "overall": overall}
             return self._of_first_trees(limit).shap_interaction_values(X, y, **how)
         is_plain = features is None and out is None and top is None
         if is_plain and (found := self._engines.again(X, "pairs")) is not None:
@@ -155,7 +150,7 @@ class InteractionCalls:
             )
         players = self.game.players
         places = places_of(features, players.n, players.names)
-        X = arranged(X, self.game.forest, by_position)
+        X = arranged(X, self.game.forest)
         if top is None and not overall:
             rows = self._engines.place(X, "pairs", y)
             found = self._engines.of(rows).interactions(rows, None if features is None else places, out)
@@ -187,7 +182,6 @@ class InteractionCalls:
         sets: Iterable[Sequence[int | str]],
         index: InteractionIndex = "shapley",
         out: Array | None = None,
-        by_position: bool = False,
         y: ArrayLike | None = None,
     ) -> Array:
         """Compute an interaction index for sets of one to four features.
@@ -200,7 +194,7 @@ class InteractionCalls:
             all sets of three.
         index : {"shapley", "banzhaf"}
             How the effects of a set are averaged over the coalitions of the other features (Notes).
-        out, by_position, y : ndarray, bool, array-like
+        out, y : ndarray, array-like
             As in `shap_values`.
 
         Returns
@@ -244,7 +238,7 @@ class InteractionCalls:
             refuse_linear_leaves(self.game.forest, "interaction indices", "use shap_values")
             require_cpu(self.settings.device, X, "interaction indices of margins")
         chosen = sets_of(sets, self.game.players)
-        X = arranged(X, self.game.forest, by_position)
+        X = arranged(X, self.game.forest)
         rows = self._engines.place(X, "pairs", y, on_host=not is_exact_response)
         engine: Any = self._engines.of(rows)
         return cast("Array", engine.indices(rows, chosen, index == "banzhaf", out))

@@ -132,7 +132,7 @@ def score_values(
     explainer = Explainer(model, background, groups=groups, device="cpu", dtype="float64")
     forest = explainer.game.forest
     game = _ScoreGame(explainer.game, loss, device_of("auto"))
-    rows = explainer._engines.place(arranged(X, forest, by_position=False), "values", None, on_host=True).rows
+    rows = explainer._engines.place(arranged(X, forest), "values", None, on_host=True).rows
     if not len(rows):
         raise ValueError("X has no rows, expected at least 1")
     targets = game.targets(y, len(rows))

@@ -25,7 +25,6 @@ from glasswood.explain.responses.response import (
     slope_of_link,
 )
 from glasswood.explain.shap_arguments import as_table
-from glasswood.inputs import without_extra
 from glasswood.inputs.encoder import RowEncoder
 from glasswood.inputs.matching import listed
 from glasswood.inputs.shown import MISSING
@@ -333,8 +332,6 @@ def sentences_of(
     language: str,
     top: int,
     output: int | str | None,
-    by_position: bool,
-    ignore_extra: bool,
     standard_errors: bool = False,
 ) -> Any:
     """`Explainer.sentences`."""
@@ -344,13 +341,12 @@ def sentences_of(
             raise TypeError("a mapping has no standard errors; pass a row of a frame or an array")
         return _of_mapping(explainer, X, writer_of(explainer, units, language, top, output))
     is_row = getattr(X, "ndim", 2) == 1
-    X = as_table(X, game.forest, by_position) if is_row else X
-    X = without_extra(X, game.forest) if ignore_extra and not by_position else X
+    X = as_table(X, game.forest) if is_row else X
     writer = writer_of(explainer, units, language, top, output, shown_names(game, explainer.settings, X))
-    found = explainer.shap_values(X, by_position=by_position, standard_errors=standard_errors or "estimates")
+    found = explainer.shap_values(X, standard_errors=standard_errors or "estimates")
     values, errors = (np.asarray(on_host(one), np.float64) for one in found)
     values, errors = (one.reshape(*one.shape[:2], explainer.n_outputs) for one in (values, errors))
-    own, members = values_of_players(game, X, by_position)
+    own, members = values_of_players(game, X)
     expected = np.atleast_1d(explainer.expected_value)
     rows = zip(values, errors, own, members, strict=True)
     said = [writer.write(Explained(value, error, expected, *parts)) for value, error, *parts in rows]

@@ -21,7 +21,7 @@ from glasswood.explain.players import make_players
 from glasswood.explain.responses.response import is_margin, n_results
 from glasswood.explain.shap_arguments import checked_outputs, translated
 from glasswood.explain.stored import refuse_explainer
-from glasswood.inputs import with_tables, without_extra
+from glasswood.inputs import with_tables
 from glasswood.loading import load
 
 if TYPE_CHECKING:
@@ -36,13 +36,12 @@ def set_up(
     groups: Any,
     names: Any,
     shap_arguments: dict[str, Any],
-    ignore_extra: bool = False,
 ) -> tuple[Game, Settings]:
     """Make the game of an explainer's arguments, and settings with the names that explanations show.
 
     Parameters
     ----------
-    model, background, groups, shap_arguments, ignore_extra
+    model, background, groups, shap_arguments
         As `Explainer` takes them.
     settings : Settings
     weight, names
@@ -73,7 +72,6 @@ def set_up(
     check_groups(players.groups, algorithm)
     check_range(forest, settings.dtype)
     if background is not None:
-        background = without_extra(background, forest) if ignore_extra else background
         forest = with_tables(background, forest)
         gpu = find_gpus(settings.device)[0] if settings.is_for_gpus and is_cuda_usable() else None
         background = make_background(background, weight, forest, settings.n_jobs, gpu)

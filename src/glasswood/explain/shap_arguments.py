@@ -39,7 +39,7 @@ NAMES = (
 )
 OWN_NAMES = (
     *("background", "algorithm", "output", "device", "dtype", "n_jobs", "table_bytes", "background_weight", "groups"),
-    *("feature_names", "rule", "ignore_extra"),
+    *("feature_names", "rule"),
 )
 """Arguments of `Explainer`, one of which may be meant by a name that is none."""
 
@@ -227,15 +227,15 @@ def taking_one_row(method: Method) -> Method:
 
     @functools.wraps(method)
     def taking(self: Any, X: Any, y: Any = None, *args: Any, **kwargs: Any) -> Any:
-        if self.takes_other_names and has_other_names(X, self.game.forest, kwargs.get("by_position")):
+        if self.takes_other_names and has_other_names(X, self.game.forest):
             warn_of_names(X, self.game.forest, "X", 2)
-            kwargs["by_position"] = True
+            X = X.set_axis(list(self.game.forest.feature_names), axis=X.ndim - 1)
         if getattr(X, "ndim", 2) != 1:
             return method(self, X, y, *args, **kwargs)
         if (out := kwargs.get("out")) is not None:
             kwargs["out"] = out[None]
         labels = y if y is None or np.ndim(y) else [on_host(y)]
-        found = method(self, as_table(X, self.game.forest, kwargs.get("by_position")), labels, *args, **kwargs)
+        found = method(self, as_table(X, self.game.forest), labels, *args, **kwargs)
         if kwargs.get("sparse_output"):
             return found
         if kwargs.get("as_frame"):
@@ -248,10 +248,10 @@ def taking_one_row(method: Method) -> Method:
     return cast("Method", taking)
 
 
-def has_other_names(X: Any, forest: TreeEnsemble, by_position: bool | None = False) -> bool:
+def has_other_names(X: Any, forest: TreeEnsemble) -> bool:
     """Whether a frame or a row of pandas has as many names as the forest, none of them a feature's."""
     names = _names_of(X)
-    if names is None or by_position or forest.transform is not None or len(names) != forest.n_features:
+    if names is None or forest.columns == "position" or forest.transform is not None or len(names) != forest.n_features:
         return False
     is_numbered = X.ndim == 2 and names == [str(i) for i in range(len(names))]
     return not is_numbered and set(as_trained(names, forest)).isdisjoint(forest.feature_names or names)
@@ -275,7 +275,7 @@ def _names_of(X: Any) -> list[str] | None:
     return [str(name) for name in (X.index if X.ndim == 1 else X.columns)]
 
 
-def as_table(row: Any, forest: TreeEnsemble, by_position: bool | None) -> Any:
+def as_table(row: Any, forest: TreeEnsemble) -> Any:
     """Make rows of one row: a pandas.Series has names, and values of several types.
 
     Raises
@@ -285,11 +285,12 @@ def as_table(row: Any, forest: TreeEnsemble, by_position: bool | None) -> Any:
     """
     if (given := _names_of(row)) is not None:
         names = as_trained(given, forest)
-        if forest.transform is None and not by_position and set(names).isdisjoint(forest.feature_names or names):
+        is_named = forest.transform is None and forest.columns != "position"
+        if is_named and set(names).isdisjoint(forest.feature_names or names):
             raise ValueError(
                 f"X is a pandas.Series with the index {listed(names)}, none of them a feature: a row of a frame has "
                 f"the names {listed(forest.feature_names or ())}; pass a row, as X.iloc[0], its values as an array, "
-                "or by_position=True"
+                "or the model as glasswood.load(model, columns='position')"
             )
         return row.to_frame().T.infer_objects()
     return row.reshape(1, -1)

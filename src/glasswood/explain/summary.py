@@ -17,7 +17,6 @@ from glasswood.base.extras import import_extra
 from glasswood.base.files import check_output, replacing
 from glasswood.base.parallel import n_threads
 from glasswood.base.typing import Array, Doubles, Int64s
-from glasswood.inputs import without_extra
 from glasswood.model.storage import UNREADABLE
 
 TOGETHER = 1 << 14
@@ -345,17 +344,14 @@ def scale_of(explainer: Any) -> float:
     return 2.0 ** math.ceil(math.log2(2 * largest)) if 0 < largest < 2.0**60 else 2.0**20
 
 
-def summarised(
-    explainer: Any, result: Summary, batches: Any, pair_rows: int, by_position: bool, ignore_extra: bool
-) -> Summary:
+def summarised(explainer: Any, result: Summary, batches: Any, pair_rows: int) -> Summary:
     """Add the values of all batches."""
     for rows in _batches(batches):
-        rows = without_extra(rows, explainer.game.forest) if ignore_extra and not by_position else rows
-        values = np.asarray(explainer.shap_values(rows, by_position=by_position))
+        values = np.asarray(explainer.shap_values(rows))
         result.add_values(values, explainer.settings.n_jobs)
         if pair_rows:
             some = rows[:: max(1, _length(rows) // pair_rows)][:pair_rows]
-            result.add_interactions(np.asarray(explainer.shap_interaction_values(some, by_position=by_position)))
+            result.add_interactions(np.asarray(explainer.shap_interaction_values(some)))
     return result
 
 

@@ -22,7 +22,7 @@ from glasswood.model.ensemble import TreeEnsemble
 from glasswood.model.facts import column_names
 from glasswood.model.target_statistics import TargetStatistics
 
-__all__ = ["arranged", "as_rows", "name_by_position", "refuse_transform", "with_tables", "without_extra"]
+__all__ = ["arranged", "as_rows", "name_by_position", "refuse_transform", "with_tables"]
 
 
 def as_rows(X: Rows, forest: TreeEnsemble) -> Array:
@@ -71,23 +71,22 @@ def as_rows(X: Rows, forest: TreeEnsemble) -> Array:
     return rows
 
 
-def arranged(
-    X: Rows, forest: TreeEnsemble, by_position: bool, keeps_sparse: bool = False, keeps_statistics: bool = False
-) -> Any:
-    """Give `X` the features of the forest: a pipeline's rows through its steps, columns by position if asked for.
+def arranged(X: Rows, forest: TreeEnsemble, keeps_sparse: bool = False, keeps_statistics: bool = False) -> Any:
+    """Give `X` the features of the forest: a pipeline's rows through its steps, columns as `forest.columns` says.
 
     Sparse rows that the steps have made of others are made dense, and target statistics are looked up, unless the
     caller takes them as they are.
     """
+    X = without_extra(X, forest) if forest.columns == "subset" else X
     if isinstance(forest.transform, TargetStatistics):
-        rows = statistic_rows(X, forest.transform, by_position)
+        rows = statistic_rows(X, forest.transform, forest.columns)
         return rows if keeps_statistics else rows.whole()
     if forest.transform is not None:
         rows = forest.transform(X)
         return rows if keeps_sparse or not is_sparse(rows) else made_dense(rows, forest)
     if is_dmatrix(X):
-        return rows_of_dmatrix(X, forest, by_position)
-    return name_by_position(X, forest) if by_position else X
+        return rows_of_dmatrix(X, forest)
+    return name_by_position(X, forest) if forest.columns == "position" else X
 
 
 def without_extra(X: Rows, forest: TreeEnsemble) -> Any:
@@ -115,7 +114,7 @@ def without_extra(X: Rows, forest: TreeEnsemble) -> Any:
     return dataclasses.replace(frame, names=names, column=lambda i: frame.column(kept[i]), block=block)
 
 
-def with_tables(X: Rows, forest: TreeEnsemble, by_position: bool = False) -> TreeEnsemble:
+def with_tables(X: Rows, forest: TreeEnsemble) -> TreeEnsemble:
     """Give open tables to the columns of categories of a frame; the forest itself where none are open, or X has none.
 
     Raises
@@ -123,8 +122,10 @@ def with_tables(X: Rows, forest: TreeEnsemble, by_position: bool = False) -> Tre
     ValueError
         If the frame has other columns than the forest, or as `tables_at`.
     """
-    if not forest.open_tables or (frame := to_frame(name_by_position(X, forest) if by_position else X)) is None:
+    if not forest.open_tables or (frame := to_frame(X)) is None:
         return forest
+    placed: Any = frame
+    frame = to_frame(arranged(placed, forest)) or frame
     order = column_order(frame.names, forest)
     columns = (frame.column(i) for i in order or range(len(frame.names)))
     return with_tables_at(category_columns(columns), forest)

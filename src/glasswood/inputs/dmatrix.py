@@ -35,7 +35,7 @@ def is_dmatrix(X: object) -> bool:
     return not any(kind.__name__ in QUANTISED for kind in type(X).__mro__)
 
 
-def rows_of_dmatrix(X: Any, forest: TreeEnsemble, by_position: bool) -> Array | Frame:
+def rows_of_dmatrix(X: Any, forest: TreeEnsemble) -> Array | Frame:
     """Copy the rows of an xgboost.DMatrix, in the order of the features, with categories as the forest's codes.
 
     Labels and weights do not change predictions.
@@ -56,7 +56,7 @@ def rows_of_dmatrix(X: Any, forest: TreeEnsemble, by_position: bool) -> Array | 
             "without it, and add what it has beyond the base score to margins (output='margin')"
         )
     rows, categories = _dense(X), _categories(X)
-    names = None if by_position else X.feature_names
+    names = None if forest.columns == "position" else X.feature_names
     if names is None:
         check_width(rows.shape[1], forest)
     elif (order := column_order(tuple(names), forest)) is not None:

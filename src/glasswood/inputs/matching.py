@@ -45,7 +45,7 @@ def column_order(names: Sequence[str], forest: TreeEnsemble, what: str = "X") ->
     refuse_repeated(names)
     lacking = [name for name in wanted if name not in position]
     extra = [name for name in names if name not in set(wanted)]
-    if lacking or extra:
+    if lacking or (extra and getattr(forest, "columns", "name") != "subset"):
         raise ValueError(_mismatch(lacking, extra, what))
     return [position[name] for name in wanted]
 
@@ -65,8 +65,8 @@ def _refuse_names(names: Sequence[str], wanted: Sequence[str]) -> None:
     if not are_numbers(names):
         raise ValueError(
             f"X has the columns {listed(names)}, none named like one of the forest's features {listed(wanted)}; rename "
-            "them; or, if they are in the order of forest.feature_names, pass by_position=True or, if the call has no "
-            "such argument, an array"
+            "them; or, if they are in the order of forest.feature_names, pass the model as glasswood.load(model, "
+            "columns='position')"
         )
 
 
@@ -87,11 +87,11 @@ def _mismatch(lacking: Sequence[str], extra: Sequence[str], what: str) -> str:
         advice = ", None where a value is missing"
     elif lacking:
         advice = (
-            ", pass by_position=True if its columns are in that order, or give the model your names: "
-            "glasswood.load(model, names={the model's: yours})"
+            ", pass glasswood.load(model, columns='position') if its columns are in that order, or give the model your "
+            "names: glasswood.load(model, names={the model's: yours})"
         )
     else:
-        advice = ", or ignore_extra=True where the call has it"
+        advice = ", or the model as glasswood.load(model, columns='subset'), which ignores others"
     return f"{what} {' and '.join(parts)}; pass exactly the columns of forest.feature_names{advice}"
 
 

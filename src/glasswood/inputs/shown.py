@@ -71,7 +71,7 @@ def unknown_labels(shown: Array, codes: Array, table: Array) -> Array:
     return unknown
 
 
-def source_values(X: Any, transform: Any, by_position: bool) -> dict[str, Array]:
+def source_values(X: Any, transform: Any, columns: str) -> dict[str, Array]:
     """Values of the columns that a pipeline's steps, or target statistics, make features of; none without these.
 
     Columns that hold neither numbers nor texts, such as dates, and rows without columns are left out.
@@ -88,7 +88,7 @@ def source_values(X: Any, transform: Any, by_position: bool) -> dict[str, Array]
             name: _values(object_column(column.astype(object))) for name, column in zip(names, values.T, strict=True)
         }
     found = {}
-    by_name = not by_position and set(names) <= set(frame.names)
+    by_name = columns != "position" and set(names) <= set(frame.names)
     for place, name in enumerate(names):
         if by_name or len(frame.names) == len(names):
             with contextlib.suppress(TypeError):

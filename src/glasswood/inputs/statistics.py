@@ -101,7 +101,7 @@ CHUNK = 2048
 """Rows of a thread whose features stay in its cache; to get new pages of memory takes longer than to fill them."""
 
 
-def statistic_rows(X: Rows, model: TargetStatistics, by_position: bool) -> StatisticRows:
+def statistic_rows(X: Rows, model: TargetStatistics, columns: str) -> StatisticRows:
     """Read the rows of a model with target statistics.
 
     Categories that splits test for equality become their positions.
@@ -111,7 +111,7 @@ def statistic_rows(X: Rows, model: TargetStatistics, by_position: bool) -> Stati
     ValueError, TypeError
         If X does not fit the model's columns, or a category is missing, or neither text nor a whole number.
     """
-    return StatisticRows(*columns_of_statistics(X, model, by_position), model)
+    return StatisticRows(*columns_of_statistics(X, model, columns), model)
 
 
 def _keys_of(
@@ -214,12 +214,12 @@ def _make_lookup(model: TargetStatistics) -> Lookup:
     return Lookup(list(parts), combined, tables, values, model.n_columns)
 
 
-def columns_of_statistics(X: Rows, model: TargetStatistics, by_position: bool) -> tuple[Sequence[Column], int]:
-    """Columns in the model's order, and the number of rows."""
+def columns_of_statistics(X: Rows, model: TargetStatistics, columns: str) -> tuple[Sequence[Column], int]:
+    """Columns in the model's order, matched as `TreeEnsemble.columns` says, and the number of rows."""
     given: Any = SimpleNamespace(feature_names=model.names, n_features=model.n_columns, source="CatBoost")
     frame = to_frame(X)
     if frame is not None:
-        order = None if by_position else column_order(frame.names, given)
+        order = None if columns == "position" else column_order(frame.names, given)
         check_width(len(frame.names), given)
         return [frame.column(i) for i in order or range(len(frame.names))], frame.n_rows
     array = checked_array(to_array(X))

@@ -34,7 +34,6 @@ def partial_dependence(
     grid_resolution: int = 100,
     custom_values: Mapping[int | str, ArrayLike] | None = None,
     kind: Kind = "average",
-    by_position: bool = False,
 ) -> Dependence:
     """Mean prediction as a function of one or two features, and the prediction of each row (ICE).
 
@@ -57,8 +56,6 @@ def partial_dependence(
     custom_values : mapping, optional
         Grid of a feature, by its number or name; categories by value.
     kind : {"average", "individual", "both"}
-    by_position
-        As for `Forest.predict`.
 
     Returns
     -------
@@ -95,12 +92,12 @@ def partial_dependence(
     >>> result = glasswood.partial_dependence(model, X, "MedInc", kind="both")  # doctest: +SKIP
     >>> plt.plot(result.grid_values[0], result.average[0])  # doctest: +SKIP
     """
-    forest = with_tables(X, load(model).ensemble, by_position)
+    forest = with_tables(X, load(model).ensemble)
     refuse_transform(forest, "partial_dependence", "sklearn.inspection.partial_dependence")
     if kind not in {"average", "individual", "both"}:
         raise ValueError(f"kind is {kind!r}, expected 'average', 'individual' or 'both'")
     wanted = [_index(feature, forest) for feature in _listed(features)]
-    rows = ChangingRows(forest, X, by_position)
+    rows = ChangingRows(forest, X)
     refuse_no_rows(rows)
     custom = {_index(feature, forest): values for feature, values in (custom_values or {}).items()}
     axes = [_axis(rows, feature, custom, percentiles, grid_resolution) for feature in wanted]

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from glasswood.base.typing import Array, Doubles, Rows
 from glasswood.evaluate.links import sums_as_margin
-from glasswood.inputs import refuse_transform, with_tables, without_extra
+from glasswood.inputs import refuse_transform, with_tables
 from glasswood.inputs.matching import index_of_feature
 from glasswood.inspection.accumulated import accumulated, accumulated_categories, accumulated_pair, edges_of
 from glasswood.inspection.additive import AdditiveParts, additive_parts
@@ -47,8 +47,6 @@ def effects(
     percentiles: tuple[float, float] = (0.05, 0.95),
     grid_resolution: int = 50,
     custom_values: Mapping[Name, ArrayLike] | None = None,
-    by_position: bool = False,
-    ignore_extra: bool = False,
 ) -> Effects:
     """Compute the partial dependence on every feature and every pair of features.
 
@@ -67,8 +65,6 @@ def effects(
         What is averaged. The probability of a binary classifier is that of the second class.
     percentiles, grid_resolution, custom_values
         Grid of each feature, as for `partial_dependence`.
-    by_position, ignore_extra
-        As for `Forest.predict`.
 
     Returns
     -------
@@ -104,9 +100,8 @@ def effects(
     refuse_transform(forest, "effects", "sklearn.inspection.partial_dependence")
     if output not in OUTPUTS:
         raise ValueError(f"output is {output!r}, expected one of {', '.join(OUTPUTS)}")
-    X = without_extra(X, forest) if ignore_extra and not by_position else X
-    forest = with_tables(X, forest, by_position)
-    rows = ChangingRows(forest, X, by_position).owned()
+    forest = with_tables(X, forest)
+    rows = ChangingRows(forest, X).owned()
     refuse_no_rows(rows)
     weights = None if sample_weight is None else np.array(weights_of(sample_weight, len(rows)))
     if weights is not None and not (np.isfinite(weights).all() and (weights >= 0).all() and weights.any()):

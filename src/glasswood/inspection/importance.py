@@ -32,7 +32,6 @@ def permutation_importance(
     random_state: Any = None,
     sample_weight: ArrayLike | None = None,
     max_samples: float = 1.0,
-    by_position: bool = False,
 ) -> Importance:
     """Compute how much the model's score decreases when the values of a feature are shuffled among the rows.
 
@@ -54,8 +53,6 @@ def permutation_importance(
     sample_weight : array-like of shape (n,), optional
     max_samples : int or float
         Number of rows to use, or their share, drawn without replacement.
-    by_position
-        As for `Forest.predict`.
 
     Returns
     -------
@@ -85,10 +82,10 @@ def permutation_importance(
     --------
     >>> glasswood.permutation_importance(model, X_test, y_test, random_state=0).importances_mean  # doctest: +SKIP
     """
-    forest = with_tables(X, load(model).ensemble, by_position)
+    forest = with_tables(X, load(model).ensemble)
     refuse_transform(forest, "permutation_importance", "sklearn.inspection.permutation_importance")
     output, score = _score(forest, scoring)
-    rows = ChangingRows(forest, X, by_position)
+    rows = ChangingRows(forest, X)
     refuse_no_rows(rows)
     labels = as_targets(y, len(rows))
     if not callable(scoring):
@@ -100,7 +97,7 @@ def permutation_importance(
     baseline = score(labels, rows.responses(output), weight)
     taken, generator = _sample(len(rows), max_samples, seed)
     if taken is not None:
-        rows = ChangingRows(forest, _rows_at(X, taken), by_position)
+        rows = ChangingRows(forest, _rows_at(X, taken))
         labels, weight = labels[taken], None if weight is None else weight[taken]
     used = np.flatnonzero(_used(forest)).tolist()
     importances = np.zeros((forest.n_features, int(n_repeats)))

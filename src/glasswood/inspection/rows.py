@@ -53,13 +53,12 @@ class ChangingRows:
     ----------
     forest : TreeEnsemble
     X : array-like or frame of shape (n, n_features)
-    by_position : bool
     device : str
         As for `Forest.predict`.
     """
 
-    def __init__(self, forest: TreeEnsemble, X: Rows, by_position: bool = False, device: str = "auto") -> None:
-        X = arranged(on_host(X), forest, by_position)
+    def __init__(self, forest: TreeEnsemble, X: Rows, device: str = "auto") -> None:
+        X = arranged(on_host(X), forest)
         rows = as_rows(X, forest)
         self._keep(forest, rows, own_values(X, forest), _gpus(forest, rows, device_of(device)))
 

@@ -44,5 +44,5 @@ class PredictionMapper(Mapper):
         return prediction_columns(self._of_array(engine, rows), self._output, engine.forest)
 
     def _of_array(self, engine: Evaluator, rows: Any) -> Any:
-        rows = arranged(rows, engine.forest, by_position=False)
+        rows = arranged(rows, engine.forest)
         return engine.predict(rows, self._output, "auto", self._device, self._n_jobs)

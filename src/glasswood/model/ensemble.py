@@ -139,6 +139,8 @@ class TreeEnsemble:
         for two classes.
     result_dtype : str
         dtype of predicted margins and responses, the source's own.
+    columns : {"name", "subset", "position"}
+        How the columns of a frame are matched with the features (`glasswood.load`).
     round_trees : int
         Trees of a boosting round (classes times `num_parallel_tree` in XGBoost), which shap's `tree_limit` counts; 0
         where a tree is one.
@@ -204,6 +206,7 @@ class TreeEnsemble:
     classes: tuple[Array, ...] = ()
     is_estimator: bool = False
     result_dtype: str = "float64"
+    columns: str = "name"
     round_trees: int = 0
     n_curves: int = 0
     leaf_shape: tuple[int, ...] = ()

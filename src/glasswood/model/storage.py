@@ -30,7 +30,7 @@ import numpy as np
 
 from glasswood.base.files import replacing
 from glasswood.base.sources import MODEL_SUFFIXES
-from glasswood.base.typing import Array, Checked, Choice
+from glasswood.base.typing import COLUMNS, Array, Checked, Choice
 from glasswood.model.ensemble import TreeEnsemble
 from glasswood.model.stored_statistics import PREFIX as STATISTICS
 from glasswood.model.stored_statistics import from_parts, to_parts
@@ -43,8 +43,9 @@ FIRST_VERSION = 1
 ADDED = {"open_tables": 3, "table_places": 3, "absent_missing": 3, "round_trees": 3, "nan_allowed_in": 3, "n_curves": 3}
 """First version that has a field; others are in all."""
 
-KEPT_APART = ("transform", "checked", "metadata")
-"""Fields that files hold in another form, as entries of the header: target statistics, what was compared and said."""
+KEPT_APART = ("transform", "checked", "metadata", "columns")
+"""Fields that files hold in another form, as entries of the header: target statistics, what was compared and said, and
+how columns are matched, where it is not by name."""
 
 MOST_METADATA = 2**20
 """Longest text of metadata, in characters of JSON: every process that opens a file reads its header."""
@@ -131,6 +132,7 @@ def _write(file: BinaryIO, forest: TreeEnsemble, attachment: Attachment | None) 
             "attachment": about,
             **statistics,
             **_noted_check(forest),
+            **({} if forest.columns == "name" else {"columns": forest.columns}),
             **({} if forest.metadata is None else {"metadata": dict(forest.metadata)}),
         }
     ).encode()
@@ -181,6 +183,7 @@ def load_attachment(path: str | os.PathLike[str] | bytes, mmap: bool = False) ->
             **fields,
             transform=model,
             checked=_check_of(header.get("checked")),
+            columns=_columns_of(header.get("columns", "name")),
             metadata=None if said is None else check_metadata(said),
         )
         _check_statistics(forest)
@@ -326,6 +329,12 @@ def _check_of(entry: Any) -> Checked | None:
     if not isinstance(rows, int) or not isinstance(difference, float) or not all(isinstance(x, str) for x in unchecked):
         raise ValueError("what it says of its check is no count, difference and texts")
     return Checked(rows, difference, tuple(unchecked))
+
+
+def _columns_of(entry: Any) -> str:
+    if entry not in COLUMNS:
+        raise ValueError(f"columns is {entry!r}, expected one of {', '.join(COLUMNS)}")
+    return str(entry)
 
 
 def check_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:

@@ -85,7 +85,7 @@ class LeafEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self)
         ensemble = self.forest_.ensemble
-        rows = as_rows(arranged(on_host(X), ensemble, False), ensemble)
+        rows = as_rows(arranged(on_host(X), ensemble), ensemble)
         positions = evaluator_of(ensemble).positions(rows, self.n_jobs)
         if not self.sparse_output:
             dense = np.zeros((len(positions), ensemble.n_leaves))

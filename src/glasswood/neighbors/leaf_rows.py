@@ -29,7 +29,7 @@ class LeafRows:
 
     Parameters
     ----------
-    model, X, y, sample_weight, tree_weight, check, by_position, n_jobs
+    model, X, y, sample_weight, tree_weight, check, n_jobs
         As for `Neighbors`.
     """
 
@@ -42,15 +42,14 @@ class LeafRows:
         sample_weight: ArrayLike | None = None,
         tree_weight: str | ArrayLike = "auto",
         check: bool = True,
-        by_position: bool = False,
         n_jobs: int | None = None,
     ) -> None:
         loaded = load(model)
-        ensemble = with_tables(X, loaded.ensemble, by_position)
+        ensemble = with_tables(X, loaded.ensemble)
         loaded = loaded if ensemble is loaded.ensemble else Forest(ensemble)
         if ensemble.n_trees == 0:
             raise ValueError("the forest has no trees, expected at least one")
-        rows = np.array(as_rows(arranged(on_host(X), ensemble, by_position), ensemble))  # the caller may change X later
+        rows = np.array(as_rows(arranged(on_host(X), ensemble), ensemble))  # the caller may change X later
         if not len(rows):
             raise ValueError("X has no rows, expected the rows that the forest was trained on")
         targets = None if y is None else targets_of(ensemble, y, len(rows))
@@ -67,7 +66,7 @@ class LeafRows:
         if check and not (targets is None and getattr(model, "class_weight", None) is not None):
             check_counts(ensemble, counts)
         index.weights = tree_shares(ensemble, counts, tree_weight)
-        self._settle(loaded, index, rows, targets, by_position, n_jobs)
+        self._settle(loaded, index, rows, targets, n_jobs)
 
     def _settle(
         self,
@@ -75,12 +74,11 @@ class LeafRows:
         index: LeafIndex,
         rows: Array | None,
         targets: Array | None,
-        by_position: bool,
         n_jobs: int | None,
     ) -> None:
         assert rows is not None
         self.forest, self._index, self._rows, self._targets = forest, index, rows, targets
-        self._by_position, self._n_jobs = by_position, n_jobs
+        self._n_jobs = n_jobs
         self._scores: Doubles | None = None
 
     def __getstate__(self) -> dict[str, object]:
@@ -123,7 +121,7 @@ class LeafRows:
         """
         parts = {"training": self._rows, "targets": self._targets, "scores": self._scores}
         has_numbers = self._targets is not None and not self._is_classifier
-        save_neighbors(path, self._index, parts, self._by_target if has_numbers else [], self._by_position)
+        save_neighbors(path, self._index, parts, self._by_target if has_numbers else [])
 
     @classmethod
     @escaped_errors()
@@ -145,9 +143,9 @@ class LeafRows:
         ValueError
             If the file holds no neighbours, or is truncated or corrupt.
         """
-        index, parts, targets, by_position = load_neighbors(path, mmap)
+        index, parts, targets = load_neighbors(path, mmap)
         made = cls.__new__(cls)
-        made._settle(Forest(index.forest), index, parts["training"], parts["targets"], by_position, None)
+        made._settle(Forest(index.forest), index, parts["training"], parts["targets"], None)
         made._scores = parts["scores"]
         if targets:
             made._by_target = targets
@@ -169,7 +167,7 @@ class LeafRows:
             import dataclasses
 
             ensemble = dataclasses.replace(ensemble, nan_allowed=True)
-        return as_rows(arranged(on_host(X), ensemble, self._by_position), ensemble)
+        return as_rows(arranged(on_host(X), ensemble), ensemble)
 
     def _read(self, X: Rows) -> tuple[Int32s, Array]:
         rows = self._settled(X)

@@ -47,8 +47,6 @@ class Neighbors(SimilarRows):
     check : bool
         Compare the number of rows in each leaf with the forest's own counts, if its source counts rows. Pass False for
         other rows than those of the training; glasswood then ignores which rows each tree was given.
-    by_position : bool
-        Match the columns of a frame by position and ignore their names.
     n_jobs : int, optional
         Number of threads; -1 for all. None is that of `glasswood.set_config` in each call.
 

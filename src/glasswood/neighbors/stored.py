@@ -55,7 +55,6 @@ def save_neighbors(
     index: LeafIndex,
     parts: dict[str, Array | None],
     targets: list[TargetIndex],
-    by_position: bool,
 ) -> None:
     """Write a file; `parts` are the training rows, targets and scores of conformal prediction."""
     arrays = {
@@ -70,13 +69,13 @@ def save_neighbors(
         arrays |= {f"target{output}.{name}": getattr(target.lists, name) for name in LISTS}
         arrays[f"target{output}.values"] = target.targets
     kept = {name: array for name, array in arrays.items() if array is not None}
-    about = {"kind": KIND, "version": VERSION, "outputs": len(targets), "by_position": by_position}
+    about = {"kind": KIND, "version": VERSION, "outputs": len(targets)}
     save_forest(index.forest, path, Attachment(about, kept))
 
 
 def load_neighbors(
     path: str | os.PathLike[str], mmap: bool
-) -> tuple[LeafIndex, dict[str, Array | None], list[TargetIndex], bool]:
+) -> tuple[LeafIndex, dict[str, Array | None], list[TargetIndex]]:
     """Read what `save_neighbors` wrote.
 
     Raises
@@ -104,7 +103,7 @@ def load_neighbors(
         for output, target in enumerate(targets):
             _check_target(target, index, leaves, _column(arrays["targets"], output))
     parts = {name: arrays.get(name) for name in ("training", "targets", "scores")}
-    return index, parts, targets, attachment.about["by_position"]
+    return index, parts, targets
 
 
 def _target(arrays: dict[str, Array], index: LeafIndex, output: int) -> TargetIndex:
@@ -119,11 +118,9 @@ def _refuse(what: str) -> NoReturn:
 def _check_names(attachment: Attachment) -> int:
     """Count the outputs whose targets are listed."""
     about, names = attachment.about, set(attachment.arrays)
-    if about.keys() != {"kind", "version", "outputs", "by_position"} or about["version"] != VERSION:
-        _refuse(f"its entries are {sorted(about)}, expected by_position, kind, outputs and version {VERSION}")
+    if about.keys() != {"kind", "version", "outputs"} or about["version"] != VERSION:
+        _refuse(f"its entries are {sorted(about)}, expected kind, outputs and version {VERSION}")
     n_outputs = about["outputs"]
-    if type(about["by_position"]) is not bool:
-        _refuse(f"by_position is {about['by_position']!r}, expected true or false")
     if type(n_outputs) is not int or not 0 <= n_outputs <= len(names):
         _refuse(f"outputs is {n_outputs!r}, expected a number")
     needed = {*ALWAYS, *(f"target{output}.{name}" for output in range(n_outputs) for name in (*LISTS, "values"))}

@@ -19,7 +19,7 @@ from glasswood.explain.players import make_players
 from glasswood.explain.responses.coalitions import MOST, WARNED_SECONDS, CostWarning
 from glasswood.explain.responses.response import is_margin
 from glasswood.forest import Forest
-from glasswood.inputs import arranged, as_rows, with_tables, without_extra
+from glasswood.inputs import arranged, as_rows, with_tables
 from glasswood.inputs.shown import own_values, unknown_labels
 from glasswood.loading import load
 from glasswood.model.ensemble import TreeEnsemble
@@ -48,7 +48,6 @@ def compare(
     groups: Any = None,
     n_batches: int = 20,
     random_state: int = 0,
-    ignore_extra: bool = False,
     max_rows: int | Literal["auto"] | None = "auto",
 ) -> Comparison:
     """Find out which features changed the mean prediction, between two populations or two models.
@@ -73,8 +72,6 @@ def compare(
         as those of one day, belong in one batch.
     random_state : int
         Seed of the bootstrap.
-    ignore_extra : bool
-        Ignore columns that the model does not know.
     max_rows : int, "auto" or None
         Rows of each population (or of X) that are explained; more are drawn at random, in their order, with the seed
         `random_state`. Standard errors are then those of the drawn rows; means are of all rows. "auto" draws only for
@@ -121,10 +118,6 @@ def compare(
     if max_rows not in ("auto", None) and (not is_number or int(max_rows) < 1):
         raise ValueError(f"max_rows is {max_rows!r}, expected a number of rows, 'auto', or None for all rows")
     settings = {"output": output, "groups": groups, "dtype": "float64"}
-    if ignore_extra and model is not None:
-        a, b = (without_extra(rows, load(model).ensemble) for rows in (a, b))
-    elif ignore_extra:
-        X, background = (None if rows is None else without_extra(rows, load(a).ensemble) for rows in (X, background))
     if model is not None:
         if background is not None:
             raise TypeError("background is for two models; populations are each other's background")
@@ -324,7 +317,7 @@ def _coded(model: Any, settings: dict[str, Any], X: Any = None) -> tuple[TreeEns
 
 def _rows_of(X: Any, forest: TreeEnsemble, name: str) -> Array:
     try:
-        rows = as_rows(arranged(X, forest, by_position=False), forest)
+        rows = as_rows(arranged(X, forest), forest)
     except (TypeError, ValueError) as error:
         raise type(error)(f"{name}: {error}") from error
     if not len(rows):
@@ -340,7 +333,7 @@ def _told_apart(X: Any, forest: TreeEnsemble, rows: Array) -> dict[int, dict[Any
     for feature, table in enumerate(tables):
         if table is None or (rows[:, feature] < len(table)).all():
             continue
-        shown = own_values(arranged(on_host(X), forest, by_position=False), forest) if shown is None else shown
+        shown = own_values(arranged(on_host(X), forest), forest) if shown is None else shown
         unknown = unknown_labels(shown[:, feature], rows[:, feature], table)
         labels = dict.fromkeys(shown[unknown, feature].tolist())
         found[feature] = {label: unknown & (shown[:, feature] == label) for label in labels}

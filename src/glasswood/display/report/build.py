@@ -27,7 +27,7 @@ from glasswood.display.report.similar import intervals, similar_rows
 from glasswood.display.report.trees import are_shown, drawn, embedded, is_small, not_held
 from glasswood.explain.sentences import PREDICTION, scale_of
 from glasswood.forest import Forest
-from glasswood.inputs import with_tables, without_extra
+from glasswood.inputs import with_tables
 from glasswood.inputs.tables import refuse_open_tables, with_sets
 from glasswood.inputs.targets import own_labels
 from glasswood.loading import load
@@ -59,8 +59,6 @@ def report(
     max_terms: int | None = 5,
     units: Mapping[str, str] | None = None,
     redact: bool = False,
-    by_position: bool = False,
-    ignore_extra: bool = False,
     positive: object = None,
     costs: Mapping[str, float] | None = None,
     language: Language = "en",
@@ -93,10 +91,6 @@ def report(
     redact : bool
         Leave out all single rows: points, lines and the table of rows, and the extremes of the features' ranges. Means
         over rows and the model remain.
-    by_position : bool
-        Match the columns of a frame by position and ignore their names.
-    ignore_extra : bool
-        Ignore columns that the model does not know.
     positive : object, optional
         Which of two classes is the event, of which the report speaks. Default: the rarer one in y; without y the one
         that the model finds less probable.
@@ -141,15 +135,12 @@ def report(
         raise TypeError(f"y is a path, {os.fspath(y)!r}: pass it as path=, or the targets before it")
     target, phrases = check_output(path), Phrases(language)
     forest = load(model).ensemble
-    if ignore_extra and not by_position:
-        X, before = without_extra(X, forest), before if before is None else without_extra(before, forest)
-        test = test and (without_extra(test[0], forest), *test[1:])
     target_name = _name_of(y)
-    forest, X, y, test = _of_event(_completed(forest, X, by_position), X, y, test, positive, by_position)
-    rows = read_rows(forest, X, y, by_position)
+    forest, X, y, test = _of_event(_completed(forest, X), X, y, test, positive)
+    rows = read_rows(forest, X, y)
     wording = Wording(max_terms=max_terms, units=units or {}, style="centered", phrases=phrases)
     wording = checked_wording(wording, {*feature_names(forest), *rows.names, PREDICTION})
-    unseen = None if test is None else read_rows(forest, *_pair(test, y), by_position)
+    unseen = None if test is None else read_rows(forest, *_pair(test, y))
     sets = {"": rows} if unseen is None else {"training": rows, "test": unseen}
     check_costs(costs, rows.classes)
     measured = {name: performance(one, redact, costs) for name, one in sets.items()}
@@ -185,12 +176,12 @@ def report(
     return target
 
 
-def _completed(forest: TreeEnsemble, X: Rows, by_position: bool) -> TreeEnsemble:
+def _completed(forest: TreeEnsemble, X: Rows) -> TreeEnsemble:
     """Complete a forest by what its rows tell: tables of categories, means of linear leaves."""
-    forest = with_tables(X, forest, by_position)
+    forest = with_tables(X, forest)
     refuse_open_tables(forest, "a report")
     forest = with_sets(forest)
-    return forest if forest.means_known else Forest(forest).with_means(X, by_position).ensemble
+    return forest if forest.means_known else Forest(forest).with_means(X).ensemble
 
 
 def _of_event(
@@ -199,7 +190,6 @@ def _of_event(
     y: Any,
     test: Any,
     positive: object,
-    by_position: bool,
 ) -> tuple[TreeEnsemble, Rows, Any, Any]:
     """Make the event the second of two classes, and labels of targets that may be places."""
     if not speaks_of_second(forest):
@@ -211,13 +201,13 @@ def _of_event(
             test = _pair(test, y)
             test = test[0], own_labels(test[1], forest)[0]
         return of_event(forest, positive, share)[0], X, y, test
-    turned, _ = of_event(forest, positive, lambda: _mean_probability(forest, X, by_position))
+    turned, _ = of_event(forest, positive, lambda: _mean_probability(forest, X))
     return turned, X, y, test
 
 
-def _mean_probability(forest: TreeEnsemble, X: Rows, by_position: bool) -> float | None:
+def _mean_probability(forest: TreeEnsemble, X: Rows) -> float | None:
     """Mean probability of the second of two classes; None where the model tells none."""
-    responses = read_rows(forest, X, None, by_position).responses
+    responses = read_rows(forest, X, None).responses
     return float(responses[:, 1].mean()) if responses.shape[1] == 2 else None
 
 

@@ -84,7 +84,7 @@ class ReportRows:
             yield slice(first, min(first + CHUNK, len(self)))
 
 
-def read_rows(forest: TreeEnsemble, X: Rows, y: ArrayLike | None, by_position: bool = False) -> ReportRows:
+def read_rows(forest: TreeEnsemble, X: Rows, y: ArrayLike | None) -> ReportRows:
     """Read rows and targets, and predict the rows.
 
     Raises
@@ -93,8 +93,8 @@ def read_rows(forest: TreeEnsemble, X: Rows, y: ArrayLike | None, by_position: b
         If X has no rows, or y does not fit them or the model's classes.
     """
     X = on_host(X)
-    source = SourceColumns.of(X, forest, by_position)
-    X = arranged(X, forest, by_position) if source is None else source.features()
+    source = SourceColumns.of(X, forest)
+    X = arranged(X, forest) if source is None else source.features()
     settled = as_rows(X, forest)
     if not len(settled):
         raise ValueError("X has no rows, expected at least one")

@@ -29,7 +29,7 @@ class SourceColumns:
     n_rows: int
 
     @classmethod
-    def of(cls, X: Rows, forest: TreeEnsemble, by_position: bool) -> SourceColumns | None:
+    def of(cls, X: Rows, forest: TreeEnsemble) -> SourceColumns | None:
         """Read the columns of `X`; None where a model's features are its columns.
 
         Raises
@@ -40,7 +40,7 @@ class SourceColumns:
         model = forest.transform
         if not isinstance(model, TargetStatistics):
             return None
-        columns, n_rows = columns_of_statistics(X, model, by_position)
+        columns, n_rows = columns_of_statistics(X, model, forest.columns)
         read: list[Column] = []
         for name, column, tested in zip(model.columns, columns, model.hashes, strict=True):
             where = f"column {name!r} of X"
