@@ -1,9 +1,10 @@
 """One process that serves predictions and reason codes by HTTP, under the load of 8 clients: latencies of requests.
 
-    python -m benchmarks.serving [--seconds 10] [--clients 8]
+    python -m benchmarks.serving [--seconds 10] [--clients 8] [--server fastapi]
 
-The service is Python's own http.server with a thread for each connection; clients are one process, send a record by
-name in JSON, wait for the answer and send the next. "http" answers without computing anything: what the rest costs.
+The service is Python's own http.server with a thread for each connection, or FastAPI under uvicorn, as in
+examples/serve_with_fastapi.py. Clients are one process, send a record by name in JSON, wait for the answer and send the
+next. "http" answers without computing anything: what the rest costs.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import argparse
 import http.client
 import json
 import multiprocessing
+import socket
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -22,7 +24,7 @@ from benchmarks.cluster import RESULTS
 from benchmarks.machine import conditions, machine_name
 
 
-def serve(pipe) -> None:
+def serve(pipe, server: str) -> None:
     """Serve a boosted ensemble of Adult: 100 trees of depth 6."""
     import xgboost
 
@@ -39,6 +41,12 @@ def serve(pipe) -> None:
         "/predict": lambda record: {"probability": np.asarray(predict(encode(record))).tolist()},
         "/reasons": lambda record: {"reasons": [list(map(str, reason)) for reason in reasons(encode(record))]},
     }
+    records = [{name: plain(value) for name, value in row.items()} for row in X[:200].to_dict("records")]
+    SERVERS[server](answers, lambda port: pipe.send((port, records)))
+
+
+def serve_http(answers, begun) -> None:
+    """Answer by Python's own server."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -57,9 +65,32 @@ def serve(pipe) -> None:
             pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    records = [{name: plain(value) for name, value in row.items()} for row in X[:200].to_dict("records")]
-    pipe.send((server.server_address[1], records))
+    begun(server.server_address[1])
     server.serve_forever()
+
+
+def serve_fastapi(answers, begun) -> None:
+    """Answer by FastAPI, which checks a record's types, in one process of uvicorn."""
+    import fastapi
+    import uvicorn
+
+    def endpoint(answer):
+        def respond(record: dict[str, float | str | None]) -> dict[str, object]:
+            return answer(record)
+
+        return respond
+
+    app = fastapi.FastAPI()
+    for path, answer in answers.items():
+        app.post(path)(endpoint(answer))
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        begun(listener.getsockname()[1])
+        uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False)).run(sockets=[listener])
+
+
+SERVERS = {"http": serve_http, "fastapi": serve_fastapi}
 
 
 def plain(value: object) -> object:
@@ -76,7 +107,7 @@ def load(port: int, path: str, records: list, seconds: float, n_clients: int) ->
     def client(number: int) -> None:
         connection, at = http.client.HTTPConnection("127.0.0.1", port), number
         while (start := time.perf_counter()) < end:
-            connection.request("POST", path, bodies[at % len(bodies)])
+            connection.request("POST", path, bodies[at % len(bodies)], {"Content-Type": "application/json"})
             answer = connection.getresponse()
             assert answer.status == 200, answer.read()
             answer.read()
@@ -96,10 +127,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seconds", type=float, default=10)
     parser.add_argument("--clients", type=int, default=8)
+    parser.add_argument("--server", choices=SERVERS, default="http")
     given = parser.parse_args()
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe()
-    server = context.Process(target=serve, args=[there], daemon=True)
+    server = context.Process(target=serve, args=[there, given.server], daemon=True)
     server.start()
     port, records = here.recv()
     table = {}
@@ -112,8 +144,9 @@ def main() -> None:
     print(f"| answer | p50 | p99 | requests a second, {given.clients} clients |\n|---|---|---|---|")
     for name, row in table.items():
         print(f"| {name} | {row['p50_ms']:.2f} ms | {row['p99_ms']:.2f} ms | {row['requests_per_second']:,.0f} |")
-    about = conditions() | {"clients": given.clients, "seconds": given.seconds}
-    (RESULTS / f"serving-{machine_name()}.json").write_text(json.dumps(about | table, indent=1) + "\n")
+    about = conditions() | {"server": given.server, "clients": given.clients, "seconds": given.seconds}
+    name = {"http": "serving", "fastapi": "serving-fastapi"}[given.server]
+    (RESULTS / f"{name}-{machine_name()}.json").write_text(json.dumps(about | table, indent=1) + "\n")
 
 
 if __name__ == "__main__":

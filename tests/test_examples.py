@@ -19,6 +19,7 @@ NEEDED = {
     "faq": ["xgboost"],
     "from_shap": ["shap", "xgboost"],
     "models": ["sksurv"],
+    "serve_with_fastapi": ["fastapi", "httpx2", "xgboost"],
     "tasks": ["openpyxl"],
 }
 

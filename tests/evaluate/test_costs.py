@@ -45,8 +45,8 @@ def test_the_fastest_of_clear_cases(forest, n_rows, expected):
 
 
 def test_by_sample_without_registers():
-    if _core.instruction_set() == "v4":
-        pytest.skip("this processor has them")
+    if _core.instruction_set() in {"v3", "v4"}:
+        pytest.skip("vectors of 32 bytes take enough rows in lanes for by_node")
     assert CpuEvaluator(full_forest(0, 100, 6, 30)).default_choice(10_000).algorithm == "by_sample"
 
 
