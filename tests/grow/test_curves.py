@@ -229,20 +229,22 @@ def test_every_loss_gains_from_curves(loss):
         "poisson": rng.poisson(positive).astype(float),
         "gamma": positive * rng.gamma(4, 0.25, len(f)),
     }.get(loss, f + rng.standard_t(3, len(f)) * 0.3)
-    model = glasswood.AdditiveRegressor(loss=loss, n_jobs=1).fit(X, y)
+    model = glasswood.AdditiveRegressor(loss=loss, interactions=[(2, 3)], n_jobs=1).fit(X, y)
     equation = glasswood.ModelTreeRegressor(loss=loss, max_leaves=1, generations=0, n_jobs=1, time_limit=None).fit(X, y)
     truth = positive if loss in {"poisson", "gamma"} else f
     off, alone = (np.abs(one.predict(X) - truth).mean() for one in (model, equation))
     assert off < 0.6 * alone
     if loss == "quantile":
-        high = glasswood.AdditiveRegressor(loss=loss, quantile=0.9, n_jobs=1).fit(X, y)
-        assert 0.85 < np.mean(y <= high.predict(X)) < 0.95
+        high = glasswood.AdditiveRegressor(loss=loss, quantile=0.9, interactions=[(2, 3)], n_jobs=1).fit(X, y)
+        X_new, _, f_new = bent(4000, seed=9)
+        y_new = f_new + rng.standard_t(3, len(f_new)) * 0.3
+        assert 0.86 < np.mean(y_new <= high.predict(X_new)) < 0.93
 
 
 def test_classes_of_three():
     X, y, _ = bent(2000)
     labels = np.array(["low", "mid", "top"])[np.digitize(y, [0, 1.5])]
-    model = glasswood.AdditiveClassifier(n_jobs=1).fit(X[:1500], labels[:1500])
+    model = glasswood.AdditiveClassifier(interactions=2, n_jobs=1).fit(X[:1500], labels[:1500])
     assert model.score(X[1500:], labels[1500:]) > 0.8
     assert set(model.curves_["output"].tolist()) == {"low", "mid", "top"}
     np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1, atol=1e-12)
@@ -269,7 +271,7 @@ def test_curves_rise_where_they_must():
 
 def test_threads_change_nothing():
     X, y, _ = bent(800)
-    first, second = (glasswood.AdditiveRegressor(n_jobs=n).fit(X, y) for n in (1, 3))
+    first, second = (glasswood.AdditiveRegressor(interactions=2, n_jobs=n).fit(X, y) for n in (1, 3))
     np.testing.assert_array_equal(first.predict(X), second.predict(X))
 
 
@@ -346,6 +348,45 @@ def test_what_does_not_go_together_is_refused():
         glasswood.ModelTreeRegressor(curves=True, pairs=2, interaction_cst="pairwise", **FAST).fit(X, y)
     with pytest.raises(ValueError, match="trees of an ensemble have not"):
         glasswood.ModelTreeEnsembleRegressor(glasswood.ModelTreeRegressor(curves=True)).fit(X, y)
+
+
+@pytest.mark.parametrize("name", ["additive", "tree", "classes", "counts"])
+def test_weights_are_relative_and_whole_ones_are_repetitions(name):
+    X, y, _ = bent(300)
+    poisson = glasswood.AdditiveRegressor(loss="poisson", n_jobs=1), False
+    model, is_classifier = (estimators() | {"counts": poisson})[name]
+    model.set_params(**{"pairs" if name == "tree" else "interactions": 1})
+    target = y > 0.5 if is_classifier else np.round(np.exp(y / 2)) if name == "counts" else y
+    rng = np.random.default_rng(0)
+
+    def margins(rows, weight=None):
+        fitted = model.fit(X[rows], target[rows], sample_weight=weight)
+        return np.asarray(fitted.forest_.predict(X, "margin"))
+
+    all_rows, weight = np.arange(len(y)), rng.uniform(0.5, 2, len(y))
+    expected = margins(all_rows, weight)
+    for scale in (1e-6, 1e6):
+        np.testing.assert_allclose(margins(all_rows, scale * weight), expected, rtol=1e-9, atol=1e-9)
+    counts = rng.integers(1, 4, len(y))
+    repeated = rng.permutation(np.repeat(all_rows, counts))
+    np.testing.assert_allclose(margins(repeated), margins(all_rows, counts.astype(float)), rtol=1e-9, atol=1e-9)
+
+
+def test_friedmans_function_is_found_within_its_bands():
+    """10 sin(π a b) + 20 (c - 1/2)² + 10 d + 5 e (Friedman 1991), beside five columns of noise."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(4000, 10))
+    signal = 10 * np.sin(np.pi * X[:, 0] * X[:, 1]) + 20 * (X[:, 2] - 0.5) ** 2 + 10 * X[:, 3] + 5 * X[:, 4]
+    model = glasswood.AdditiveRegressor(interactions=1, leaf_model="constant").fit(X, signal + rng.normal(size=len(X)))
+    assert (model.surfaces_["feature"][0], model.surfaces_["other_feature"][0]) == ("x0", "x1")
+    x = np.linspace(0.03, 0.97, 60)
+    for name, truth in (("x2", 20 * (x - 0.5) ** 2 - 20 / 12), ("x3", 10 * (x - 0.5)), ("x4", 5 * (x - 0.5))):
+        adds, error = steps_at(model, name, x)
+        within = np.abs(adds - truth) <= 3 * np.maximum(error, 0.1)
+        assert within.mean() > 0.9
+    assert set(model.curves_["feature"].tolist()) >= {"x0", "x1", "x2", "x3", "x4"}
+    noise = np.isin(model.parts_["part"], [f"x{k}" for k in range(5, 10)])
+    assert np.abs(model.parts_["share"][noise]).sum() < 0.002
 
 
 def test_few_rows_have_no_curves():

@@ -231,6 +231,7 @@ class TestErrors:
             ({"loss": "huber"}, "loss='squared'"),
             ({"smoothing": 15}, "does not smooth leaves"),
             ({"monotonic_cst": {"a": 1}}, "does not support monotonic_cst; fit a sample in one process"),
+            ({"curves": "auto"}, "curves is 'auto', but glasswood.dask.fit adds no curves; set it to False"),
             ({"coefficient_signs": {"a": 1}}, "does not support coefficient_signs; fit a sample in one process"),
         ):
             with pytest.raises(ValueError, match=message):

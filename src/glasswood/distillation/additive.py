@@ -185,7 +185,7 @@ def _exact(forest: TreeEnsemble, values: Array, leaves: list[list[Box]]) -> tupl
             groups.setdefault(tuple(sorted(box.missing)), []).append(box)
         base[output] += sum(box.value for box in groups.pop((), []))
         terms = [_term(tuple(axes[feature] for feature in group), boxes) for group, boxes in sorted(groups.items())]
-        found = Boosted(np.zeros((1, 0)), np.zeros(0), np.zeros(0), *_by_kind(terms))
+        found = Boosted(1, np.zeros((1, 0)), np.zeros((1, 0)), np.zeros((1, 0)), *_by_kind(terms))
         added, parts = shaped_output(found, 0, one, one, 0.0, LEAST)
         base[output] += added
         shapes += [dataclasses.replace(shape, output=output) for shape in parts]

@@ -137,11 +137,12 @@ class AdditiveRegressor(RegressorMixin, AdditiveEstimator):  # type: ignore[misc
 
     Notes
     -----
-    The rows are divided into 8 folds. On the rows of the other 7, small steps are added to one curve after the other
-    until the loss of the left-out fold falls no further (cyclic boosting over histograms). Curves are the means of the
-    8 fits. Coarse surfaces of all pairs, on what curves leave of rows that they have not seen, rank the pairs.
-    Neighbouring steps are joined as long as predictions hardly change, and parts far within their errors are left
-    out. Standard errors are those of a jackknife over folds. The cost is O(rounds × folds × rows × columns).
+    The rows are divided into 8 folds, three times. On the rows of the other 7, small steps are added to one curve
+    after the other until the loss of the left-out fold falls no further (cyclic boosting over histograms). Curves are
+    the means of the 24 fits. Coarse surfaces of all pairs, on what curves leave of rows that they have not seen, rank
+    the pairs. Neighbouring steps are joined as long as predictions hardly change, and parts far within their errors
+    are left out. Standard errors are those of a jackknife over folds. The cost is O(rounds × fits × (rows × columns +
+    cells of surfaces)).
 
     References
     ----------

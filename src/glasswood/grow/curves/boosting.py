@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 LOSSES = ("squared", "logistic", "softmax", "poisson", "gamma", "quantile", "huber")
 """Losses in the order of the core's (native/grow/curves/losses.h)."""
 
-FOLDS = 8
-"""Parts of the rows, each left out of one set of curves; the mean of the sets is the result."""
+FOLDS, REPEATS = 8, 3
+"""Parts of the rows, each left out of one set of curves, and how often they are drawn; the mean of the sets is the
+result."""
 
 RATE, RIDGE, CATEGORY_RIDGE, MOST, MAX_LEAVES, MIN_ROWS = 0.1, 3.0, 5.0, 4.0, 3, 4
 """Part of a step that is added; rows of mean curvature that shrink a part's step and a category's; largest step; parts
@@ -33,8 +34,9 @@ OF_CURVES, OF_SURFACES = 0.6, 0.7
 """Gain of a step, in the best one of the round before, below which it is left out, so that pairs of noise do not end
 the boosting of others."""
 
-RANK_BINS, SURFACE_BINS = 16, 32
-"""Bins of a feature in surfaces that rank pairs, and in those that are fitted."""
+RANK_BINS, FEWEST_BINS, SURFACE_BINS = 16, 8, 64
+"""Bins of a feature in surfaces that rank pairs; fewest and most in those that are fitted, as many as have a row a cell
+on average."""
 
 CERTAINTY, OF_PAIRS = 2.0, 1.0
 """Standard errors by which the loss of left-out rows must fall for curves and surfaces beside a tree, and for surfaces
@@ -56,7 +58,7 @@ class CurveRows:
     y, weight : float64, (n_rows,)
     margins : float64, (n_outputs, n_rows)
         Where they begin.
-    fold : int32, (n_rows,)
+    fold : int32, (n_repeats, n_rows)
     """
 
     loss: str
@@ -68,7 +70,7 @@ class CurveRows:
 
     @property
     def n_folds(self) -> int:
-        """Number of folds."""
+        """Number of folds of a repeat."""
         return int(self.fold.max()) + 1
 
     @property
@@ -98,7 +100,8 @@ class Term:
     axes : tuple of one or two Axis
     groups : tuple of int64, (n_bins,)
         Where each bin of an axis stands in the values: itself, for a curve.
-    values : float64, (n_folds, n_outputs, n[, m])
+    values : float64, (n_sets, n_outputs, n[, m])
+        By fold, those of one repeat after the other.
     """
 
     axes: tuple[Axis, ...]
@@ -113,12 +116,15 @@ class Boosted:
     Attributes
     ----------
     curves, surfaces : list of Term
+    n_folds : int
+        Of a repeat.
     unseen : float64, (n_outputs, n_rows)
-        Margins of each row by the curves of the fold that left it out.
-    before, after : float64, (n_rows,)
+        Margins of each row by the curves of the folds that left it out, their mean.
+    before, after : float64, (n_repeats, n_rows)
         Losses of rows that were left out, without and with curves and surfaces.
     """
 
+    n_folds: int
     unseen: Doubles
     before: Doubles
     after: Doubles
@@ -127,10 +133,13 @@ class Boosted:
 
 
 def is_gain(before: Doubles, after: Doubles, certainty: float) -> bool:
-    """Whether losses of left-out rows fall by more than so many standard errors."""
+    """Whether losses of left-out rows, (n_repeats, n_rows), fall by more than so many standard errors of a repeat.
+
+    Left-out rows choose the round at which boosting ends, which repeats do not average out.
+    """
     fall = before - after
-    error = float(np.std(fall)) * np.sqrt(len(fall))
-    return bool(fall.sum() > certainty * error)
+    error = np.std(fall, axis=1).mean() * np.sqrt(fall.shape[1])
+    return bool(fall.sum(axis=1).mean() > certainty * error)
 
 
 def dispersion(gradient: Doubles, curvature: Doubles) -> float:
@@ -142,10 +151,10 @@ def dispersion(gradient: Doubles, curvature: Doubles) -> float:
 
 
 def folds_of(groups: Int64s, seed: int) -> Int32s:
-    """Divide rows; those of one group stay together: int32, (n_rows,)."""
-    n_groups = int(groups.max()) + 1
-    part = np.random.default_rng(seed).permutation(n_groups) % min(FOLDS, n_groups)
-    fold: Int32s = part[groups].astype(np.int32)
+    """Divide rows some times; those of one group stay together: int32, (n_repeats, n_rows)."""
+    n_groups, random = int(groups.max()) + 1, np.random.default_rng(seed)
+    parts = [random.permutation(n_groups) % min(FOLDS, n_groups) for _ in range(REPEATS)]
+    fold: Int32s = np.array([part[groups] for part in parts], np.int32)
     return fold
 
 
@@ -173,15 +182,15 @@ def boosted(
     must_gain : bool
         Whether curves are left out unless rows that were left out gain; so are always surfaces that nobody named.
     """
-    start = np.repeat(rows.margins[None], rows.n_folds, axis=0)
-    nothing = Boosted(rows.margins, *_losses(rows, start))
+    start = np.repeat(rows.margins[None], rows.n_folds * len(rows.fold), axis=0)
+    nothing = Boosted(rows.n_folds, rows.margins, *_losses(rows, start))
     if rows.n_folds < 2 or not axes:
         return nothing
     axes = _by_gain(rows, axes)
     shapes = [(axis.n_bins, 1, axis.n_ordered, int(signs[axis.feature])) for axis in axes]
     values, margins, losses = _run(rows, np.array([axis.codes for axis in axes]), shapes, start, n_threads, OF_CURVES)
     curves = [Term((axis,), (np.arange(axis.n_bins),), value) for axis, value in zip(axes, values, strict=True)]
-    found = Boosted(_unseen(rows, margins), losses[0], losses[1], curves)
+    found = Boosted(rows.n_folds, _unseen(rows, margins), losses[0], losses[1], curves)
     if must_gain and not is_gain(found.before, found.after, CERTAINTY):
         found, margins = nothing, start
     free = [axis for axis in axes if signs[axis.feature] == 0]
@@ -191,20 +200,15 @@ def boosted(
     surfaces, margins, losses = _surfaces(rows, free, found.unseen, chosen, margins, n_threads)
     if isinstance(pairs, int) and not is_gain(losses[0], losses[1], CERTAINTY if must_gain else OF_PAIRS):
         return found
-    return Boosted(_unseen(rows, margins), found.before, losses[1], found.curves, surfaces)
+    return Boosted(rows.n_folds, _unseen(rows, margins), found.before, losses[1], found.curves, surfaces)
 
 
 def _losses(rows: CurveRows, start: Doubles) -> tuple[Doubles, Doubles]:
     """Losses of rows as they are; the same twice."""
-    losses = np.zeros((2, len(rows.y)))
     one = np.zeros((1, len(rows.y)), np.uint16)
-    settings = rows.settings
-    settings.max_rounds = 0
-    _core.boost_curves(
-        settings, rows.y, rows.weight, rows.fold, one, np.array([[1, 1, 1, 0]], np.int32),
-        np.zeros((*start.shape[:2], 1)), start.copy(), losses, np.zeros(len(start), np.int32), 1,
-    )  # fmt: skip
-    return losses[0], losses[1]
+    _, _, losses = _run(rows, one, [(1, 1, 1, 0)], start[: rows.n_folds], 1, 0.0, max_rounds=0)
+    same = np.repeat(losses[0], len(rows.fold), axis=0)
+    return same, same
 
 
 def _run(
@@ -214,28 +218,33 @@ def _run(
     start: Doubles,
     n_threads: int,
     least_gain: float,
+    max_rounds: int = ROUNDS,
 ) -> tuple[list[Doubles], Doubles, Doubles]:
-    """Values by term, (n_folds, n_outputs, n[, m]), margins by fold, and losses of left-out rows before and after."""
+    """Values by term, (n_sets, n_outputs, n[, m]), margins by set, and losses before and after by repeat and row."""
     sizes = [n * m for n, m, _, _ in shapes]
-    margins, losses = start.copy(), np.zeros((2, len(rows.y)))
-    values, n_rounds = np.zeros((*start.shape[:2], sum(sizes))), np.zeros(len(start), np.int32)
+    margins, losses = start.copy(), np.zeros((len(rows.fold), 2, len(rows.y)))
+    values, n_rounds = np.zeros((*start.shape[:2], sum(sizes))), np.zeros(rows.n_folds, np.int32)
     settings = rows.settings
-    settings.least_gain = least_gain
-    _core.boost_curves(
-        settings, rows.y, rows.weight, rows.fold, np.ascontiguousarray(bins), np.array(shapes, np.int32),
-        values, margins, losses, n_rounds, n_threads,
-    )  # fmt: skip
+    settings.least_gain, settings.max_rounds = least_gain, max_rounds
+    for k in range(len(start) // rows.n_folds):
+        own = slice(k * rows.n_folds, (k + 1) * rows.n_folds)
+        _core.boost_curves(
+            settings, rows.y, rows.weight, rows.fold[k], np.ascontiguousarray(bins), np.array(shapes, np.int32),
+            values[own], margins[own], losses[k], n_rounds, n_threads,
+        )  # fmt: skip
     parts = np.split(values, np.cumsum(sizes)[:-1], axis=2)
     shaped = [
         part if shape[1] == 1 else part.reshape(*part.shape[:2], *shape[:2])
         for part, shape in zip(parts, shapes, strict=True)
     ]
-    return shaped, margins, losses
+    return shaped, margins, losses[: len(start) // rows.n_folds].swapaxes(0, 1)
 
 
 def _unseen(rows: CurveRows, margins: Doubles) -> Doubles:
-    """Margins of each row by the fold that left it out."""
-    unseen: Doubles = margins[rows.fold, :, np.arange(len(rows.y))].T
+    """Margins of each row by the folds that left it out, their mean over repeats."""
+    at = np.arange(len(rows.y))
+    each = [margins[k * rows.n_folds + fold, :, at].T for k, fold in enumerate(rows.fold)]
+    unseen: Doubles = np.mean(each, axis=0)
     return np.ascontiguousarray(unseen)
 
 
@@ -284,7 +293,8 @@ def _surfaces(
 ) -> tuple[list[Term], Doubles, Doubles]:
     gradient, curvature = (part.sum(axis=0) if rows.loss != "softmax" else part[0] for part in rows.slopes(unseen))
     used = sorted({k for pair in chosen for k in pair})
-    groups = {k: coarse(axes[k], _positions(axes[k], gradient, curvature), SURFACE_BINS) for k in used}
+    most = int(np.clip(np.sqrt(len(rows.y)), FEWEST_BINS, SURFACE_BINS))
+    groups = {k: coarse(axes[k], _positions(axes[k], gradient, curvature), most) for k in used}
     bins, shapes = [], []
     for a, b in chosen:
         n, m = int(groups[a].max()) + 1, int(groups[b].max()) + 1

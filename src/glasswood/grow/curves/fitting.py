@@ -35,6 +35,12 @@ PRICES = {"squared": 2.0, "huber": 2.0, "logistic": 0.5, "softmax": 0.5}
 """Price of a coefficient in units of noise, by the loss, 1 for others: losses of squares count twice, and equations of
 classes are shrunk by a ridge, so that their coefficients are worth half a parameter."""
 
+OF_NUMBERS = ("squared", "quantile", "huber")
+"""Losses whose margins are in units of y."""
+
+ROUNDING = 1e-13
+"""Part of the largest target within which margins are exact: curves of rounding errors say nothing."""
+
 HUBER = 1.345
 """Standard deviations beyond which residuals count by their absolute values, as in `glasswood.grow.search.robust`."""
 
@@ -114,6 +120,8 @@ def fit_curves(plan: CurvePlan, data: TrainingData, margins: Doubles) -> Curves:
     margins : float64, (n_rows, n_outputs)
     """
     columns, y, weight = data
+    if plan.loss in OF_NUMBERS:
+        y = np.where(np.abs(y - margins[:, 0]) <= ROUNDING * np.abs(y).max(), margins[:, 0], y)
     unit = _unit(plan.loss, y - margins[:, 0], weight)
     groups = repetitions(columns.X, y) if plan.has_copies else np.arange(len(y))
     fold = folds_of(groups, plan.seed)
@@ -126,7 +134,7 @@ def fit_curves(plan: CurvePlan, data: TrainingData, margins: Doubles) -> Curves:
     scaled = [replace(one, values=one.values * unit, errors=one.errors * unit) for one in shapes]
     scores = np.sort(np.abs(rows.y - found.unseen[0])) * unit
     scale = unit**2 if plan.loss in {"squared", "huber"} else unit
-    left, price = scale * float(found.after.sum()), scale * _price(rows, found.unseen)
+    left, price = scale * float(found.after.mean(axis=0).sum()), scale * _price(rows, found.unseen)
     return Curves(scaled, base * unit, data, margins, left, price, scores, _shrunk(rows, found))
 
 
@@ -137,7 +145,7 @@ def _price(rows: CurveRows, margins: Doubles) -> float:
 
 def _unit(loss: str, residual: Doubles, weight: Doubles) -> float:
     """Choose a unit of margins in which no square overflows; 1 where they are logarithms."""
-    if loss not in {"squared", "quantile", "huber"}:
+    if loss not in OF_NUMBERS:
         return 1.0
     largest = float(np.abs(residual).max()) or 1.0
     return largest * float(np.sqrt(np.average((residual / largest) ** 2, weights=weight))) or 1.0

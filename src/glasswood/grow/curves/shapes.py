@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from glasswood.grow.curves.bins import Axis
     from glasswood.grow.curves.boosting import Boosted, CurveRows, Term
 
-JOINED = 1e-4
+JOINED = 3e-5
 """Part of the deviance that is left by which joining steps may change a term's predictions."""
 
 WITHOUT_ERRORS = 0.05
@@ -115,7 +115,7 @@ def shaped_output(
     for term in found.surfaces:
         for axis in term.axes:
             by_feature.setdefault(axis.feature, (axis, np.zeros((len(term.values), axis.n_bins))))
-        surface, mains = _purified(term, output, weight, curvature, budget, least)
+        surface, mains = _purified(term, output, weight, curvature, budget, least, found.n_folds)
         for axis, places, main in mains:
             by_feature[axis.feature][1][:, :] += np.where(places >= 0, main[:, places], 0.0)
         surfaces += surface
@@ -123,23 +123,28 @@ def shaped_output(
     for axis, values in by_feature.values():
         middle = values @ (axis.weight / axis.weight.sum())
         base += float(middle.mean())
-        curves += _curve(axis, output, values - middle[:, None], np.maximum(axis.sums(curvature), least), budget)
+        mass = np.maximum(axis.sums(curvature), least)
+        curves += _curve(axis, output, values - middle[:, None], mass, budget, found.n_folds)
     curves.sort(key=lambda shape: shape.features)
     surfaces.sort(key=lambda shape: shape.features)
     return base, [*curves, *surfaces]
 
 
-def _error(values: Doubles) -> Doubles:
-    """Find standard errors of the mean over folds: those of a jackknife by groups (Efron and Stein 1981)."""
-    n = len(values)
-    errors: Doubles = np.sqrt((n - 1) / n * ((values - values.mean(axis=0)) ** 2).sum(axis=0))
+def _error(values: Doubles, n: int) -> Doubles:
+    """Find standard errors of the mean over n folds: those of a jackknife by groups (Efron and Stein 1981).
+
+    Squares of several repeats are averaged.
+    """
+    each = values.reshape(-1, n, *values.shape[1:])
+    squares = (n - 1) / n * ((each - each.mean(axis=1, keepdims=True)) ** 2).sum(axis=1)
+    errors: Doubles = np.sqrt(squares.mean(axis=0))
     return errors
 
 
-def _curve(axis: Axis, output: int, values: Doubles, curvature: Doubles, budget: float) -> list[Shape]:
+def _curve(axis: Axis, output: int, values: Doubles, curvature: Doubles, budget: float, n_folds: int) -> list[Shape]:
     """Join neighbours, of categories those of similar values; nothing where all are next to 0."""
     mean = values.mean(axis=0)
-    noise = float(curvature @ _error(values) ** 2)
+    noise = float(curvature @ _error(values, n_folds) ** 2)
     if float(curvature @ mean**2) <= max(budget, WITHOUT_ERRORS * noise):
         return []
     own = np.flatnonzero(axis.weight[: axis.n_bins - (axis.n_categories == 0)] > 0)
@@ -155,7 +160,7 @@ def _curve(axis: Axis, output: int, values: Doubles, curvature: Doubles, budget:
     used = place >= 0
     weight = summed(place[used], axis.weight[used], steps.count)
     joint = np.array([summed(place[used], (axis.weight * one)[used], steps.count) / weight for one in values])
-    return [Shape(output, (steps,), joint.mean(axis=0), _error(joint), weight)]
+    return [Shape(output, (steps,), joint.mean(axis=0), _error(joint, n_folds), weight)]
 
 
 def joined(values: Doubles, weight: Doubles, budget: float) -> Int64s:
@@ -174,7 +179,7 @@ Main = tuple["Axis", Int64s, Doubles]
 
 
 def _purified(
-    term: Term, output: int, weight: Doubles, curvature: Doubles, budget: float, least: float
+    term: Term, output: int, weight: Doubles, curvature: Doubles, budget: float, least: float, n_folds: int
 ) -> tuple[list[Shape], list[Main]]:
     """Join neighbours, and divide what is left into a surface without main effects and two curves, by fold.
 
@@ -197,10 +202,11 @@ def _purified(
     w = summed(places[0] * h.shape[1] + places[1], weight, h.size).reshape(h.shape)
     pure, first, second = _without_mains(values, w)
     mains = [(axis, group, part) for axis, group, part in zip(term.axes, term.groups, (first, second), strict=True)]
-    noise = float((h * _error(pure) ** 2).sum())
+    error = _error(pure, n_folds)
+    noise = float((h * error**2).sum())
     if float((h * pure.mean(axis=0) ** 2).sum()) <= max(budget, WITHOUT_ERRORS * noise):
         return [], mains
-    return [Shape(output, steps, pure.mean(axis=0), _error(pure), w)], mains
+    return [Shape(output, steps, pure.mean(axis=0), error, w)], mains
 
 
 def _used(axis: Axis, group: Int64s) -> Int64s:
