@@ -258,7 +258,6 @@ def _linear(split: Split, settings: dict[str, Any]) -> dict[str, Any]:
 
 METHODS: dict[str, Callable[[Split, dict[str, Any]], dict[str, Any]]] = {
     "tree": _tree,
-    "sum": _ensemble(n_estimators=2, method="sum"),
     "mean": _ensemble(n_estimators=5),
     "boosted": _ensemble(n_estimators=3, method="boosting"),
     "additive": _additive,
@@ -273,7 +272,7 @@ METHODS: dict[str, Callable[[Split, dict[str, Any]], dict[str, Any]]] = {
 }
 """By the name of the command line; all have their defaults."""
 
-OURS = ("tree", "sum", "mean", "boosted", "additive")
+OURS = ("tree", "mean", "boosted", "additive")
 """Methods of glasswood."""
 
 PACKAGES = {
@@ -295,5 +294,5 @@ def version(method: str) -> str:
     return f"glasswood {method.rpartition(' ')[2]}" if package is None else f"{package} {metadata.version(package)}"
 
 
-REGRESSIONS = ("sum", "Cubist", "PILOT")
+REGRESSIONS = ("Cubist", "PILOT")
 """Methods that have no classes."""

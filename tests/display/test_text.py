@@ -270,8 +270,9 @@ def test_printed_trees_add_up_to_predictions():
     X = pandas.DataFrame({"size": rng.normal(size=500), "age": rng.uniform(1, 9, 500)})
     X["kind"] = pandas.Categorical(rng.choice(list("abcdefg"), 500))
     y = 100 + np.where(X["size"] < 0, X["age"], -X["age"]) + X["kind"].cat.codes
-    single = glasswood.ModelTreeRegressor(max_leaves=3, clip="none")
-    model = glasswood.ModelTreeEnsembleRegressor(single, n_estimators=2, method="sum", time_limit=4, n_jobs=1).fit(X, y)
+    single = glasswood.ModelTreeRegressor(max_leaves=3, clip="none", generations=5)
+    whole = {"n_estimators": 1, "max_trees": 2, "learning_rate": 1.0, "max_samples": 1, "time_limit": None}
+    model = glasswood.ModelTreeEnsembleRegressor(single, method="boosting", **whole, n_jobs=1).fit(X, y)
     forest = glasswood.load(model).ensemble
     texts = [glasswood.export_text(model, tree, digits=17, max_terms=None) for tree in range(forest.n_trees)]
     note = texts[0].splitlines()[-1]

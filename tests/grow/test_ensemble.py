@@ -48,7 +48,7 @@ def test_each_tree_is_that_of_its_rows(fitted, data):
     assert np.isfinite(X).all()
 
 
-@pytest.mark.parametrize("method", ["mean", "boosting", "sum"])
+@pytest.mark.parametrize("method", ["mean", "boosting"])
 @pytest.mark.parametrize("n_rows", [2, 4, 9])
 def test_more_columns_than_rows(method, n_rows):
     rng = np.random.default_rng(0)
@@ -149,3 +149,21 @@ def test_an_interrupt_ends_all_trees(data, monkeypatch):
 def test_wrong_parameters(data, parameters, error, message):
     with pytest.raises(error, match=message):
         glasswood.ModelTreeEnsembleRegressor(**parameters).fit(*data)
+
+
+def test_boosted_amounts_below_0_are_warned_of():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 3))
+    y = np.where(rng.random(600) < 0.3, 0, np.exp(2 * X[:, 0] + rng.normal(size=600)))
+    settings = {"n_estimators": 1, "max_trees": 20, "n_jobs": 1}
+    with pytest.warns(UserWarning, match="training rows are predicted below 0, although y never is") as found:
+        model = glasswood.ModelTreeEnsembleRegressor(method="boosting", **settings).fit(X, y)
+    assert f"{(model.predict(X) < 0).sum():,} of 600" in str(found[0].message)
+    counts = glasswood.ModelTreeEnsembleRegressor(method="boosting", loss="poisson", **settings).fit(X, y)
+    assert counts.predict(X).min() > 0
+    assert glasswood.ModelTreeEnsembleRegressor(TREE, n_estimators=2, n_jobs=1).fit(X, y).predict(X).min() >= 0
+
+
+def test_sums_of_a_few_trees_are_no_method():
+    with pytest.raises(ValueError, match="method is 'sum', expected one of mean, boosting"):
+        glasswood.ModelTreeEnsembleRegressor(method="sum").fit(np.zeros((9, 1)), np.arange(9.0))

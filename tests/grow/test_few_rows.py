@@ -28,16 +28,10 @@ def test_a_single_leaf_has_rows_for_its_parameters(n, p, options):
 
 
 @pytest.mark.parametrize(("n", "p"), [(12, 30), (20, 50), (40, 60)])
-def test_classes_and_sums_have_rows_for_their_parameters(n, p):
+def test_classes_have_rows_for_their_parameters(n, p):
     X, y, _, _ = noise(n, p, 1)
     classes = glasswood.ModelTreeClassifier(**QUICK, penalty=0).fit(X, y > 0)
     assert max(np.bincount(classes.leaves_["leaf"])) <= n / 5
-    summed = glasswood.ModelTreeEnsembleRegressor(
-        glasswood.ModelTreeRegressor(generations=5, population_size=8, penalty=0, noise="uniform"),
-        n_estimators=2, method="sum", n_jobs=1,
-    ).fit(X, y)  # fmt: skip
-    for tree in summed.estimators_:
-        assert max(np.bincount(tree.leaves_["leaf"])) <= n / 5
 
 
 @pytest.mark.sizes("each")
@@ -58,14 +52,11 @@ def test_intervals_of_one_tree_hold(n, p, options):
 
 @pytest.mark.sizes("each")
 @pytest.mark.parametrize(("n", "p"), [(20, 1), (20, 30), (60, 30)])
-@pytest.mark.parametrize("method", ["mean", "sum"])
-def test_intervals_of_ensembles_hold(n, p, method):
+def test_intervals_of_ensembles_hold(n, p):
     shares = []
     for seed in range(6):
         X, y, X_test, y_test = noise(n, p, seed)
-        model = glasswood.ModelTreeEnsembleRegressor(
-            SEARCH, n_estimators=5 if method == "mean" else 2, method=method, n_jobs=1
-        )
+        model = glasswood.ModelTreeEnsembleRegressor(SEARCH, n_estimators=5, n_jobs=1)
         low, high = model.fit(X, y).predict_interval(X_test, 0.9).T
         shares.append(np.mean((low <= y_test) & (y_test <= high)))
     assert 0.85 <= np.mean(shares) <= 0.97

@@ -143,15 +143,6 @@ def test_one_interrupt_ends_all_trees_of_an_ensemble(data, monkeypatch, method, 
     assert np.isfinite(grown.predict(data[0])).all()
 
 
-def test_one_interrupt_ends_all_trees_of_a_sum(data, monkeypatch):
-    begun = counting_searches(monkeypatch, 1)
-    base = glasswood.ModelTreeRegressor(generations=5, noise="uniform")
-    grown = glasswood.ModelTreeEnsembleRegressor(base, 8, method="sum", time_limit=None, n_jobs=1).fit(*data)
-    assert grown.interrupted_
-    assert len(begun) < 8
-    assert np.isfinite(grown.predict(data[0])).all()
-
-
 def test_an_interrupt_ends_the_splits_of_a_classifier(data, monkeypatch):
     monkeypatch.setattr(likelihood, "_candidate", interrupted_by(likelihood._candidate))
     monkeypatch.setattr(likelihood, "proposed_splits", None)

@@ -64,7 +64,6 @@ def frame_of(n_rows):
         pytest.param("mean", {"monotonic_cst": {"x0": 1}}, marks=pytest.mark.slow),
         ("boosting", {}),
         pytest.param("boosting", {"loss": "huber"}, marks=pytest.mark.slow),
-        ("sum", {}),
     ],
 )
 def test_ensembles_have_the_trees_that_sorting_gives(monkeypatch, method, changes):

@@ -123,7 +123,6 @@ SIGNED_MODELS = {
     "smoothing": glasswood.ModelTreeRegressor(**FAST, smoothing="auto", **SIGNED),
     "quantile": glasswood.ModelTreeRegressor(**FAST, loss="quantile", **SIGNED),
     "classes": glasswood.ModelTreeClassifier(**FAST, **SIGNED),
-    "sum": glasswood.ModelTreeEnsembleRegressor(SIGNED_SMALL, 2, method="sum", n_jobs=1),
     "boosting": glasswood.ModelTreeEnsembleRegressor(SIGNED_SMALL, 1, method="boosting", max_trees=5, n_jobs=1),
 }
 

@@ -42,7 +42,6 @@ def fits():
         "classes": (glasswood.ModelTreeClassifier(generations=2, n_jobs=1, time_limit=None), True),
         "mean": (glasswood.ModelTreeEnsembleRegressor(TREE, method="mean", **ensemble), False),
         "boosting": (glasswood.ModelTreeEnsembleRegressor(TREE, method="boosting", **ensemble), False),
-        "sum": (glasswood.ModelTreeEnsembleRegressor(TREE, method="sum", **ensemble), False),
         "curves": (glasswood.ModelTreeRegressor(curves=True, pairs=2, **FAST), False),
         "additive": (glasswood.AdditiveRegressor(n_jobs=1), False),
         "additive classes": (glasswood.AdditiveClassifier(n_jobs=1), True),

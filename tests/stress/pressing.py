@@ -42,7 +42,6 @@ def calls():
         "ModelTreeClassifier.fit": lambda: classes(**long, generations=10**6, n_iter_no_change=10**6).fit(X, y > 0),
         "ModelTreeEnsembleRegressor.fit, mean": lambda: ensemble(n_estimators=200, **long).fit(X, y),
         "ModelTreeEnsembleRegressor.fit, boosting": lambda: ensemble(method="boosting", **long).fit(X, y),
-        "ModelTreeEnsembleRegressor.fit, sum": lambda: ensemble(method="sum", n_estimators=8, **long).fit(X, y),
         "ModelTreeEnsembleClassifier.fit": lambda: of_classes(n_estimators=50, **long).fit(X, y > 0),
         "distill": lambda: glasswood.distill(lambda rows: np.sin(rows[:, 0]), X, sizes=[8, 16, 32, 64], **long),
         "Forest.predict": lambda: forest.predict(many, device="cpu"),

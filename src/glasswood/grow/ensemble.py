@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 MEMBERS: dict[str, dict[str, Any]] = {
     "mean": {"penalty": 0.5, "smoothing": "auto", "log_terms": False},
     "boosting": BOOSTED,
-    "sum": {},
 }
 """What the trees of an ensemble are grown with by default."""
 
@@ -39,15 +38,13 @@ WHOLE = {"penalty": 1.0, "max_leaves": 64, "noise": "any", "clip": "target"}
 
 
 class ModelTreeEnsembleRegressor(RegressorMixin, TreeEnsembleEstimator):  # type: ignore[misc]
-    """Several model trees in one forest: the mean of large trees, sums of small ones, or the sum of a few.
+    """Several model trees in one forest: the mean of large trees, or sums of small ones.
 
     ``method="mean"`` grows each tree on a part of the rows with another seed. ``method="boosting"`` grows a sequence of
     small trees on each part. Each tree fits the residuals of the previous ones (Friedman 2001), until predictions for
     the rows that the sequence has not seen no longer improve. If one larger tree predicts these rows better, the
     sequence begins with it, and may end with it. With ``loss="squared"``, a sequence of trees with constant leaves is
     grown beside it. The same rows choose the share of both in the prediction. The forest is the mean of all parts.
-    ``method="sum"`` adds up `n_estimators` trees that are fitted together, each in turn to the residuals of the others
-    (backfitting; Friedman and Stuetzle 1981). Two readable trees often replace one tree with many leaves.
 
     Parameters
     ----------
@@ -61,8 +58,8 @@ class ModelTreeEnsembleRegressor(RegressorMixin, TreeEnsembleEstimator):  # type
         Number of trees or, when boosting, of sequences and their companions with constant leaves.
     max_samples : float, default=0.8
         Share of the rows that each tree or sequence is grown on, above 0 and up to 1, without replacement. With 1, no
-        unseen rows end a sequence, so each has `max_trees` trees, and no companion. A sum is grown on all rows.
-    method : {"mean", "boosting", "sum"}, default="mean"
+        unseen rows end a sequence, so each has `max_trees` trees, and no companion.
+    method : {"mean", "boosting"}, default="mean"
     learning_rate : float, default=0.1
         Factor of each tree of a sequence, above 0 and up to 1; 1.5 times as much for trees with constant leaves.
     max_trees : int, default=100
@@ -81,12 +78,12 @@ class ModelTreeEnsembleRegressor(RegressorMixin, TreeEnsembleEstimator):  # type
     Attributes
     ----------
     forest_ : Forest
-        The trees, each with the weight 1 / n_estimators, or 1 in a sum. Boosted trees have the share of their sequence
+        The trees, each with the weight 1 / n_estimators. Boosted trees have the share of their sequence
         times `learning_rate` besides, except for a tree that a sequence begins with. The forest can be predicted, saved
         and explained like any forest.
     estimators_ : list of ModelTreeRegressor
         The trees, each fitted on its rows, with equations, tables and history. Boosted trees predict the residuals of
-        the previous trees, those of a sum the residuals of the others.
+        the previous trees.
     sequence_ : int, (n_trees,)
         Which of `n_estimators` each tree belongs to; first those with equations.
     samples_ : list of int32 arrays
@@ -95,7 +92,7 @@ class ModelTreeEnsembleRegressor(RegressorMixin, TreeEnsembleEstimator):  # type
     n_leaves_ : int
         Number of leaves of all trees.
     feature_importances_ : float64, (n_features,)
-        Mean of the trees' importances; in sequences and sums, weighted by the squares that each explains.
+        Mean of the trees' importances; in sequences, weighted by the squares that each explains.
     interrupted_ : bool
         Whether Ctrl-C ended the search. Trees that were not finished are the best found by then, those that had
         not begun are missing.
@@ -105,7 +102,7 @@ class ModelTreeEnsembleRegressor(RegressorMixin, TreeEnsembleEstimator):  # type
     Notes
     -----
     Where y is never negative, the mean of trees is not either, nor are predictions with ``loss="poisson"`` and
-    ``"gamma"``. A sum (``boosting``, ``sum``) with another loss may be: trees add up, and clipping the total would
+    ``"gamma"``. Boosted trees with another loss may be: trees add up, and clipping the total would
     be no part of the forest that is saved, exported and explained. `fit` warns if it predicts training rows below 0.
 
     Time and memory are those of `ModelTreeRegressor`, times the number of trees divided by the number of threads. A
@@ -193,7 +190,7 @@ class ModelTreeEnsembleRegressor(RegressorMixin, TreeEnsembleEstimator):  # type
     def staged_predict(self, X: Rows) -> Iterator[Doubles]:
         """Predict rows after each step of boosted sequences: float64, (n_rows,), the last time as `predict` does.
 
-        A sequence that has ended stays as it is. The trees of a mean or a sum are steps, too.
+        A sequence that has ended stays as it is. The trees of a mean are steps, too.
         """
         return self._staged(X, "prediction")
 
@@ -219,8 +216,7 @@ class ModelTreeEnsembleRegressor(RegressorMixin, TreeEnsembleEstimator):  # type
         mean of these trees varies more than the mean of all trees; how far the trees lie apart says by how much.
         Intervals extend the prediction by the multiple of these units that a share `coverage` of the training rows
         needs (out-of-bag conformal prediction, Johansson et al. 2014). They hold on average over rows like those of
-        training, not for every row. Rows of a sum are predicted by other sums, of brief searches, each on four fifths
-        of the rows. With more than 20,000 rows, a sum has no intervals.
+        training, not for every row.
         """
         check_is_fitted(self)
         refuse_intervals(self.loss)
@@ -243,10 +239,6 @@ class ModelTreeEnsembleRegressor(RegressorMixin, TreeEnsembleEstimator):  # type
                 UserWarning,
                 stacklevel=3,
             )
-
-    @property
-    def _has_intervals(self) -> bool:
-        return self.loss not in LINKS
 
     def _members(self) -> dict[str, ModelTreeRegressor]:
         return {method: ModelTreeRegressor(**parameters) for method, parameters in MEMBERS.items()}
@@ -289,7 +281,7 @@ class ModelTreeEnsembleRegressor(RegressorMixin, TreeEnsembleEstimator):  # type
         errors = self._errors(self.forest_.predict(rows, "leaf", device="cpu", n_jobs=self.n_jobs))
         n_unseen = np.maximum(chosen.sum(axis=1), 1)
         middle = (predictions * chosen).sum(axis=1) / n_unseen
-        width = errors[:, 0] if self.method == "sum" else quadratic_mean(errors, chosen)
+        width = quadratic_mean(errors, chosen)
         apart = (predictions - middle[:, None]) / width[:, None]
         scores: Doubles = np.sort(of_all_trees(np.abs(target[at] - middle) / width, apart, chosen))
         return scores

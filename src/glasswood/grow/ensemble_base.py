@@ -20,7 +20,6 @@ from glasswood.base.parallel import n_threads
 from glasswood.base.typing import Doubles, Int32s, Int64s, Output, Rows
 from glasswood.evaluate.links import respond
 from glasswood.forest import Forest
-from glasswood.grow.backfitting import fitted_together
 from glasswood.grow.boosting import IN_MIXTURES, Draw, Mixture, SequencePlan, TreeSequence, boosted, mixed
 from glasswood.grow.checks import check_parameters, one_of
 from glasswood.grow.data.reading import routed
@@ -30,7 +29,6 @@ from glasswood.grow.losses import LINKS
 from glasswood.grow.merging import merged
 from glasswood.grow.search.engine import Circumstances, find_sorter
 from glasswood.grow.search.process import Interrupts, undisturbed
-from glasswood.grow.search.selection import BRIEF, FOLDS, MOST_ROWS
 
 if TYPE_CHECKING:
     from glasswood.grow.data.columns import TrainingData
@@ -56,11 +54,6 @@ class TreeEnsembleEstimator(TreeEstimator):
     time_limit: float | None
     n_jobs: int | None
     random_state: Any
-
-    @property
-    def _has_intervals(self) -> bool:
-        """Whether intervals are made."""
-        return False
 
     @abstractmethod
     def _members(self) -> dict[str, Any]:
@@ -158,7 +151,6 @@ class TreeEnsembleEstimator(TreeEstimator):
     ) -> tuple[list[TreeSequence | Mixture], list[Draw], TrainingData]:
         """Grow on draws with the same part of every `group`, and join; also the rows in their order.
 
-        For a sum, which has seen all rows, it returns other sequences, grown on parts of the rows.
         `objective` and `meaning` are fields of the forest.
         """
         data, order, copies = data.in_order()
@@ -170,9 +162,6 @@ class TreeEnsembleEstimator(TreeEstimator):
             sequences, draws = self._grown(member, data, draws, home, interrupts)
             self.samples_ = [order[draw.seen] for draw in draws]
             self._join(sequences, **meaning, objective=f"{objective}{self._constraints}")
-            if self.method == "sum":
-                draws = self._folds(rows)
-                sequences, draws = self._grown(member.set_params(**BRIEF), data, draws, home, interrupts)
             self.interrupted_ = interrupts.have_come
         return sequences, draws, data
 
@@ -182,9 +171,6 @@ class TreeEnsembleEstimator(TreeEstimator):
         The same part of every `group` is drawn, at least one row.
         """
         random = check_random_state(self.random_state)
-        if self.method == "sum":
-            seen = np.arange(len(row), dtype=np.int32)
-            return [Draw(int(random.randint(2**31 - 1)), seen, seen[:0])]
         draws = []
         for _ in range(self.n_estimators):
             seed = int(random.randint(2**31 - 1))
@@ -194,17 +180,6 @@ class TreeEnsembleEstimator(TreeEstimator):
             seen = np.sort(seen).astype(np.int32)
             draws.append(Draw(seed, seen, np.flatnonzero(~np.isin(row, row[seen])).astype(np.int32)))
         return draws
-
-    def _folds(self, row: Int64s) -> list[Draw]:
-        """Divide rows, of which copies have the same number, so that each is left out of one of `FOLDS` draws."""
-        random = check_random_state(self.random_state)
-        n_folds = min(FOLDS, int(row[-1]) + 1) if len(row) <= MOST_ROWS and self._has_intervals else 0
-        fold = (random.permutation(row[-1] + 1) % max(n_folds, 1))[row]
-        parts = [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(n_folds if n_folds > 1 else 0)]
-        return [
-            Draw(int(random.randint(2**31 - 1)), seen.astype(np.int32), unseen.astype(np.int32))
-            for seen, unseen in parts
-        ]
 
     def _grown(
         self, member: Any, data: TrainingData, draws: list[Draw], home: int | None, interrupts: Interrupts
@@ -228,11 +203,10 @@ class TreeEnsembleEstimator(TreeEstimator):
             if self.method == "mean":
                 tree = clone(member).set_params(random_state=draw.seed, time_limit=seconds)
                 return [self._alone(tree, data.taken(draw.seen), given)]
-            n_trees = self.max_trees if self.method == "boosting" else self.n_estimators
             whole = partial(self._whole, member)
             changes = IN_MIXTURES if self.estimator is None else {}
-            plan = SequencePlan(draw, member, loss, n_trees, seconds, self, self.learning_rate, whole, changes)
-            return boosted(plan, data, given) if self.method == "boosting" else [fitted_together(plan, data, given)]
+            plan = SequencePlan(draw, member, loss, self.max_trees, seconds, self, self.learning_rate, whole, changes)
+            return boosted(plan, data, given)
 
         if n_together <= 1:
             found = [fitted(number) for number in range(len(draws))]
