@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from glasswood.base.config import device_of
+from glasswood.base.escapes import shown
 from glasswood.base.typing import Algorithm, Array, Output, Rows
 from glasswood.evaluate.covers import with_covers
 from glasswood.evaluate.evaluator import evaluator_of
@@ -464,7 +465,7 @@ class Forest(OfEnsemble):
         """
         if str(path).lower().endswith(".onnx"):
             if metadata is not None:
-                raise ValueError(f"{path} is an ONNX file, which takes no metadata; save a .glasswood file")
+                raise ValueError(f"{shown(path)} is an ONNX file, which takes no metadata; save a .glasswood file")
             save_onnx(self.ensemble, path)
         elif metadata is None:
             save_forest(self.ensemble, path)

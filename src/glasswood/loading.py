@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from glasswood.base.escapes import escaped_errors, shown
+from glasswood.base.escapes import escaped_errors, quoted, shown
 from glasswood.base.sources import FORMATS
 from glasswood.base.typing import COLUMNS, ColumnMatch, ModelFormat, Rows
 from glasswood.base.wording import spelled
@@ -128,7 +128,7 @@ def _matching(trees: TreeEnsemble, columns: str) -> TreeEnsemble:
         If there is no such way.
     """
     if columns not in COLUMNS:
-        raise ValueError(f"columns is {columns!r}, expected one of {', '.join(COLUMNS)}")
+        raise ValueError(f"columns is {quoted(columns)}, expected one of {', '.join(COLUMNS)}")
     return dataclasses.replace(trees, columns=columns)
 
 
@@ -149,15 +149,15 @@ def _renamed(trees: TreeEnsemble, names: Mapping[str, str]) -> TreeEnsemble:
         )
     known = feature_names(trees)
     if not isinstance(names, Mapping) or not all(isinstance(name, str) for pair in names.items() for name in pair):
-        raise TypeError(f"names is {names!r}, expected a mapping of the model's names to yours")
+        raise TypeError(f"names is {quoted(names)}, expected a mapping of the model's names to yours")
     yours = dict(zip(spelled(names, known), names.values(), strict=True))
     if unknown := [name for name in yours if name not in known]:
-        raise ValueError(f"names holds {unknown[0]!r}, the model's features are {listed(known)}")
+        raise ValueError(f"names holds {quoted(unknown[0])}, the model's features are {listed(known)}")
     if trees.feature_names is None and len(yours) < len(known):
         raise ValueError(f"the model has no names: names holds {len(yours)} of {len(known)}, {listed(known)}; give all")
     result = tuple(yours.get(name, name) for name in known)
     if repeated := [name for name in result if result.count(name) > 1]:
-        raise ValueError(f"names calls several features {repeated[0]!r}; give each its own name")
+        raise ValueError(f"names calls several features {quoted(repeated[0])}; give each its own name")
     return dataclasses.replace(trees, feature_names=result)
 
 
@@ -165,7 +165,7 @@ def _with_names(trees: TreeEnsemble, class_names: Sequence[str]) -> TreeEnsemble
     """Name the classes; sums of a Booster's trees that stand for probabilities become labels, too."""
     names = np.asarray(class_names)
     if names.ndim != 1 or names.dtype.kind not in "UT" or len(set(names.tolist())) < len(names):
-        raise ValueError(f"class_names is {class_names!r}, expected different texts, one for each class")
+        raise ValueError(f"class_names is {quoted(class_names)}, expected different texts, one for each class")
     n_classes = len(trees.classes[0]) if len(trees.classes) == 1 else 0
     fields: dict[str, Any] = {}
     if not trees.classes and (trees.link == "logistic") == (trees.n_outputs == 1) and trees.link in CLASS_LINKS:
@@ -187,21 +187,25 @@ def _read(model: object, mmap: bool, library: str | None, curve: Curve | None) -
     path = Path(model) if isinstance(model, str | os.PathLike) else None
     if curve is not None and (path is not None or isinstance(model, Forest | TreeEnsemble)):
         raise TypeError(
-            f"{curve.kind}_at is for live survival forests, got {path or type(model).__name__}; pass the fitted model"
+            f"{curve.kind}_at is for live survival forests, got {shown(path or type(model).__name__)}; pass the "
+            "fitted model"
         )
     if library is not None and (path is None or library not in FORMATS):
         raise ValueError(
-            f"format is {library!r} for {path or type(model).__name__}, expected one of {', '.join(FORMATS)} for a file"
+            f"format is {quoted(library)} for {shown(path or type(model).__name__)}, expected one of "
+            f"{', '.join(FORMATS)} for a file"
         )
     if path is not None and path.is_dir():
         if library is None and not mmap and is_folder(path):
             return read_folder(path)
-        raise IsADirectoryError(f"{path} is {folder_of(path)}")
+        raise IsADirectoryError(f"{shown(path)} is {folder_of(path)}")
     if path is not None and suffix_of(path, library) == ".glasswood":
         _check_format(path, library, "glasswood")
         return load_forest(path, mmap)
     if mmap:
-        raise ValueError(f"mmap=True maps .glasswood files, not {path or type(model).__name__}; pass the path of one")
+        raise ValueError(
+            f"mmap=True maps .glasswood files, not {shown(path or type(model).__name__)}; pass the path of one"
+        )
     if isinstance(model, Forest | TreeEnsemble):
         return model if isinstance(model, TreeEnsemble) else model.ensemble
     if path is None:
@@ -214,7 +218,9 @@ def _read(model: object, mmap: bool, library: str | None, curve: Curve | None) -
 def _check_format(path: Path, expected: str | None, found: str) -> None:
     """Raise ValueError if a file is not of the library that `format` names: its first bytes have told which reader."""
     if expected is not None and expected != found.lower():
-        raise ValueError(f"{path} holds a model of {found}, format says {expected!r}; leave format out")
+        raise ValueError(
+            f"{shown(path)} holds a model of {shown(found)}, format says {quoted(expected)}; leave format out"
+        )
 
 
 def check_predictions(forest: Forest, model: object, X: Rows, curve: Curve | None = None) -> None:
@@ -242,7 +248,7 @@ def check_predictions(forest: Forest, model: object, X: Rows, curve: Curve | Non
         row = int(np.argmax(differs))
         raise ValueError(
             f"glasswood and the model disagree on {differs.sum()} of {len(differs)} rows of check; first on row {row}: "
-            f"{found[row]} instead of {expected[row]}; do not use this forest, and report the model"
+            f"{shown(found[row])} instead of {shown(expected[row])}; do not use this forest, and report the model"
         )
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from glasswood import __version__
+from glasswood.base.escapes import shown
 from glasswood.base.extras import import_extra
 from glasswood.explain import Explainer
 from glasswood.loading import load
@@ -100,7 +101,9 @@ def _read(path: Path) -> Forest | Explainer:
     """Read the file of a model, or that in its folder."""
     files = [path] if path.is_file() else [path / name for name in FILES.values() if (path / name).is_file()]
     if not files:
-        raise ValueError(f"{path} holds neither {' nor '.join(FILES.values())}; glasswood.mlflow.save_model writes one")
+        raise ValueError(
+            f"{shown(path)} holds neither {' nor '.join(FILES.values())}; glasswood.mlflow.save_model writes one"
+        )
     file = files[0]
     return Explainer.load(file) if file.name == FILES["explainer"] else load(file)
 

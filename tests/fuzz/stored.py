@@ -1,13 +1,17 @@
 """Mutated files of neighbours, summaries, Arrow and Parquet tables: python -m tests.fuzz.stored --cases 1000 --seed 1.
 
 Each is refused by a ValueError that names it, or read; what is read answers the same whatever memory held before.
-Processes with 3 GB read some cases each, so that a crash is a finding. Case n of a seed is always the same.
+Some cases are the attacks on memory and time that `tests/readers` has for every format and object, mutated or not.
+Processes with 3 GB and 20 s of processor time a case read some cases each, so that a crash is a finding. Case n
+of a seed is always the same.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -25,12 +29,18 @@ from glasswood.base.escapes import NOT_SHOWN
 from glasswood.cli.tables.reader import TableReader
 from tests.fuzz.formats import mutate_explainer, mutate_glasswood
 from tests.fuzz.mutators import mutate_bytes, mutate_document, pick
+from tests.readers.door_attacks import DOORS
+from tests.readers.resource_attacks import attacks
+from tests.readers.resource_costs import place
 from tests.strategies import full_forest
 
 TOGETHER = 50
 """Cases of one process."""
 
-MEMORY = 3 * 2**30
+MEMORY, SECONDS = 3 * 2**30, 20
+COSTLY = 0.2
+"""Share of the cases that ask for memory or time."""
+
 KINDS = {"neighbors": ".glasswood", "summary": ".json", "arrow": ".arrow", "stream": ".arrow", "parquet": ".parquet"}
 
 
@@ -39,7 +49,7 @@ def seeds(folder):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 3))
     forest = full_forest(0, 4, 3, 3)
-    found = {kind: [] for kind in KINDS}
+    found = {kind: [] for kind in KINDS} | {"costly": list(attacks().values())}
     for number, weights in enumerate((None, rng.integers(1, 4, 60) / 2)):
         neighbors = glasswood.Neighbors(forest, X, X[:, 0], sample_weight=weights, check=False)
         if number:
@@ -66,6 +76,11 @@ def seeds(folder):
 def make_case(found, seed, number):
     """Kind and content of a case."""
     rng = np.random.default_rng([seed, number])
+    if rng.random() < COSTLY:
+        costly = pick(rng, found["costly"])
+        data = costly.build()
+        is_mutated = rng.random() < 0.3 and costly.suffix != ".spark"  # whose archive is the test's own
+        return f"{costly.door} {costly.suffix}", mutate_bytes(rng, data, data) if is_mutated else data
     kind = pick(rng, list(KINDS))
     data, other = pick(rng, found[kind]), pick(rng, found[kind])
     for _ in range(int(rng.integers(1, 4))):
@@ -87,6 +102,9 @@ def make_case(found, seed, number):
 
 def ask(kind, path):
     """Answers of what a file holds."""
+    if kind not in KINDS:
+        DOORS[kind.partition(" ")[0]](path)
+        return []
     if kind == "neighbors":
         read = glasswood.Neighbors.load(path)
         X = np.linspace(-2, 2, 30).reshape(10, read.forest.n_features) if read.forest.n_features == 3 else None
@@ -110,15 +128,26 @@ def attack(kind, path):
                 warnings.simplefilter("ignore")
                 answers.append(ask(kind, path))
         except (ValueError, NotImplementedError) as error:
+            if ran_out(error) and kind not in KINDS:
+                return "asks for more than 3 GB"
             if str(path) not in str(error):
                 return f"does not name the file: {error}"
             return f"a message holds what terminals obey: {error!r}" if NOT_SHOWN.search(str(error)) else None
         except MemoryError:
             return "asks for more than 3 GB"
+        except TimeoutError:
+            return f"takes more than {SECONDS} s"
         except Exception:
             return traceback.format_exc()
     same = all(np.array_equal(one, other, equal_nan=True) for one, other in zip(*answers, strict=True))
     return None if same else "answers depend on what memory held"
+
+
+def ran_out(error):
+    """Whether an error began as one of memory."""
+    while error is not None and not isinstance(error, MemoryError):
+        error = error.__cause__ or error.__context__
+    return error is not None
 
 
 def filled_with(byte, function):
@@ -133,6 +162,11 @@ def filled_with(byte, function):
     return make
 
 
+def overdue(*_):
+    """End a case that takes too long."""
+    raise TimeoutError
+
+
 def child(seed, first, last):
     """Attack some cases; each is announced before, so that a crash has a number."""
     try:
@@ -141,16 +175,21 @@ def child(seed, first, last):
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     except ImportError:
         pass
+    signal.signal(signal.SIGPROF, overdue)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         found = seeds(folder)
         for number in range(first, last):
             kind, data = make_case(found, seed, number)
-            path = folder / f"case{KINDS[kind]}"
-            path.write_bytes(data)
+            case = folder / str(number)
+            case.mkdir()
+            path = place(data, KINDS.get(kind, kind.partition(" ")[2]), case)
             print(f"case {number}", flush=True)
+            signal.setitimer(signal.ITIMER_PROF, SECONDS)
             if finding := attack(kind, path):
                 print(f"FINDING {kind}, case {number}: {finding}", flush=True)
+            signal.setitimer(signal.ITIMER_PROF, 0)
+            shutil.rmtree(case)
 
 
 def main(arguments=None):

@@ -12,6 +12,7 @@ from glasswood.readers.ubjson import decode
 from tests.fuzz import ubjson
 from tests.fuzz.child import make_case
 from tests.fuzz.formats import SUFFIXES, find_seeds, join_glasswood, repair_sizes, split_glasswood, to_lists
+from tests.fuzz.one_input import DOORS, TestOneInput, corpus
 from tests.fuzz.run import Fuzzer, main, parse
 from tests.fuzz.target import attack
 
@@ -63,6 +64,27 @@ def test_seeds_are_whole_and_load(tmp_path, suffix):
         path = tmp_path / f"model{suffix}"
         path.write_bytes(data)
         assert attack(path, seeds) == "loaded"
+
+
+def test_one_input_of_fuzzing_drivers_holds_for_the_seeds():
+    """One whole file and one cut file of each door; nothing is raised, as drivers take it for a finding."""
+    by_door = {}
+    for data in corpus():
+        by_door.setdefault(DOORS[data[0]], data)
+    assert list(by_door) == DOORS
+    for data in by_door.values():
+        TestOneInput(data)
+        TestOneInput(data[: len(data) // 2])
+    TestOneInput(b"")
+
+
+def test_one_input_of_fuzzing_drivers_raises_what_is_wrong(monkeypatch):
+    monkeypatch.setattr("tests.fuzz.one_input.is_archive", lambda _: True)
+    for module, name in (("tests.fuzz.one_input", "attack"), ("tests.fuzz.stored", "attack")):
+        monkeypatch.setattr(f"{module}.{name}", lambda *_: {}["planted"])
+    for door in range(len(DOORS)):
+        with pytest.raises(KeyError, match="planted"):
+            TestOneInput(bytes([door]) + b"file")
 
 
 def test_what_mutators_write_is_what_they_read():

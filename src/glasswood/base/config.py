@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, ParamSpec, TypedDict, TypeVar
 
 from glasswood.base.device import parse_device
+from glasswood.base.escapes import quoted
 
 MOST_THREADS = 4096
 """More are a mistake: memory is set aside for each."""
@@ -161,7 +162,7 @@ def checked_n_jobs(n_jobs: int) -> int:
         If it is not an integer.
     """
     if isinstance(n_jobs, bool) or not hasattr(n_jobs, "__index__"):
-        raise TypeError(f"n_jobs is {n_jobs!r}, expected None, -1 or a number of threads")
+        raise TypeError(f"n_jobs is {quoted(n_jobs)}, expected None, -1 or a number of threads")
     if n_jobs != -1 and not 1 <= n_jobs <= MOST_THREADS:
         raise ValueError(f"n_jobs is {n_jobs}, expected None, -1 or a number of threads up to {MOST_THREADS}")
     return int(n_jobs)

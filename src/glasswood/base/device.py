@@ -10,6 +10,8 @@ from numbers import Integral
 from types import ModuleType
 from typing import Any
 
+from glasswood.base.escapes import quoted, shown
+
 GPU_KINDS = {2, 13}
 """DLPack's numbers of CUDA memory and of CUDA managed memory."""
 
@@ -43,7 +45,7 @@ def parse_device(device: str) -> tuple[str, int | None]:
         return device, None
     if isinstance(device, str) and (match := re.fullmatch(r"(?:cuda|gpu)(?::(?:(\d+)|(all)))?", device, re.ASCII)):
         return ("all" if match[2] else "cuda"), int(match[1]) if match[1] else None
-    raise ValueError(f"device is {device!r}, expected 'auto', 'cpu', 'cuda', 'cuda:1' (any index) or 'cuda:all'")
+    raise ValueError(f"device is {quoted(device)}, expected 'auto', 'cpu', 'cuda', 'cuda:1' (any index) or 'cuda:all'")
 
 
 def array_gpu(X: Any) -> int | None:
@@ -92,11 +94,11 @@ def find_gpus(device: str, X: object = None) -> tuple[int, ...]:
     n_gpus = count_gpus()
     if index is not None and index >= n_gpus:
         raise DeviceError(
-            f"device={device!r} is not available, this machine has {_gpu_names(n_gpus)}; choose one of them"
+            f"device={quoted(device)} is not available, this machine has {_gpu_names(n_gpus)}; choose one of them"
         )
     home = array_gpu(X)
     if index is not None and home not in {None, index}:
-        raise DeviceError(f"X is on cuda:{home}, but device={device!r}; pass device='cuda:{home}' or copy X")
+        raise DeviceError(f"X is on cuda:{home}, but device={quoted(device)}; pass device='cuda:{home}' or copy X")
     if kind == "all" and home is None:
         chosen = tuple(range(n_gpus))
     elif index is not None:
@@ -149,7 +151,7 @@ def import_cupy() -> ModuleType:
     try:
         import cupy
     except ImportError as error:
-        raise DeviceError(f"CUDA needs CuPy, which cannot be imported ({error}); {INSTALL}") from error
+        raise DeviceError(f"CUDA needs CuPy, which cannot be imported ({shown(error)}); {INSTALL}") from error
     module: ModuleType = cupy
     return module
 
@@ -175,7 +177,7 @@ def count_gpus() -> int:
         n_gpus = int(runtime.getDeviceCount())
     except runtime.CUDARuntimeError as error:
         raise DeviceError(
-            f"no usable NVIDIA GPU or driver ({error}); install the driver or use device='cpu'"
+            f"no usable NVIDIA GPU or driver ({shown(error)}); install the driver or use device='cpu'"
         ) from error
     if n_gpus == 0:
         raise DeviceError("this machine has no NVIDIA GPU; use device='cpu'")
@@ -191,8 +193,8 @@ def explaining_memory(cupy: ModuleType, gpu: int) -> Iterator[None]:
         cupy.get_default_memory_pool().free_all_blocks()
         free = cupy.cuda.runtime.memGetInfo()[0]
         raise DeviceError(
-            f"cuda:{gpu} is out of memory: {error}, {free:,} bytes are free now; pass fewer rows at a time, or NumPy "
-            "arrays, which are processed in chunks"
+            f"cuda:{gpu} is out of memory: {shown(error)}, {free:,} bytes are free now; pass fewer rows at a "
+            "time, or NumPy arrays, which are processed in chunks"
         ) from error
 
 

@@ -29,9 +29,23 @@ PICTURE: dict[Any, Any] = {"text.parse_math": False, "text.usetex": False, "axes
 """Settings of matplotlib under which text is not a formula, for `matplotlib.rc_context`."""
 
 
-def shown(text: str) -> str:
-    """Write a text for people, on terminals, in pictures and in messages: control characters become their numbers."""
-    return NOT_SHOWN.sub(_escaped, text)
+def shown(text: object) -> str:
+    """Write a text, path or error for people, on terminals, in pictures and in messages.
+
+    Control characters become their numbers; the lines of an error become one.
+    """
+    whole = str(text)
+    return NOT_SHOWN.sub(_escaped, " ".join(whole.split()) if isinstance(text, BaseException) else whole)
+
+
+def quoted(value: object, most: int = 300) -> str:
+    """Write a value in a message, as Python does but in one line of at most `most` characters, whatever it holds.
+
+    What pandas and others write for their objects has the texts in them as they are.
+    """
+    text = repr(value)
+    text = shown(" ".join(text.split()) if "\n" in text else text)
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def short(text: str, most: int = 32) -> str:
@@ -56,9 +70,14 @@ def escaped_errors() -> Iterator[None]:
             cause = cause.__cause__ or cause.__context__
         if not any(NOT_SHOWN.search(str(one)) for one in causes):
             raise
-        kinds = (NotImplementedError, TypeError, ValueError)
-        kind = next(kind for kind in kinds if isinstance(error, kind))
-        raise kind(shown(" ".join(str(error).split()))) from None  # tracebacks show causes as they are
+        raise retold(error, shown(" ".join(str(error).split()))) from None  # tracebacks show causes as they are
+
+
+def retold(error: BaseException, text: str) -> NotImplementedError | TypeError | ValueError:
+    """Make an error of the same kind with another text; its own class may not be made of a text alone."""
+    if isinstance(error, NotImplementedError):
+        return NotImplementedError(text)
+    return TypeError(text) if isinstance(error, TypeError) else ValueError(text)
 
 
 def markup(text: str) -> str:
@@ -115,14 +134,16 @@ def excel_literal(text: str) -> str:
     if not text:
         raise ValueError("a category is empty text, which a spreadsheet cannot tell from an empty cell; rename it")
     if any(letter < " " or letter in "\ufffe\uffff" for letter in text) or not _is_unicode(text):
-        raise ValueError(f"{text!r} holds a character that spreadsheet cells cannot hold; rename it")
+        raise ValueError(f"{quoted(text)} holds a character that spreadsheet cells cannot hold; rename it")
     parts = [text[start : start + EXCEL_PART] for start in range(0, len(text), EXCEL_PART)]
     return "&".join('"' + part.replace('"', '""') + '"' for part in parts)
 
 
 def _sql_text(text: str) -> str:
     if "\0" in text or not _is_unicode(text):
-        raise ValueError(f"{text!r} holds NUL or half a surrogate pair, which database text cannot hold; rename it")
+        raise ValueError(
+            f"{quoted(text)} holds NUL or half a surrogate pair, which database text cannot hold; rename it"
+        )
     return text
 
 

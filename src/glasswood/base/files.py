@@ -11,6 +11,8 @@ import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from glasswood.base.escapes import shown
+
 UNFINISHED = ".glasswood-*.part"
 """Names of files that are being written; one is left only where its process was killed."""
 
@@ -31,14 +33,20 @@ def check_output(path: str | os.PathLike[str], inputs: Iterable[Path] = ()) -> P
     """
     target = resolved(path)
     if not target.parent.is_dir():
-        raise FileNotFoundError(f"cannot write {path}: the folder {target.parent} does not exist; create it first")
+        raise FileNotFoundError(
+            f"cannot write {shown(path)}: the folder {shown(target.parent)} does not exist; create it first"
+        )
     if not os.access(target.parent, os.W_OK | os.X_OK):
-        raise PermissionError(f"cannot write {path}: the folder {target.parent} is not writable; choose another one")
+        raise PermissionError(
+            f"cannot write {shown(path)}: the folder {shown(target.parent)} is not writable; choose another one"
+        )
     if target.exists() and not target.is_file():
-        raise ValueError(f"cannot write {path}: it is not a regular file; give the path of a file")
+        raise ValueError(f"cannot write {shown(path)}: it is not a regular file; give the path of a file")
     for source in inputs:
         if target.exists() and source.exists() and target.samefile(source):
-            raise ValueError(f"cannot write {path}: it is the input {source}; give the path of another file")
+            raise ValueError(
+                f"cannot write {shown(path)}: it is the input {shown(source)}; give the path of another file"
+            )
     return target
 
 

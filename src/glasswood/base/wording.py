@@ -13,6 +13,7 @@ from decimal import ROUND_HALF_UP, Context, Decimal
 from itertools import pairwise
 from typing import Any
 
+from glasswood.base.escapes import quoted, shown
 from glasswood.base.phrases import Phrases
 
 SEPARATED = 10_000
@@ -101,14 +102,21 @@ def checked_wording(wording: Wording, names: Collection[str]) -> Wording:
 
     Raises
     ------
+    TypeError
+        If units is no mapping.
     ValueError
         If max_terms is negative, or a unit has the name of no feature.
     """
     if wording.max_terms is not None and wording.max_terms < 0:
         raise ValueError(f"max_terms is {wording.max_terms}, expected 0 or more, or None for all terms")
+    if not isinstance(wording.units, Mapping):
+        raise TypeError(f"units is {quoted(wording.units)}, expected a mapping of features to units")
     units = dict(zip(spelled(wording.units, names), wording.units.values(), strict=True))
     if unknown := [name for name in units if name not in names]:
-        raise ValueError(f"units names {unknown[0]!r}, expected features of the model: {', '.join(list(names)[:12])}")
+        raise ValueError(
+            f"units names {quoted(unknown[0])}, expected features of the model: "
+            f"{', '.join(map(shown, list(names)[:12]))}"
+        )
     return dataclasses.replace(wording, units=units)
 
 
@@ -307,7 +315,7 @@ def step_near(size: float) -> float:
 def nearest_text(given: str, known: Iterable[str]) -> str:
     """Ask whether the most similar of the known names was meant; empty where none is similar."""
     found = difflib.get_close_matches(given, list(known), 1)
-    return f" (did you mean {found[0]}?)" if found else ""
+    return f" (did you mean {shown(found[0])}?)" if found else ""
 
 
 def cut_texts(names: Sequence[str], most: int) -> list[str]:

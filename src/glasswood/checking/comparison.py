@@ -288,6 +288,6 @@ def _may_tie(forest: TreeEnsemble, margins: Array, theirs: Array, tolerance: flo
 def _message(forest: TreeEnsemble, output: str, row: int, found: Any, theirs: Any) -> str:
     return (
         f"glasswood and {shown(forest.source or 'the model')} disagree on the {output} of row {row} of those made "
-        f"to check the model: {found} instead of {theirs}; do not use this forest, and report the model "
+        f"to check the model: {shown(found)} instead of {shown(theirs)}; do not use this forest, and report the model "
         "(check=False leaves the check out)"
     )

@@ -41,7 +41,7 @@ def run(given: Sequence[str]) -> int:
         return FAILED
     except (*KNOWN_ERRORS, DeviceError) as error:
         if options.traceback:
-            traceback.print_exc()
+            print(*map(shown, traceback.format_exc().splitlines()), sep="\n", file=sys.stderr)
         _complain(_one_line(error))
         return FAILED
     return 0

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from glasswood.base.device import INSTALL, DeviceError
+from glasswood.base.escapes import shown
 from glasswood.base.progress import announcing
 
 SOURCES = Path(__file__).parent.parent / "native"
@@ -212,5 +213,5 @@ def _import_cuda_core() -> Any:
             import cuda.core
             import cuda.core.utils
     except ImportError as error:
-        raise DeviceError(f"compiling kernels needs cuda-core 1.0 or newer ({error}); {INSTALL}") from error
+        raise DeviceError(f"compiling kernels needs cuda-core 1.0 or newer ({shown(error)}); {INSTALL}") from error
     return cuda.core

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils import check_random_state
 
+from glasswood.base.escapes import quoted
 from glasswood.base.typing import Doubles, Int64s
 from glasswood.dask.engine import import_dask
 from glasswood.dask.leaves import refitted, solved
@@ -101,13 +102,13 @@ def _check(model: Any, data: Any, target: str, weight: str | None, sample_rows: 
         if getattr(model, name) is not None:
             raise ValueError(f"glasswood.dask.fit does not support {name}; fit a sample in one process")
     if model.curves:
-        raise ValueError(f"curves is {model.curves!r}, but glasswood.dask.fit adds no curves; set it to False")
+        raise ValueError(f"curves is {quoted(model.curves)}, but glasswood.dask.fit adds no curves; set it to False")
     if model.smoothing not in {"auto", 0}:
         raise ValueError(
-            f"smoothing is {model.smoothing!r}, but glasswood.dask.fit does not smooth leaves; set it to 0"
+            f"smoothing is {quoted(model.smoothing)}, but glasswood.dask.fit does not smooth leaves; set it to 0"
         )
     if not isinstance(sample_rows, Integral) or isinstance(sample_rows, bool) or sample_rows < 1:
-        raise ValueError(f"sample_rows is {sample_rows!r}, expected a whole number of at least 1")
+        raise ValueError(f"sample_rows is {quoted(sample_rows)}, expected a whole number of at least 1")
 
 
 def _shares(n_rows: Int64s, sample_rows: int) -> Int64s:

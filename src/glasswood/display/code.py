@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from glasswood.base.escapes import comment, python_literal
+from glasswood.base.escapes import comment, python_literal, quoted, shown
 from glasswood.base.files import check_output, replacing
 from glasswood.base.typing import SqlDialect
 from glasswood.display.code_comments import columns_of_c, origin, returned
@@ -105,7 +105,7 @@ def export_sql(
             "--sentences write the reasons of each row"
         )
     if dialect not in DIALECTS:
-        raise ValueError(f"dialect is {dialect!r}, expected one of {', '.join(DIALECTS)}")
+        raise ValueError(f"dialect is {quoted(dialect)}, expected one of {', '.join(DIALECTS)}")
     forest = load(model, names=columns).ensemble
     refuse_open_tables(forest, "generated code")
     forest = with_sets(forest)
@@ -255,7 +255,7 @@ def export_excel(
             raise ValueError("cells places a formula; a workbook has its own cells, leave it out")
         target = check_output(path)
         if target.suffix.lower() != ".xlsx":
-            raise ValueError(f"{target} has the suffix {target.suffix!r}, expected .xlsx")
+            raise ValueError(f"{shown(target)} has the suffix {quoted(target.suffix)}, expected .xlsx")
         places = [input_cell(feature) for feature in range(forest.n_features)]
         written = workbook(forest, Writer(forest, Excel(places), output), output, row or {})
         with replacing(target) as temporary:
@@ -276,9 +276,11 @@ def export_excel(
 
 
 def _check_name(name: str, is_taken: bool) -> None:
+    if not isinstance(name, str):
+        raise TypeError(f"name is {quoted(name)}, expected the name of a function, such as 'predict'")
     if not name.isidentifier() or not name.isascii() or is_taken:
         why = ", which the language or its libraries use," if name.isidentifier() and is_taken else ","
-        raise ValueError(f"name is {name!r}{why} expected the name of a function, such as 'predict'")
+        raise ValueError(f"name is {quoted(name)}{why} expected the name of a function, such as 'predict'")
 
 
 def _refuse_twins(names: Sequence[str], identity: Callable[[str], object], where: str) -> None:
@@ -288,8 +290,9 @@ def _refuse_twins(names: Sequence[str], identity: Callable[[str], object], where
         other = first.setdefault(identity(name), feature)
         if other != feature:
             raise ValueError(
-                f"features {other} and {feature} are called {names[other]!r} and {name!r}, which {where} does not tell "
-                f"apart; rename one of them: glasswood.load(model, names={{{names[feature]!r}: ...}})"
+                f"features {other} and {feature} are called {quoted(names[other])} and {quoted(name)}, which "
+                f"{where} does not tell "
+                f"apart; rename one of them: glasswood.load(model, names={{{quoted(names[feature])}: ...}})"
             )
 
 
@@ -313,7 +316,7 @@ def _refuse_game(explainer: Explainer) -> None:
         ("linear leaves", game.forest.has_linear_leaves, "explain with glasswood"),
     ):
         if is_so:
-            raise NotImplementedError(f"glasswood cannot write explainers with {what} as code; {instead}")
+            raise NotImplementedError(f"glasswood cannot write explainers with {shown(what)} as code; {shown(instead)}")
 
 
 def _refuse_levels(forest: TreeEnsemble, dialect: SqlDialect, output: int) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, ClassVar
 
-from glasswood.base.escapes import sql_bracketed, sql_escaped, sql_literal, sql_name
+from glasswood.base.escapes import quoted, sql_bracketed, sql_escaped, sql_literal, sql_name
 from glasswood.display.languages import EXPONENTS, Language
 
 POSTGRESQL_BYTES = 63
@@ -46,7 +46,7 @@ class Sql(Language):
     def column(cls, name: str) -> str:
         """Write the name of a column."""
         if name.lower() in cls.row_numbers:
-            raise ValueError(f"{name!r} is the row number if a table has no such column; rename the feature")
+            raise ValueError(f"{quoted(name)} is the row number if a table has no such column; rename the feature")
         return cls.name(name)
 
     @classmethod

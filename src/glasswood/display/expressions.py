@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from glasswood.base.escapes import quoted
 from glasswood.display.dialects import Sql
 from glasswood.display.languages import Excel, Language, Python
 from glasswood.model.ensemble import LOGARITHM, MISSING, NUMBER, OF_NUMBERS, TreeEnsemble
@@ -275,7 +276,7 @@ def _plain(category: Any) -> str | bool | int | float:
     if isinstance(value, float) and math.isfinite(value):
         return float(value)
     raise NotImplementedError(
-        f"the category {value!r} is not a text, a boolean or a finite number; predict with glasswood"
+        f"the category {quoted(value)} is not a text, a boolean or a finite number; predict with glasswood"
     )
 
 

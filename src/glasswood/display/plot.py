@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from glasswood.base.escapes import PICTURE, shown
+from glasswood.base.escapes import PICTURE, quoted, shown
 from glasswood.base.extras import import_extra
 from glasswood.base.pictures import tone
 from glasswood.base.typing import Doubles
@@ -110,7 +110,7 @@ def _curves(explanation: Any, row: int | None, max_display: int) -> tuple[Double
         times = np.zeros(0)
     if values.ndim != 3 or len(times) != values.shape[2] or (np.diff(times) <= 0).any():
         raise ValueError(
-            f"the outputs of the explanation are {names!r}, expected times; explain the forest of "
+            f"the outputs of the explanation are {quoted(names)}, expected times; explain the forest of "
             "glasswood.load(model, survival_at=times)"
         )
     if max_display < 1:

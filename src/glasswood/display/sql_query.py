@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from glasswood.base.escapes import quoted
 from glasswood.display.dialects import WORD_BITS, Sql
 from glasswood.model.ensemble import TreeEnsemble
 
@@ -63,7 +64,7 @@ def written_query(
     """
     kind = type(source)
     if RESULT in {name.lower() for name in keep}:
-        raise ValueError(f"keep holds {RESULT!r}, which the query's own column is called; rename the table's")
+        raise ValueError(f"keep holds {quoted(RESULT)}, which the query's own column is called; rename the table's")
     kept, prefix = [kind.name(name) for name in keep], coded.columns[0].partition("x")[0] if coded.columns else "g_"
     text = "\n".join(trees)
     features: dict[str, str] = {}

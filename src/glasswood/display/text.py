@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from glasswood.base.escapes import shown
+from glasswood.base.escapes import quoted, shown
 from glasswood.base.wording import Wording, bar_text, checked_wording, count_text, counted, number_text, percent_text
 from glasswood.inputs.tables import refuse_open_tables, with_sets
 from glasswood.loading import load
@@ -106,7 +106,7 @@ def export_text(
     forest = with_sets(forest)
     check_tree(forest, tree)
     if style not in ("auto", "centered", "equation"):
-        raise ValueError(f"style is {style!r}, expected 'auto', 'centered' or 'equation'")
+        raise ValueError(f"style is {quoted(style)}, expected 'auto', 'centered' or 'equation'")
     chosen = ("equation" if digits >= EXACT else "centered") if style == "auto" else style
     wording = Wording(digits, max_terms, units or {}, log_odds, chosen)
     wording = checked_wording(wording, feature_names(forest))

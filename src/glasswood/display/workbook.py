@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from glasswood.base.escapes import quoted
 from glasswood.base.extras import import_extra
 from glasswood.base.wording import Wording
 from glasswood.display.code_comments import origin, returned
@@ -63,7 +64,7 @@ def workbook(forest: TreeEnsemble, writer: Any, output: int, row: Mapping[str, A
     """
     openpyxl = import_extra("openpyxl", "excel", "workbooks need openpyxl")
     if unknown := [name for name in row if name not in feature_names(forest)]:
-        raise ValueError(f"row holds {unknown[0]!r}, the model's features are {listed(feature_names(forest))}")
+        raise ValueError(f"row holds {quoted(unknown[0])}, the model's features are {listed(feature_names(forest))}")
     trees = np.flatnonzero(forest.tree_output == output).tolist()
     n_leaves = sum(int(np.diff(forest.leaf_offsets)[tree]) for tree in trees if tree not in curve_trees(forest))
     if n_leaves > MOST_LINES:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.base import clone, is_classifier
 
-from glasswood.base.escapes import markup
+from glasswood.base.escapes import markup, quoted, shown
+from glasswood.base.seeds import generator_of
 from glasswood.base.typing import Array, Doubles, Int64s, Rows
 from glasswood.base.wording import leaves_text, percent_text
 from glasswood.distillation.drawn import RowsBetween, taken
@@ -218,7 +219,7 @@ def distill(
     >>> print(found)  # doctest: +SKIP
     >>> print(glasswood.export_text(found.model))  # doctest: +SKIP
     """
-    rng = np.random.default_rng(random_state)
+    rng = generator_of(random_state)
     between = RowsBetween(X, getattr(estimator, "categorical_features", None))
     sizes = _checked_sizes(sizes)
     first, second, way, parts = _drawn(between, n_drawn, test_size, rng)
@@ -270,7 +271,7 @@ def _grown(
 def _checked_sizes(sizes: Sequence[int]) -> list[int]:
     found = np.unique(np.asarray(sizes))
     if found.dtype.kind not in "iu" or np.ndim(sizes) != 1 or not len(found) or found[0] < 1:
-        raise ValueError(f"sizes is {sizes!r}, expected whole numbers of at least 1")
+        raise ValueError(f"sizes is {quoted(sizes)}, expected whole numbers of at least 1")
     return [int(size) for size in found]
 
 
@@ -282,10 +283,10 @@ def _drawn(
     if n < LEAST_ROWS:
         raise ValueError(f"X has {n} rows, expected at least {LEAST_ROWS}")
     if not 0 < test_size < 1:
-        raise ValueError(f"test_size is {test_size!r}, expected a number above 0 and below 1")
+        raise ValueError(f"test_size is {quoted(test_size)}, expected a number above 0 and below 1")
     wanted = n if n_drawn is None else n_drawn
     if not hasattr(wanted, "__index__") or isinstance(wanted, bool) or wanted < 2:
-        raise ValueError(f"n_drawn is {n_drawn!r}, expected a whole number of at least 2")
+        raise ValueError(f"n_drawn is {quoted(n_drawn)}, expected a whole number of at least 2")
     counts = [int(np.clip(round(test_size * size), 2 if size == n else 1, size - 1)) for size in (n, int(wanted))]
     held_out, seen = np.split(rng.permutation(n), [counts[0]])
     pairs = [between.pairs(seen, int(wanted) - counts[1], rng), between.pairs(held_out, counts[1], rng)]
@@ -321,7 +322,9 @@ def _answers(predict: Any, rows: Any, n: int) -> Array:
         found = np.array(found.tolist())
     if found.dtype.kind in "USb" or (classes is not None and not hasattr(predict, "predict_proba")):
         if len(np.unique(found)) < 2:
-            raise ValueError(f"predict returned the class {found[0]} for all {n} rows, expected at least two classes")
+            raise ValueError(
+                f"predict returned the class {shown(found[0])} for all {n} rows, expected at least two classes"
+            )
         return found
     return _finite(found)
 

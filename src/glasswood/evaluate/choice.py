@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 
+from glasswood.base.escapes import quoted
 from glasswood.base.typing import ALGORITHMS, DEVICES, Choice
 from glasswood.model.ensemble import TreeEnsemble
 
@@ -28,10 +29,10 @@ def runnable(forest: TreeEnsemble) -> tuple[str, ...]:
 def refuse_algorithm(forest: TreeEnsemble, algorithm: str) -> None:
     """Raise ValueError: `algorithm` is unknown or cannot run every tree of the forest."""
     if algorithm not in ALGORITHMS:
-        raise ValueError(f"algorithm is {algorithm!r}, expected one of {', '.join(ALGORITHMS)}")
+        raise ValueError(f"algorithm is {quoted(algorithm)}, expected one of {', '.join(ALGORITHMS)}")
     raise ValueError(
-        f"algorithm={algorithm!r} supports trees of at most {MOST_SPLITS[algorithm]} splits, the largest tree has "
-        f"{most_splits(forest)}; use algorithm='windowed', for trees of any size"
+        f"algorithm={quoted(algorithm)} supports trees of at most {MOST_SPLITS[algorithm]} splits, the largest "
+        f"tree has {most_splits(forest)}; use algorithm='windowed', for trees of any size"
     )
 
 

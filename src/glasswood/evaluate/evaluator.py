@@ -15,6 +15,7 @@ from glasswood.base.device import (
     is_cuda_usable,
     parse_device,
 )
+from glasswood.base.escapes import quoted
 from glasswood.base.parallel import cached_property
 from glasswood.base.typing import OUTPUTS, Choice, Floats, Int32s, Rows
 from glasswood.evaluate.choice import refuse_algorithm, runnable, tuned
@@ -112,7 +113,7 @@ class Evaluator:
     def check(self, output: str, algorithm: str, device: str) -> None:
         """Raise ValueError unless the arguments are known and the algorithm can run the forest."""
         if output not in OUTPUTS:
-            raise ValueError(f"output is {output!r}, expected one of {', '.join(OUTPUTS)}")
+            raise ValueError(f"output is {quoted(output)}, expected one of {', '.join(OUTPUTS)}")
         if algorithm not in self._algorithms:
             refuse_algorithm(self.forest, algorithm)
         parse_device(device)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from glasswood.base.escapes import shown
+from glasswood.base.escapes import quoted, shown
 from glasswood.base.typing import Array
 from glasswood.model.ensemble import TreeEnsemble
 
@@ -245,7 +245,7 @@ def _named(index: Array, forest: TreeEnsemble, output: int) -> Array:
     names = forest.classes[output]
     if len(index) and index.max() >= len(names):
         raise ValueError(
-            f"the forest predicts class {index.max()} and has {len(names)} class labels ({names.tolist()}); "
+            f"the forest predicts class {index.max()} and has {len(names)} class labels ({quoted(names.tolist())}); "
             "load it again from the model that it was saved from"
         )
     return names[index]

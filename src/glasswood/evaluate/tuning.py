@@ -10,6 +10,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from glasswood.base.device import array_gpu, find_gpus, import_cupy, is_cuda_usable, parse_device
+from glasswood.base.escapes import quoted
 from glasswood.base.parallel import n_threads
 from glasswood.base.typing import Choice, Rows
 from glasswood.inputs import as_rows
@@ -50,7 +51,7 @@ def measure(evaluator: Evaluator, X: Rows, seconds: float, device: str, n_jobs: 
         As `Forest.tune` does.
     """
     if not isinstance(seconds, Real) or not 0 < seconds < math.inf:
-        raise ValueError(f"seconds is {seconds!r}, expected a positive number: the time to spend")
+        raise ValueError(f"seconds is {quoted(seconds)}, expected a positive number: the time to spend")
     n_threads(n_jobs)
     kinds = _kinds(X, device)
     rows = X if array_gpu(X) is not None else as_rows(X, evaluator.forest)

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from glasswood.base.device import array_gpu, import_cupy, on_host
+from glasswood.base.escapes import retold, shown
 from glasswood.base.typing import Array, Bools, Doubles, Floats, Int64s, Rows
 from glasswood.evaluate.evaluator import evaluator_of
 from glasswood.inputs import arranged, as_rows
@@ -105,7 +106,7 @@ def make_background(
             gpu = None if array_gpu(X) is not None or forest.has_linear_leaves else gpu
             rows = as_rows(arranged(on_host(X), forest), forest)
     except (TypeError, ValueError) as error:
-        raise type(error)(f"background: {error}") from error
+        raise retold(error, f"background: {shown(error)}") from error
     if len(rows) == 0:
         raise ValueError("background has no rows, expected at least 1; leave background=None for path-dependent values")
     counts = integer_weights(on_host(weight), len(rows))

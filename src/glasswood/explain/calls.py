@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from glasswood.base.device import on_host
+from glasswood.base.escapes import quoted
 from glasswood.base.parallel import cached_property
 from glasswood.base.typing import Array, Rows
 from glasswood.evaluate.evaluator import evaluator_of
@@ -60,7 +61,7 @@ def refuse_together(asked: Asked, output: Any, as_frame: bool) -> None:
     if asked.standard_errors and asked.approximate:
         raise ValueError("approximate=True has no standard errors; leave one of them out")
     if asked.check_additivity and output != "margin":
-        raise ValueError(f"check_additivity compares margins; leave it off for output={output!r}")
+        raise ValueError(f"check_additivity compares margins; leave it off for output={quoted(output)}")
 
 
 class ExplainerCalls(InteractionCalls):

@@ -8,7 +8,7 @@ from typing import Any, get_args
 import numpy as np
 from numpy.typing import DTypeLike
 
-from glasswood.base.escapes import shown
+from glasswood.base.escapes import quoted, shown
 from glasswood.base.typing import ExplainAlgorithm, ExplainOutput, ExplainRule, FloatType, Int32s
 from glasswood.inputs.matching import index_of_feature
 from glasswood.model.ensemble import TreeEnsemble
@@ -47,7 +47,7 @@ def refuse_negative_covers(forest: TreeEnsemble) -> None:
 def refuse_linear_leaves(forest: TreeEnsemble, what: str, instead: str) -> None:
     """Raise NotImplementedError for a forest with linear leaves."""
     if forest.has_linear_leaves:
-        raise NotImplementedError(f"linear leaves are not supported yet in {what}; {instead}")
+        raise NotImplementedError(f"linear leaves are not supported yet in {shown(what)}; {shown(instead)}")
 
 
 def refuse_unknown_means(forest: TreeEnsemble) -> None:
@@ -62,15 +62,15 @@ def refuse_unknown_means(forest: TreeEnsemble) -> None:
 def check_choices(algorithm: str, output: Any, dtype: DTypeLike, rule: str) -> None:
     """Raise for values that no argument has, and for those that nothing computes yet."""
     if not isinstance(algorithm, str) or algorithm not in ALGORITHMS:
-        raise ValueError(f"algorithm is {algorithm!r}, expected 'auto', 'tables', 'quadrature' or 'paths'")
+        raise ValueError(f"algorithm is {quoted(algorithm)}, expected 'auto', 'tables', 'quadrature' or 'paths'")
     if not callable(output) and (not isinstance(output, str) or output not in OUTPUTS):
-        raise ValueError(f"output is {output!r}, expected one of {', '.join(OUTPUTS)}, or a callable")
+        raise ValueError(f"output is {quoted(output)}, expected one of {', '.join(OUTPUTS)}, or a callable")
     if not isinstance(rule, str) or rule not in RULES:
-        raise ValueError(f"rule is {rule!r}, expected 'exact' or 'rescale'")
+        raise ValueError(f"rule is {quoted(rule)}, expected 'exact' or 'rescale'")
     if rule == "rescale" and output not in {"margin", "probability", "log_loss"}:
-        raise ValueError(f"rule='rescale' does not support output={output!r}; pass rule='exact'")
+        raise ValueError(f"rule='rescale' does not support output={quoted(output)}; pass rule='exact'")
     if str(dtype) not in get_args(FloatType) and not any(dtype is one for one in (np.float32, np.float64)):
-        raise ValueError(f"dtype is {dtype!r}, expected 'float32' or 'float64'")
+        raise ValueError(f"dtype is {quoted(dtype)}, expected 'float32' or 'float64'")
 
 
 def check_background(weight: Any, has_background: bool, algorithm: str, output: Any) -> None:
@@ -78,15 +78,15 @@ def check_background(weight: Any, has_background: bool, algorithm: str, output: 
     if not has_background:
         if output != "margin":
             raise ValueError(
-                f"output={output!r} needs background rows: path-dependent values average margins, and the response of "
-                "an average is not the average of the responses; pass background, or explain the margin"
+                f"output={quoted(output)} needs background rows: path-dependent values average margins, and the "
+                "response of an average is not the average of the responses; pass background, or explain the margin"
             )
         if weight is not None:
             raise ValueError("background_weight weights background rows; pass background too")
         return
     if algorithm in {"quadrature", "paths"}:
         raise ValueError(
-            f"algorithm={algorithm!r} weights by covers; with a background leave algorithm='auto' "
+            f"algorithm={quoted(algorithm)} weights by covers; with a background leave algorithm='auto' "
             "(table_bytes=0 for no tables)"
         )
 
@@ -102,7 +102,7 @@ def checked_names(names: Sequence[str] | None, n_players: int) -> list[str] | No
     if names is None:
         return None
     if isinstance(names, str) or not hasattr(names, "__len__") or len(names) != n_players:
-        raise ValueError(f"feature_names is {names!r}, expected {n_players} names, one per feature")
+        raise ValueError(f"feature_names is {quoted(names)}, expected {n_players} names, one per feature")
     return [str(name) for name in names]
 
 
@@ -111,7 +111,7 @@ def check_table_bytes(table_bytes: Any, algorithm: str) -> None:
     if table_bytes is None:
         return
     if isinstance(table_bytes, bool) or not hasattr(table_bytes, "__index__"):
-        raise TypeError(f"table_bytes is {table_bytes!r}, expected a number of bytes")
+        raise TypeError(f"table_bytes is {quoted(table_bytes)}, expected a number of bytes")
     if table_bytes < 0 or table_bytes >= 2**63:
         raise ValueError(f"table_bytes is {table_bytes}, expected a number of bytes, 0 for no tables")
     if table_bytes == 0 and algorithm == "tables":
@@ -132,11 +132,11 @@ def places_of(features: Sequence[int | str] | None, n_features: int, names: tupl
         return np.arange(n_features, dtype=np.int32)
     if isinstance(features, str) or not hasattr(features, "__iter__"):
         instead = f"; pass [{features!r}]" if isinstance(features, str) else ""
-        raise TypeError(f"features is {features!r}, expected a list of indices or names{instead}")
+        raise TypeError(f"features is {quoted(features)}, expected a list of indices or names{shown(instead)}")
     places = np.full(n_features, -1, np.int32)
     for place, feature in enumerate(features):
         at = index_of_feature(feature, n_features, names, "features")
         if places[at] >= 0:
-            raise ValueError(f"feature {feature!r} is named twice in features; name it once")
+            raise ValueError(f"feature {quoted(feature)} is named twice in features; name it once")
         places[at] = place
     return places

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from numpy.typing import ArrayLike
 
 from glasswood.base.device import DeviceError, array_gpu, count_rows, gpus_worthwhile, parse_device
+from glasswood.base.escapes import shown
 from glasswood.base.parallel import cached_property, n_threads
 from glasswood.base.typing import Explained, Rows
 from glasswood.explain.cpu import CpuExplainer
@@ -133,7 +134,7 @@ class Engines:
         except DeviceError as error:
             if device != "auto":
                 raise
-            raise DeviceError(f"{only}; pass algorithm='quadrature' where there is none ({error})") from error
+            raise DeviceError(f"{only}; pass algorithm='quadrature' where there is none ({shown(error)})") from error
         if not gpus:
             raise DeviceError(f"{only}; pass device='cuda' or algorithm='quadrature'")
         return gpus

@@ -9,7 +9,7 @@ from typing import Any, Literal, Self, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from glasswood.base.escapes import escaped_errors
+from glasswood.base.escapes import escaped_errors, quoted
 from glasswood.base.typing import (
     Array,
     Doubles,
@@ -241,7 +241,7 @@ class Explainer(ExplainerCalls):
         if self.settings.output == "log_loss":
             raise NotImplementedError("summaries have no labels for output='log_loss'; use shap_values(X, y=y)")
         if isinstance(pair_rows, bool) or not hasattr(pair_rows, "__index__") or pair_rows < 0:
-            raise ValueError(f"pair_rows is {pair_rows!r}, expected a number of at least 0")
+            raise ValueError(f"pair_rows is {quoted(pair_rows)}, expected a number of at least 0")
         names = output_names(self.game.forest, self.n_outputs)
         result = Summary(self.players, names, self.expected_value, scale_of(self))
         return summarised(self, result, batches, int(pair_rows))

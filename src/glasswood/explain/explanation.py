@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from glasswood.base.device import on_host
-from glasswood.base.escapes import shown
+from glasswood.base.escapes import quoted, shown
 from glasswood.base.typing import Array, Doubles
 from glasswood.explain.explanation_html import explanation_html
 from glasswood.explain.responses.labels import checked_labels
@@ -117,8 +117,8 @@ def _place(key: Any, axis: str, names: list[str] | None) -> Any:
     if not isinstance(key, str):
         return key
     if names is None or key not in names:
-        known = "rows have numbers" if names is None else f"expected one of {', '.join(names)}"
-        raise IndexError(f"explanation[...] has no {key!r} among its {axis}; {known}")
+        known = "rows have numbers" if names is None else f"expected one of {', '.join(map(shown, names))}"
+        raise IndexError(f"explanation[...] has no {quoted(key)} among its {axis}; {known}")
     return names.index(key)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from glasswood.base.device import on_host
+from glasswood.base.escapes import quoted
 from glasswood.base.typing import Array, Doubles, Int32s, InteractionIndex, Rows
 from glasswood.explain.background import mean_margin
 from glasswood.explain.checks import places_of, refuse_linear_leaves
@@ -232,7 +233,7 @@ class InteractionCalls:
         "shapiq: Shapley interactions for machine learning", NeurIPS 2024, https://arxiv.org/abs/2410.01649.
         """
         if not isinstance(index, str) or index not in {"shapley", "banzhaf"}:
-            raise ValueError(f"index is {index!r}, expected 'shapley' or 'banzhaf'")
+            raise ValueError(f"index is {quoted(index)}, expected 'shapley' or 'banzhaf'")
         is_exact_response = self._engines.is_exact_response
         if not is_exact_response:
             refuse_linear_leaves(self.game.forest, "interaction indices", "use shap_values")

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from glasswood.base.escapes import quoted, shown
 from glasswood.base.typing import Array
 from glasswood.base.wording import spelled
 from glasswood.explain.sentences import writer_of
@@ -44,7 +45,7 @@ class ExplanationMapper(Mapper):
         wording: dict[str, Any] | None = None,
     ) -> None:
         if output not in OUTPUTS:
-            raise ValueError(f"output is {output!r}, expected one of {', '.join(OUTPUTS)}")
+            raise ValueError(f"output is {quoted(output)}, expected one of {', '.join(OUTPUTS)}")
         if explainer.settings.output == "log_loss":
             raise NotImplementedError("batches have no labels for output='log_loss'; use shap_values(X, y=y)")
         refuse_transform(explainer.game.forest, "mapper", "shap_values", takes_statistics=True)
@@ -134,11 +135,11 @@ def _checked_top(top: int, output: str, explainer: Any, names: Sequence[str]) ->
         If `top` is not a number of features, the results are not values, or a row has several outputs.
     """
     if output != "values":
-        raise ValueError(f"top selects the strongest of a row's values; leave it out for output={output!r}")
+        raise ValueError(f"top selects the strongest of a row's values; leave it out for output={quoted(output)}")
     if explainer.n_outputs > 1:
         raise ValueError(f"top requires a model with one output, this one has {explainer.n_outputs}")
     if not (isinstance(top, int | np.integer) and 1 <= top <= len(names)):
-        raise ValueError(f"top is {top!r}, expected a whole number from 1 to {len(names)}, the features")
+        raise ValueError(f"top is {quoted(top)}, expected a whole number from 1 to {len(names)}, the features")
     return int(top)
 
 
@@ -146,7 +147,7 @@ def _places(features: Sequence[int | str], players: Sequence[str]) -> list[int]:
     """Look up features or groups by index or name, each once, in the order in which they are asked for."""
     if isinstance(features, str) or not hasattr(features, "__iter__"):
         instead = f"; pass [{features!r}]" if isinstance(features, str) else ""
-        raise TypeError(f"features is {features!r}, expected a list of indices or names{instead}")
+        raise TypeError(f"features is {quoted(features)}, expected a list of indices or names{shown(instead)}")
     check_features([name for name in features if isinstance(name, str)], players, "features")
     names = tuple(players)
     return list(dict.fromkeys(index_of_feature(feature, len(names), names, "features") for feature in features))

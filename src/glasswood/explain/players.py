@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from glasswood.base.escapes import quoted, shown
 from glasswood.base.parallel import cached_property
 from glasswood.base.typing import Array, Int32s
 from glasswood.inputs.matching import index_of_feature
@@ -101,7 +102,7 @@ def make_players(groups: Any, forest: TreeEnsemble) -> Players:
             return Players(names, np.arange(n_features, dtype=np.int32), {}, columns)
         groups, columns = _by_source(forest)
     if not isinstance(groups, Mapping) or not groups or not all(isinstance(name, str) for name in groups):
-        raise TypeError(f"groups is {groups!r}, expected a dict of a name to a list of features for each group")
+        raise TypeError(f"groups is {quoted(groups)}, expected a dict of a name to a list of features for each group")
     of_feature = np.full(n_features, -1, np.int32)
     members: dict[str, list[int]] = {}
     for number, (name, features) in enumerate(groups.items()):
@@ -111,13 +112,13 @@ def make_players(groups: Any, forest: TreeEnsemble) -> Players:
                 other = list(groups)[of_feature[feature]]
                 where = f"the groups {other!r} and {name!r}" if other != name else f"group {name!r} twice"
                 named = feature_name(forest, feature)
-                raise ValueError(f"feature {named!r} is in {where}; a feature can be in only one group")
+                raise ValueError(f"feature {quoted(named)} is in {shown(where)}; a feature can be in only one group")
             of_feature[feature] = number
     rest = np.flatnonzero(of_feature < 0)
     of_feature[rest] = len(members) + np.arange(len(rest))
     alone = [feature_name(forest, feature) for feature in rest.tolist()]
     if same := sorted(set(members) & set(alone)):
-        raise ValueError(f"group {same[0]!r} has the name of a feature that is not in it; give it another name")
+        raise ValueError(f"group {quoted(same[0])} has the name of a feature that is not in it; give it another name")
     return Players((*members, *alone), of_feature, members, columns)
 
 
@@ -134,35 +135,37 @@ def _by_source(forest: TreeEnsemble) -> tuple[dict[str, list[int]], tuple[tuple[
         found.setdefault(source, []).append(feature)
     named = {JOINT.join(source): features for source, features in found.items()}
     if len(named) < len(found):
-        raise ValueError(f"a column has the name of several columns joined by {JOINT!r}; rename it for groups='source'")
+        raise ValueError(
+            f"a column has the name of several columns joined by {quoted(JOINT)}; rename it for groups='source'"
+        )
     return named, tuple(found)
 
 
 def sets_of(sets: Any, players: Players) -> Int32s:
     """Look up sets of 1 to 4 players each: (n_sets, 4), padded with -1."""
     if isinstance(sets, str) or not hasattr(sets, "__iter__"):
-        raise TypeError(f"sets is {sets!r}, expected a list of sets of features")
+        raise TypeError(f"sets is {quoted(sets)}, expected a list of sets of features")
     rows = [_set_of(one, players) for one in sets]
     return np.array(rows, np.int32).reshape(len(rows), MOST_ORDER)
 
 
 def _set_of(one: Any, players: Players) -> list[int]:
     if isinstance(one, str) or not hasattr(one, "__iter__"):
-        raise TypeError(f"sets holds {one!r}, expected sets of 1 to {MOST_ORDER} features, a tuple each")
+        raise TypeError(f"sets holds {quoted(one)}, expected sets of 1 to {MOST_ORDER} features, a tuple each")
     chosen = tuple(one)
     if not 1 <= len(chosen) <= MOST_ORDER:
-        raise ValueError(f"sets holds {chosen!r} of {len(chosen)} features, expected 1 to {MOST_ORDER}")
+        raise ValueError(f"sets holds {quoted(chosen)} of {len(chosen)} features, expected 1 to {MOST_ORDER}")
     found = [index_of_feature(feature, players.n, players.names, "sets") for feature in chosen]
     if len(set(found)) < len(found):
-        raise ValueError(f"sets holds {chosen!r}, which names a feature twice; name it once")
+        raise ValueError(f"sets holds {quoted(chosen)}, which names a feature twice; name it once")
     return found + [-1] * (MOST_ORDER - len(found))
 
 
 def _members(name: str, features: Sequence[int | str], forest: TreeEnsemble) -> list[int]:
     if isinstance(features, str) or not hasattr(features, "__iter__"):
-        raise TypeError(f"group {name!r} is {features!r}, expected a list of features")
+        raise TypeError(f"group {quoted(name)} is {quoted(features)}, expected a list of features")
     known = forest.n_features, forest.feature_names, f"group {name!r}"
     found = [index_of_feature(feature, *known) for feature in features]
     if not found:
-        raise ValueError(f"group {name!r} has no features; name at least one")
+        raise ValueError(f"group {quoted(name)} has no features; name at least one")
     return found

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import numpy as np
 
 from glasswood import _core
+from glasswood.base.escapes import quoted
 from glasswood.base.typing import Array
 from glasswood.inputs import as_rows
 from glasswood.inputs.arrays import checked_row
@@ -43,7 +44,7 @@ class Reason(NamedTuple):
 def make_row(explainer: Engine, top: int | None, names: bool = False) -> Callable[[Any], Any]:
     """`Explainer.row`."""
     if top is not None and (isinstance(top, bool) or not hasattr(top, "__index__")):
-        raise TypeError(f"top is {top!r}, expected a number of features")
+        raise TypeError(f"top is {quoted(top)}, expected a number of features")
     if top is not None and top < 1:
         raise ValueError(f"top is {top}, expected at least 1 feature, or None for all of them")
     explainer.prepare()

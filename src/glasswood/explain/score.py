@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from glasswood import _core
 from glasswood.base.config import device_of
 from glasswood.base.device import gpus_worthwhile, import_cupy, parse_device
+from glasswood.base.escapes import quoted
 from glasswood.base.parallel import n_threads as threads_of
 from glasswood.base.typing import Array, Doubles, Rows
 from glasswood.explain.background import Background, merged
@@ -128,7 +129,7 @@ def score_values(
     >>> score.as_frame()  # doctest: +SKIP
     """
     if not callable(loss) and loss not in LOSSES:
-        raise ValueError(f"loss is {loss!r}, expected one of {', '.join(LOSSES)}, or a function")
+        raise ValueError(f"loss is {quoted(loss)}, expected one of {', '.join(LOSSES)}, or a function")
     explainer = Explainer(model, background, groups=groups, device="cpu", dtype="float64")
     forest = explainer.game.forest
     game = _ScoreGame(explainer.game, loss, device_of("auto"))
@@ -349,7 +350,8 @@ def _code_of(response: Response, forest: TreeEnsemble) -> int:
         return _core.RESPONSE_MARGIN
     if response.code is None:
         raise NotImplementedError(
-            f"means of outputs over a background are not supported for the link {forest.link!r}; leave background=None"
+            f"means of outputs over a background are not supported for the link {quoted(forest.link)}; leave "
+            "background=None"
         )
     return response.code
 

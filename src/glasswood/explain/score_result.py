@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from glasswood.base.escapes import escaped_errors
+from glasswood.base.escapes import escaped_errors, quoted, shown
 from glasswood.base.extras import import_extra
 from glasswood.base.files import check_output, replacing
 from glasswood.base.typing import Doubles
@@ -128,7 +128,7 @@ class ScoreValues:
         """
         target = check_output(path)
         if target.suffix != ".json":
-            raise ValueError(f"{target} has the suffix {target.suffix!r}, expected .json")
+            raise ValueError(f"{shown(target)} has the suffix {quoted(target.suffix)}, expected .json")
         state = {"names": self.names, "loss": self.loss, "n_rows": self.n_rows, "baseline": self.baseline}
         with replacing(target) as temporary:
             temporary.write_text(json.dumps(state | {"moments": self.moments.tolist()}) + "\n", encoding="utf-8")
@@ -150,7 +150,7 @@ class ScoreValues:
         try:
             return cls(**_checked_state(json.loads(Path(path).read_bytes())))
         except (*UNREADABLE, MemoryError) as error:
-            raise ValueError(f"{path} holds no values that ScoreValues.save wrote: {error}") from error
+            raise ValueError(f"{shown(path)} holds no values that ScoreValues.save wrote: {shown(error)}") from error
 
     def as_frame(self) -> Any:
         """Features by value, largest first.

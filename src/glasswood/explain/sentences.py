@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from glasswood.base.device import on_host
-from glasswood.base.escapes import shown
+from glasswood.base.escapes import quoted, shown
 from glasswood.base.phrases import Phrases
 from glasswood.base.typing import Doubles
 from glasswood.base.wording import Wording, checked_wording, decimals_of, fixed_text, number_text, quoted_name
@@ -303,7 +303,7 @@ def writer_of(
     if settings.output == "log_loss":
         raise NotImplementedError("sentences have no labels for output='log_loss'; use shap_values(X, y=y)")
     if isinstance(top, bool) or not hasattr(top, "__index__"):
-        raise TypeError(f"top is {top!r}, expected a number of features")
+        raise TypeError(f"top is {quoted(top)}, expected a number of features")
     if top < 1:
         raise ValueError(f"top is {top}, expected at least 1 feature")
     known = [*feature_names(game.forest), *explainer.players, *(names or ()), PREDICTION]
@@ -321,7 +321,7 @@ def _place(output: int | str, outputs: list[str]) -> int:
         return outputs.index(output)
     is_number = hasattr(output, "__index__") and not isinstance(output, bool | str)
     if not is_number or not 0 <= int(output) < len(outputs):
-        raise ValueError(f"output is {output!r}, expected 0 to {len(outputs) - 1}, or one of {listed(outputs)}")
+        raise ValueError(f"output is {quoted(output)}, expected 0 to {len(outputs) - 1}, or one of {listed(outputs)}")
     return int(output)
 
 

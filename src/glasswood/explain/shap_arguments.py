@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import numpy as np
 
 from glasswood.base.device import on_host
+from glasswood.base.escapes import quoted, shown
 from glasswood.base.wording import nearest_text
 from glasswood.explain.responses.response import has_rescale_rule, returns_probabilities, slope_of_link
 from glasswood.forest import Forest
@@ -64,7 +65,9 @@ def translated(
     """
     if unknown := sorted(set(given) - set(NAMES)):
         nearest = nearest_text(unknown[0], (*OWN_NAMES, *NAMES))
-        raise TypeError(f"Explainer got an unexpected argument {unknown[0]!r}{nearest}; see help(glasswood.Explainer)")
+        raise TypeError(
+            f"Explainer got an unexpected argument {quoted(unknown[0])}{nearest}; see help(glasswood.Explainer)"
+        )
     if given.get("approximate"):
         raise NotImplementedError(
             "approximate=True (values of a single order, not Shapley values) is an argument of calls, as in shap; "
@@ -114,14 +117,14 @@ def checked_outputs(names: Any, n_outputs: int) -> list[str] | None:
     if names is None:
         return None
     if isinstance(names, str) or not hasattr(names, "__len__") or len(names) != n_outputs:
-        raise ValueError(f"output_names is {names!r}, expected {n_outputs} names, one per output of the model")
+        raise ValueError(f"output_names is {quoted(names)}, expected {n_outputs} names, one per output of the model")
     return [str(name) for name in names]
 
 
 def _output(model_output: Any, forest: TreeEnsemble) -> str:
     if not isinstance(model_output, str) or model_output not in OUTPUTS:
         raise NotImplementedError(
-            f"model_output={model_output!r} is not computed; expected 'raw', 'probability' or 'log_loss'"
+            f"model_output={quoted(model_output)} is not computed; expected 'raw', 'probability' or 'log_loss'"
         )
     output = OUTPUTS[model_output]
     return "margin" if output == "probability" and returns_probabilities(forest) else output
@@ -143,7 +146,7 @@ def _of_both_classes(forest: TreeEnsemble) -> TreeEnsemble:
 
 def _checked_perturbation(perturbation: Any, has_rows: bool) -> str:
     if not isinstance(perturbation, str) or perturbation not in PERTURBATIONS:
-        raise ValueError(f"feature_perturbation is {perturbation!r}, expected one of {', '.join(PERTURBATIONS)}")
+        raise ValueError(f"feature_perturbation is {quoted(perturbation)}, expected one of {', '.join(PERTURBATIONS)}")
     if perturbation == "interventional" and not has_rows:
         raise ValueError(
             "feature_perturbation='interventional' compares with background rows; pass data, or 'tree_path_dependent'"
@@ -155,8 +158,8 @@ def _refuse_link(link: Any) -> None:
     name = getattr(link, "__name__", link)
     if name not in (None, "identity"):
         raise NotImplementedError(
-            f"link={name} is not computed; values are those of the margin, or of the probability with background rows "
-            "and output='probability'"
+            f"link={shown(name)} is not computed; values are those of the margin, or of the probability with "
+            "background rows and output='probability'"
         )
 
 
@@ -179,10 +182,10 @@ def call_arguments(given: dict[str, Any], game: Game, of_pairs: bool = False) ->
     """
     if unknown := sorted(set(given) - CALL_NAMES):
         nearest = nearest_text(unknown[0], CALL_NAMES)
-        raise TypeError(f"got an unexpected argument {unknown[0]!r}{nearest}; see help(glasswood.Explainer)")
+        raise TypeError(f"got an unexpected argument {quoted(unknown[0])}{nearest}; see help(glasswood.Explainer)")
     limit = given.get("tree_limit")
     if limit is not None and (isinstance(limit, bool) or not hasattr(limit, "__index__")):
-        raise TypeError(f"tree_limit is {limit!r}, expected a number of trees")
+        raise TypeError(f"tree_limit is {quoted(limit)}, expected a number of trees")
     if limit == 0:
         raise ValueError("tree_limit is 0, expected at least 1; -1 or None for all trees")
     approximate = bool(given.get("approximate"))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
+from glasswood.base.escapes import shown
 from glasswood.base.typing import FLOAT_TYPES, Array, Bools, Int64s
 from glasswood.explain.background import WEIGHT_BITS, Background, condense, expand, mean_margin
 from glasswood.explain.checks import ALGORITHMS, OUTPUTS, RULES
@@ -60,7 +61,8 @@ def check_version(stored: Attachment, where: str) -> None:
     version = stored.about.get("version")
     if type(version) is int and version > VERSION:
         raise ValueError(
-            f"{where} holds an explainer of version {version}, this glasswood reads up to {VERSION}; upgrade glasswood"
+            f"{shown(where)} holds an explainer of version {version}, this glasswood reads up to {VERSION}; "
+            "upgrade glasswood"
         )
 
 
@@ -92,7 +94,7 @@ def _kind_of(forest: TreeEnsemble) -> str:
 
 
 def _refuse(what: str) -> NoReturn:
-    raise ValueError(f"corrupt explainer: {what}")
+    raise ValueError(f"corrupt explainer: {shown(what)}")
 
 
 def _check_names(found: dict[str, Any], expected: Collection[str], what: str) -> None:
@@ -191,7 +193,7 @@ def refuse_explainer(model: object) -> None:
     """Raise ValueError where a forest is expected and this is the path of an explainer's file."""
     if holds_explainer(model):
         raise ValueError(
-            f"{model} holds an explainer, with its background and settings; glasswood.Explainer.load reads it, "
+            f"{shown(model)} holds an explainer, with its background and settings; glasswood.Explainer.load reads it, "
             "glasswood.load only its forest"
         )
 
@@ -228,7 +230,7 @@ def load_explainer(
     """
     ensemble, attachment = load_attachment(path)
     if attachment is None or attachment.about["kind"] != KIND:
-        raise ValueError(f"{name_of(path)} holds a forest but no explainer; pass it to glasswood.Explainer")
+        raise ValueError(f"{shown(name_of(path))} holds a forest but no explainer; pass it to glasswood.Explainer")
     check_version(attachment, name_of(path))
     forest = ensemble
     with naming(path, ValueError):

@@ -11,6 +11,7 @@ import numpy as np
 
 from glasswood import _core
 from glasswood.base.device import array_gpu, import_cupy
+from glasswood.base.escapes import quoted
 from glasswood.base.parallel import n_threads
 from glasswood.base.typing import Array, Doubles, Int32s, Int64s
 
@@ -135,7 +136,7 @@ class PairSearch:
         if top is None:
             raise ValueError("overall=True ranks the strongest pairs; pass top, how many of them")
         if isinstance(top, bool) or not hasattr(top, "__index__"):
-            raise TypeError(f"top is {top!r}, expected a number of pairs")
+            raise TypeError(f"top is {quoted(top)}, expected a number of pairs")
         if out is not None:
             raise ValueError("out holds whole matrices; leave out=None with top")
         self._n_outputs, self._top, self._overall = n_outputs, int(top), overall

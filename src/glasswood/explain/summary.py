@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from glasswood import _core
-from glasswood.base.escapes import escaped_errors
+from glasswood.base.escapes import escaped_errors, quoted, shown
 from glasswood.base.extras import import_extra
 from glasswood.base.files import check_output, replacing
 from glasswood.base.parallel import n_threads
@@ -148,7 +148,7 @@ class Summary:
         """
         wanted = np.asarray(q, np.float64)
         if wanted.ndim != 1 or not ((wanted >= 0) & (wanted <= 1)).all():
-            raise ValueError(f"q is {q!r}, expected numbers from 0 to 1")
+            raise ValueError(f"q is {quoted(q)}, expected numbers from 0 to 1")
         ranks = np.ceil(wanted * self._n).clip(1)
         below = self.sketch.cumsum(axis=-1)
         at = np.array([(below < rank).sum(axis=-1) for rank in ranks]).reshape(len(wanted), *self.total.shape)
@@ -190,7 +190,7 @@ class Summary:
         """
         target = check_output(path)
         if target.suffix not in {".json", ".parquet"}:
-            raise ValueError(f"{target} has the suffix {target.suffix!r}, expected .json or .parquet")
+            raise ValueError(f"{shown(target)} has the suffix {quoted(target.suffix)}, expected .json or .parquet")
         text = json.dumps(self._state())
         with replacing(target) as temporary:
             if target.suffix == ".json":
@@ -224,7 +224,7 @@ class Summary:
         try:
             state = checked_state(json.loads(text), len(text))
         except (*UNREADABLE, MemoryError) as error:
-            raise ValueError(f"{source} holds no summary that Summary.save wrote: {error}") from error
+            raise ValueError(f"{shown(source)} holds no summary that Summary.save wrote: {shown(error)}") from error
         result = cls(state["names"], state["output_names"], state["expected_value"], state["scale"])
         result.n_rows, result.n_pair_rows = state["n_rows"], state["n_pair_rows"]
         for name in ARRAYS:
@@ -257,7 +257,7 @@ def _text_of(source: Path) -> str:
         try:
             found = (parquet.read_schema(file, memory_map=False).metadata or {}).get(KEY, b"")
         except (OSError, ValueError) as error:
-            raise ValueError(f"{source} holds no summary that Summary.save wrote: {error}") from error
+            raise ValueError(f"{shown(source)} holds no summary that Summary.save wrote: {shown(error)}") from error
     return str(found, errors="replace")
 
 

@@ -13,6 +13,7 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
+from glasswood.base.escapes import shown
 from glasswood.base.parallel import cached_property
 from glasswood.base.typing import Array, Doubles, Int32s, Rows
 from glasswood.explain.explainer import Explainer
@@ -284,7 +285,7 @@ def _loaded(model: Any) -> Forest:
         if shap is None:
             raise
         kind = type("InvalidModelError", (type(error), shap.InvalidModelError), {})
-        raise kind(f"Model type not yet supported by TreeExplainer: {error}") from error
+        raise kind(f"Model type not yet supported by TreeExplainer: {shown(error)}") from error
 
 
 def _best_rounds(model: Any, forest: Forest) -> Any:

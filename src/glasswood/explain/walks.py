@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from glasswood import _core
+from glasswood.base.escapes import shown
 from glasswood.base.parallel import n_threads
 from glasswood.base.typing import Array, Bools, Doubles, Int32s, Int64s
 from glasswood.model.ensemble import TreeEnsemble
@@ -114,7 +115,7 @@ class LinearPatternWalk:
         try:
             self._walk.values(rows, out, n_threads(n_jobs))
         except ValueError as error:
-            raise NotImplementedError(f"{error}; {self._instead}") from error
+            raise NotImplementedError(f"{shown(error)}; {self._instead}") from error
 
 
 def walked_part(

@@ -10,6 +10,7 @@ from typing import Any, get_args
 import numpy as np
 
 from glasswood.base.device import parse_device
+from glasswood.base.escapes import quoted, shown
 from glasswood.base.typing import Clip, Fitness, GrowAlgorithm, LeafModel, Loss, Noise
 from glasswood.grow.data.rows import STORAGES
 from glasswood.grow.search.engine import OPERATORS, POLISH
@@ -29,27 +30,27 @@ def _check_number(
     is_number = isinstance(value, kind) and not isinstance(value, bool)
     if not is_number:
         expected = "an integer" if kind is Integral else "a number"
-        raise TypeError(f"{name} is {value!r}, expected {_either(expected, words)}")
+        raise TypeError(f"{name} is {quoted(value)}, expected {_either(expected, words)}")
     if not low <= value <= high:
-        raise ValueError(f"{name} is {value}, expected {_either(limits, words)}")
+        raise ValueError(f"{name} is {shown(value)}, expected {_either(limits, words)}")
 
 
 def _check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
     if value not in choices:
-        raise ValueError(f"{name} is {value!r}, expected one of {', '.join(choices)}")
+        raise ValueError(f"{name} is {quoted(value)}, expected one of {', '.join(choices)}")
 
 
 def _check_switch(name: str, value: Any) -> None:
     if value not in (True, False, "auto"):
-        raise ValueError(f"{name} is {value!r}, expected True, False or 'auto'")
+        raise ValueError(f"{name} is {quoted(value)}, expected True, False or 'auto'")
 
 
 def _check_names(name: str, value: Any, known: Iterable[str]) -> None:
     for given in () if isinstance(value, bool) else value or ():
         if given not in known:
-            raise ValueError(f"{name} names {given!r}, expected some of {', '.join(known)}")
+            raise ValueError(f"{name} names {quoted(given)}, expected some of {', '.join(known)}")
     if isinstance(value, dict) and any(not rate >= 0 for rate in value.values()):
-        raise ValueError(f"{name} are {value}, expected numbers of at least 0")
+        raise ValueError(f"{name} are {shown(value)}, expected numbers of at least 0")
 
 
 def _check_device(_: str, value: Any) -> None:
@@ -58,7 +59,7 @@ def _check_device(_: str, value: Any) -> None:
 
 def _check_search(name: str, value: Any) -> None:
     if not isinstance(value, TreeSearch | None):
-        raise TypeError(f"{name} is {value!r}, expected a glasswood.TreeSearch or None")
+        raise TypeError(f"{name} is {quoted(value)}, expected a glasswood.TreeSearch or None")
     if value is not None:
         check_parameters(value)
 
@@ -151,6 +152,6 @@ def check_parameters(estimator: Any, **own: Callable[[str, Any], None]) -> None:
     for name in ("monotonic_cst", "coefficient_signs"):
         if values.get(name) is not None and values.get("smoothing", 0) not in ("auto", 0):
             raise ValueError(
-                f"smoothing is {values['smoothing']}, expected 0 or 'auto' with {name}, "
+                f"smoothing is {shown(values['smoothing'])}, expected 0 or 'auto' with {name}, "
                 "which blended equations may violate"
             )

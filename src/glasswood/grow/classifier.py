@@ -15,7 +15,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from glasswood.base.device import array_gpu, on_host
-from glasswood.base.escapes import shown
+from glasswood.base.escapes import quoted, shown
 from glasswood.base.typing import Array, Doubles, Int32s, LeafModel, Rows
 from glasswood.forest import Forest
 from glasswood.grow.checks import check_parameters
@@ -369,7 +369,9 @@ def _refuse_two_kinds(labels: Array) -> None:
     is_text = np.array([isinstance(label, str) for label in labels], bool)
     if is_text.any() and not is_text.all():
         first, other = labels[is_text.argmax()], labels[is_text.argmin()]
-        raise ValueError(f"y holds text ({first!r}) and other labels ({other!r}), expected labels of one kind")
+        raise ValueError(
+            f"y holds text ({quoted(first)}) and other labels ({quoted(other)}), expected labels of one kind"
+        )
 
 
 def _is_missing(label: object) -> bool:

@@ -12,6 +12,7 @@ from sklearn.base import RegressorMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from glasswood.base.device import array_gpu, on_host
+from glasswood.base.escapes import quoted
 from glasswood.base.typing import Doubles, Int32s, Loss, Rows
 from glasswood.grow.boosting import TreeSequence
 from glasswood.grow.data.reading import routed, training_data
@@ -168,7 +169,7 @@ class ModelTreeEnsembleRegressor(RegressorMixin, TreeEnsembleEstimator):  # type
         """
         member = self._member().set_params(callbacks=None)
         if member.loss in LINKS:
-            raise ValueError(f"estimator has loss={member.loss!r}, expected it as a parameter of the ensemble")
+            raise ValueError(f"estimator has loss={quoted(member.loss)}, expected it as a parameter of the ensemble")
         home = array_gpu(X)
         X, y, sample_weight = (on_host(array) for array in (X, y, sample_weight))
         data, link = training_data(self, X, y, sample_weight), LINKS.get(self.loss, "identity")
@@ -234,8 +235,8 @@ class ModelTreeEnsembleRegressor(RegressorMixin, TreeEnsembleEstimator):  # type
         if n_below := int((np.asarray(found) < 0).sum()):
             warnings.warn(
                 f"{n_below:,} of {len(rows):,} training rows are predicted below 0, although y never is: a sum of "
-                f"trees (method={self.method!r}) has no limits. loss='poisson' predicts amounts above 0, zeros in y "
-                "included; method='mean' and single trees never predict below 0",
+                f"trees (method={quoted(self.method)}) has no limits. loss='poisson' predicts amounts above 0, "
+                "zeros in y included; method='mean' and single trees never predict below 0",
                 UserWarning,
                 stacklevel=3,
             )

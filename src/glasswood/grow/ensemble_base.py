@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from glasswood.base.config import carried, device_of
 from glasswood.base.device import on_host, parse_device
+from glasswood.base.escapes import quoted
 from glasswood.base.parallel import n_threads
 from glasswood.base.typing import Doubles, Int32s, Int64s, Output, Rows
 from glasswood.evaluate.links import respond
@@ -142,7 +143,7 @@ class TreeEnsembleEstimator(TreeEstimator):
         check_parameters(member)
         if getattr(member, "curves", False):
             raise ValueError(
-                f"estimator has curves={member.curves!r}, which trees of an ensemble have not; pass curves=False"
+                f"estimator has curves={quoted(member.curves)}, which trees of an ensemble have not; pass curves=False"
             )
         return member
 

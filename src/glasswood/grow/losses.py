@@ -7,6 +7,7 @@ from typing import Protocol, Self
 
 import numpy as np
 
+from glasswood.base.escapes import quoted
 from glasswood.base.typing import Doubles, Link
 from glasswood.evaluate.links import expit, softmax, softplus
 
@@ -262,7 +263,9 @@ def objective_of(name: str, quantile: float) -> str:
 def refuse_intervals(name: str) -> None:
     """Raise ValueError unless residuals make intervals."""
     if name in LINKS:
-        raise ValueError(f"loss={name!r} has no intervals; fit loss='quantile' for two quantiles, or loss='squared'")
+        raise ValueError(
+            f"loss={quoted(name)} has no intervals; fit loss='quantile' for two quantiles, or loss='squared'"
+        )
 
 
 def check_range(name: str, target: Doubles) -> None:
@@ -271,6 +274,6 @@ def check_range(name: str, target: Doubles) -> None:
     if wrong.any():
         at = int(np.argmax(wrong))
         expected = "numbers of at least 0" if name == "poisson" else "numbers above 0"
-        raise ValueError(f"y is {target[at]} in row {at}, loss={name!r} expects {expected}")
+        raise ValueError(f"y is {target[at]} in row {at}, loss={quoted(name)} expects {expected}")
     if name == "poisson" and not target.any():
         raise ValueError("y is 0 in all rows, loss='poisson' expects a number above 0 among them")

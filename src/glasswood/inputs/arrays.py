@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from glasswood import _core
+from glasswood.base.escapes import quoted, shown
 from glasswood.base.typing import Array
 
 CPU = 1
@@ -69,7 +70,7 @@ def to_array(X: object) -> Array:
             return np.asarray(X)
         return np.from_dlpack(X)
     except (TypeError, ValueError, RuntimeError, BufferError) as error:
-        raise TypeError(f"X is a {type_name(X)}, which does not become a NumPy array: {error}") from error
+        raise TypeError(f"X is a {type_name(X)}, which does not become a NumPy array: {shown(error)}") from error
 
 
 def refuse_no_rows(X: object) -> None:
@@ -138,10 +139,12 @@ def objects_to_floats(values: NDArray[np.object_], row_type: DTypeLike, where: s
             try:
                 result[row] = _finite_float(value) if isinstance(value, Decimal) else value
             except OverflowError:
-                raise ValueError(f"{where} holds a number beyond float64 in row {row}; clip the column") from None
+                raise ValueError(
+                    f"{shown(where)} holds a number beyond float64 in row {row}; clip the column"
+                ) from None
         else:
             raise TypeError(
-                f"{where} holds {value!r} ({type(value).__name__}) in row {row}, expected numbers; "
+                f"{shown(where)} holds {quoted(value)} ({type(value).__name__}) in row {row}, expected numbers; "
                 "convert the column to numbers, or to the categories that the model was trained on"
             )
     return result
@@ -176,7 +179,7 @@ def _list_to_array(X: Any) -> Array:
         array = np.asarray(X)
         return array if array.dtype.kind not in "US" else np.array(X, dtype=object)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"X is a list that does not become an array of numbers: {error}") from error
+        raise ValueError(f"X is a list that does not become an array of numbers: {shown(error)}") from error
 
 
 def _length(row: Any) -> int:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from glasswood import _core
+from glasswood.base.escapes import quoted, shown
 from glasswood.base.sources import BY_CODE, BY_VALUE
 from glasswood.base.typing import Array, Bools
 from glasswood.inputs.arrays import objects_to_floats, to_floats
@@ -217,7 +218,7 @@ def with_values(column: Column, where: str) -> Coded:
     coded = column if isinstance(column, Coded) else _coded_numbers(column, where)
     if len(lacking := np.flatnonzero(coded.codes < 0)):
         raise ValueError(
-            f"{where} has no value in row {lacking[0]}, and CatBoost does not accept missing categories; "
+            f"{shown(where)} has no value in row {lacking[0]}, and CatBoost does not accept missing categories; "
             "fill them with the text that they had in training"
         )
     return coded
@@ -256,8 +257,8 @@ def _category_text(value: object, where: str) -> str:
     if isinstance(value, numbers.Integral | np.bool_):
         return str(int(value))
     raise TypeError(
-        f"{where} holds {value!r} ({type(value).__name__}); CatBoost's categories are text or whole numbers, "
-        "convert the column as for training"
+        f"{shown(where)} holds {quoted(value)} ({type(value).__name__}); CatBoost's categories are text or "
+        "whole numbers, convert the column as for training"
     )
 
 
@@ -267,8 +268,8 @@ def _check_kinds(values: Sequence[Any], table: Array, where: str) -> None:
     if not known or not values or isinstance(values[0], str) == isinstance(known[0], str):
         return
     raise TypeError(
-        f"{where} holds {values[0]!r} ({type(values[0]).__name__}), the model was trained on categories like "
-        f"{known[0]!r} ({type(known[0]).__name__}); pass those values"
+        f"{shown(where)} holds {quoted(values[0])} ({type(values[0]).__name__}), the model was trained on "
+        f"categories like {quoted(known[0])} ({type(known[0]).__name__}); pass those values"
     )
 
 
@@ -289,18 +290,21 @@ def _codes(column: Coded, feature: int, forest: TreeEnsemble, where: str) -> Arr
     is_set = forest.is_categorical and bool((forest.category_set[tests] >= 0).any())
     if forest.source.lower().startswith("lightgbm") or forest.categories is not None or not is_set:
         raise TypeError(
-            f"{where} is of dtype category, and the model has no table of categories for it; pass the numbers that it "
+            f"{shown(where)} is of dtype category, and the model has no table of categories for it; pass the "
+            "numbers that it "
             "was trained on, for example by .astype(float), or by .cat.codes of the categories of training"
         )
     fewest = forest.fewest_categories[feature]
     if len(column.values) < fewest:
         raise ValueError(
-            f"{where} has {len(column.values)} categories, the model was trained on {fewest} or more and, written "
+            f"{shown(where)} has {len(column.values)} categories, the model was trained on {fewest} or more "
+            "and, written "
             "before XGBoost 3.1 or trained on codes, does not hold them; pass a column with the categories of training "
             "in their order, by .astype(the dtype of training)"
         )
     warnings.warn(
-        f"{where} is read by the codes of its own categories, as XGBoost does, because the model holds none; they must "
+        f"{shown(where)} is read by the codes of its own categories, as XGBoost does, because the model holds "
+        "none; they must "
         "be the categories of training in their order (models of XGBoost 3.1 and later that were trained on frames "
         "match them by value)",
         stacklevel=2,
@@ -313,13 +317,13 @@ def _category_numbers(column: Coded, where: str) -> Array:
     text = next((value for value in column.values if isinstance(value, str)), None)
     if text is not None:
         raise TypeError(
-            f"{where} holds text ({text!r}), and the forest has no table of categories for it; "
+            f"{shown(where)} holds text ({quoted(text)}), and the forest has no table of categories for it; "
             "convert the column to the numbers that the model was trained on"
         )
     try:
         values = np.array([*column.values, np.nan], np.float64)
     except (TypeError, ValueError) as error:
-        raise TypeError(f"{where} holds categories that are not numbers: {error}") from error
+        raise TypeError(f"{shown(where)} holds categories that are not numbers: {shown(error)}") from error
     return values.take(column.codes, mode="wrap")
 
 

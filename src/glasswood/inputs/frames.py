@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
+from glasswood.base.escapes import quoted, shown
 from glasswood.base.typing import Array
 from glasswood.inputs.arrays import refuse_no_rows, type_name
 from glasswood.inputs.categories import Coded, Column, Numbers, object_column
@@ -98,7 +99,7 @@ def _refuse_series(X: Any) -> None:
 def _refuse_column(name: object, dtype: object) -> NoReturn:
     is_time = any(word in str(dtype).lower() for word in ("date", "time", "duration", "period"))
     how = "pass numbers, such as days since a date" if is_time else "convert it first"
-    raise TypeError(f"column {name!r} of X has dtype {dtype}, expected numbers or categories; {how}")
+    raise TypeError(f"column {quoted(name)} of X has dtype {shown(dtype)}, expected numbers or categories; {how}")
 
 
 # --- pandas ---

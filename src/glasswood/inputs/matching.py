@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from glasswood.base.escapes import shown
+from glasswood.base.escapes import quoted, shown
 from glasswood.base.wording import nearest_text, spelled
 from glasswood.model.ensemble import TreeEnsemble
 
@@ -116,10 +116,10 @@ def index_of_feature(feature: int | str, n_features: int, names: tuple[str, ...]
         (name,) = spelled([feature], names or ())
         if names is None or name not in names:
             known = "the forest has no feature names, pass its number" if names is None else f"expected {listed(names)}"
-            raise ValueError(f"no feature is called {feature!r}; {known}")
+            raise ValueError(f"no feature is called {quoted(feature)}; {known}")
         return names.index(name)
     if not hasattr(feature, "__index__") or isinstance(feature, bool) or getattr(feature, "ndim", False):
-        raise TypeError(f"{what} holds {feature!r}, expected indices or names")
+        raise TypeError(f"{shown(what)} holds {quoted(feature)}, expected indices or names")
     if not 0 <= feature < n_features:
-        raise ValueError(f"{what} holds {feature}, expected 0 to {n_features - 1}")
+        raise ValueError(f"{shown(what)} holds {feature}, expected 0 to {n_features - 1}")
     return int(feature)

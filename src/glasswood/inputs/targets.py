@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from glasswood.base.device import on_host
+from glasswood.base.escapes import quoted
 from glasswood.base.typing import Array, Int64s
 from glasswood.model.ensemble import TreeEnsemble
 
@@ -58,7 +59,9 @@ def class_places(labels: Array, forest: TreeEnsemble) -> Int64s:
         more = f", or their places from 0 to {len(classes) - 1}"
     if unknown := set(found) - set(place):
         first = next(label for label in found if label in unknown)
-        raise ValueError(f"y holds {first!r}, expected one of the model's classes, such as {classes[:5]}{more}")
+        raise ValueError(
+            f"y holds {quoted(first)}, expected one of the model's classes, such as {quoted(classes[:5])}{more}"
+        )
     return np.array([place[label] for label in found], np.int64)
 
 
@@ -76,6 +79,6 @@ def refuse_text(values: Array) -> None:
     if text is None:
         raise ValueError(f"y holds {values.dtype}, expected numbers; the model predicts numbers")
     raise ValueError(
-        f"y holds text ({text!r}), but the model predicts numbers and has no labels; replace them by 0, 1, ... "
+        f"y holds text ({quoted(text)}), but the model predicts numbers and has no labels; replace them by 0, 1, ... "
         "as in training"
     )

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from glasswood.base.escapes import quoted
 from glasswood.base.typing import Array, Bools, Doubles, Int64s
 from glasswood.inspection.ranks import settled
 from glasswood.inspection.rows import numbers_only
@@ -27,7 +28,7 @@ def edges_of(rows: ChangingRows, feature: int, bins: Bins) -> Doubles:
         inner = thresholds[(thresholds > values.min()) & (thresholds <= values.max())]
         return np.unique(np.concatenate([[values.min(), values.max()], inner]))
     if isinstance(bins, bool) or not hasattr(bins, "__index__") or bins < 1:
-        raise ValueError(f"bins is {bins!r}, expected a number of at least 1 or 'thresholds'")
+        raise ValueError(f"bins is {quoted(bins)}, expected a number of at least 1 or 'thresholds'")
     return np.unique(np.quantile(values, np.linspace(0, 1, int(bins) + 1), method="inverted_cdf"))
 
 

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from glasswood.base.escapes import quoted, shown
 from glasswood.base.typing import Array, Doubles, Rows
 from glasswood.inputs import refuse_transform, with_tables
 from glasswood.inputs.matching import index_of_feature
@@ -95,10 +96,12 @@ def partial_dependence(
     forest = with_tables(X, load(model).ensemble)
     refuse_transform(forest, "partial_dependence", "sklearn.inspection.partial_dependence")
     if kind not in {"average", "individual", "both"}:
-        raise ValueError(f"kind is {kind!r}, expected 'average', 'individual' or 'both'")
+        raise ValueError(f"kind is {quoted(kind)}, expected 'average', 'individual' or 'both'")
     wanted = [_index(feature, forest) for feature in _listed(features)]
     rows = ChangingRows(forest, X)
     refuse_no_rows(rows)
+    if custom_values is not None and not isinstance(custom_values, Mapping):
+        raise TypeError(f"custom_values is {quoted(custom_values)}, expected a mapping of features to values")
     custom = {_index(feature, forest): values for feature, values in (custom_values or {}).items()}
     axes = [_axis(rows, feature, custom, percentiles, grid_resolution) for feature in wanted]
     points = np.stack(np.meshgrid(*(codes for _, codes in axes), indexing="ij"), axis=-1).reshape(-1, len(wanted))
@@ -121,7 +124,7 @@ def _index(feature: Any, forest: TreeEnsemble) -> int:
 def _listed(features: Any) -> list[Any]:
     listed = [features] if isinstance(features, str) or not hasattr(features, "__iter__") else list(features)
     if len(listed) not in {1, 2} or len(set(map(str, listed))) < len(listed):
-        raise ValueError(f"features is {features!r}, expected one feature or two different ones")
+        raise ValueError(f"features is {quoted(features)}, expected one feature or two different ones")
     return listed
 
 
@@ -154,7 +157,7 @@ def grid_of(
         return shown[some], codes[some]
     if not low < high:
         raise ValueError(
-            f"percentiles {percentiles} of feature {feature} are both {low:.6g}; pass percentiles further apart"
+            f"percentiles {quoted(percentiles)} of feature {feature} are both {low:.6g}; pass percentiles further apart"
         )
     grid = np.linspace(low, high, resolution)
     return grid, grid
@@ -169,14 +172,14 @@ def custom_grid(rows: ChangingRows, feature: int, given: Array) -> tuple[Array, 
     shown, codes = rows.values_of(feature)
     place = dict(zip(shown.tolist(), codes.tolist(), strict=True))
     if unknown := [value for value in given.tolist() if value not in place]:
-        raise ValueError(f"custom_values of feature {feature} holds {unknown[0]!r}, which no row of X has")
+        raise ValueError(f"custom_values of feature {feature} holds {quoted(unknown[0])}, which no row of X has")
     return given, np.array([place[value] for value in given.tolist()])
 
 
 def _quantiles(values: Doubles, percentiles: tuple[float, float]) -> Doubles:
     """Take the quantiles that scikit-learn does: of SciPy's mquantiles, with its parameters 0.4."""
     if not 0 <= percentiles[0] < percentiles[1] <= 1:
-        raise ValueError(f"percentiles is {percentiles}, expected two rising numbers from 0 to 1")
+        raise ValueError(f"percentiles is {shown(percentiles)}, expected two rising numbers from 0 to 1")
     ordered, n = np.sort(values), len(values)
     p = np.asarray(percentiles)
     at = n * p + 0.4 + p * 0.2
@@ -190,7 +193,7 @@ def _output(forest: TreeEnsemble, method: str) -> str:
     if method == "auto":
         return "probability" if forest.classes else "prediction"
     if method not in OUTPUTS:
-        raise ValueError(f"response_method is {method!r}, expected 'auto' or one of {', '.join(OUTPUTS)}")
+        raise ValueError(f"response_method is {quoted(method)}, expected 'auto' or one of {', '.join(OUTPUTS)}")
     return OUTPUTS[method]
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from glasswood.base.escapes import quoted
 from glasswood.base.typing import Array, Doubles, Rows
 from glasswood.evaluate.links import sums_as_margin
 from glasswood.inputs import refuse_transform, with_tables
@@ -99,7 +100,7 @@ def effects(
     forest = load(model).ensemble
     refuse_transform(forest, "effects", "sklearn.inspection.partial_dependence")
     if output not in OUTPUTS:
-        raise ValueError(f"output is {output!r}, expected one of {', '.join(OUTPUTS)}")
+        raise ValueError(f"output is {quoted(output)}, expected one of {', '.join(OUTPUTS)}")
     forest = with_tables(X, forest)
     rows = ChangingRows(forest, X).owned()
     refuse_no_rows(rows)
@@ -115,12 +116,14 @@ def effects(
     chosen = sorted(
         {index(feature, "features") for feature in (range(forest.n_features) if features is None else features)}
     )
+    if custom_values is not None and not isinstance(custom_values, Mapping):
+        raise TypeError(f"custom_values is {quoted(custom_values)}, expected a mapping of features to values")
     custom = {index(feature, "custom_values"): np.array(values) for feature, values in (custom_values or {}).items()}
     axes = {feature: _axis(rows, feature, custom, percentiles, grid_resolution) for feature in chosen}
     is_sum = sums_over_trees(forest, output)
     if isinstance(pairs, str):
         if pairs not in {"auto", "all"}:
-            raise ValueError(f"pairs is {pairs!r}, expected 'auto', 'all' or a sequence of pairs")
+            raise ValueError(f"pairs is {quoted(pairs)}, expected 'auto', 'all' or a sequence of pairs")
         wanted = list(combinations(chosen, 2)) if is_sum or pairs == "all" else []
     else:
         wanted = sorted({_pair([index(feature, "pairs") for feature in pair], chosen) for pair in pairs})
@@ -258,7 +261,7 @@ class Effects:
         if any(of_categories):
             name = feature_name(self._rows.forest, found[of_categories.index(True)])
             raise NotImplementedError(
-                f"{name!r} has categories, which have no order, so pairs with it have no ALE; use dependence()"
+                f"{quoted(name)} has categories, which have no order, so pairs with it have no ALE; use dependence()"
             )
         edges = [edges_of(self._rows, feature, bins) for feature in found]
         if len(found) == 1:
@@ -332,12 +335,14 @@ class Effects:
 
     def _indices(self, features: Sequence[Name]) -> list[int]:
         if len(features) not in {1, 2} or len(set(features)) < len(features):
-            raise ValueError(f"features are {features!r}, expected one feature or two different ones")
+            raise ValueError(f"features are {quoted(features)}, expected one feature or two different ones")
         forest = self._rows.forest
         names = all_names(forest)
         found = [index_of_feature(name, forest.n_features, names, "features") for name in features]
         if missing := [name for name, feature in zip(features, found, strict=True) if feature not in self._axes]:
-            raise ValueError(f"feature {missing[0]!r} was not computed; pass it in `features` of glasswood.effects")
+            raise ValueError(
+                f"feature {quoted(missing[0])} was not computed; pass it in `features` of glasswood.effects"
+            )
         return found
 
     def _joint(self, found: list[int]) -> Doubles:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from glasswood.base.escapes import quoted
 from glasswood.base.progress import counting_rows
 from glasswood.base.typing import Array, Doubles, Int64s, Rows
 from glasswood.inputs import refuse_transform, with_tables
@@ -91,7 +92,7 @@ def permutation_importance(
     if not callable(scoring):
         labels = _checked_targets(labels, forest, scoring)
     if not hasattr(n_repeats, "__index__") or n_repeats < 1:
-        raise ValueError(f"n_repeats is {n_repeats!r}, expected a whole number of at least 1")
+        raise ValueError(f"n_repeats is {quoted(n_repeats)}, expected a whole number of at least 1")
     weight = weights_of(sample_weight, len(rows))
     seed = _generator(random_state).randint(np.iinfo(np.int32).max + 1)
     baseline = score(labels, rows.responses(output), weight)
@@ -169,7 +170,7 @@ def _score(forest: TreeEnsemble, scoring: Any) -> tuple[str, Score]:
         return "probability", lambda places, p, w: -_log_loss(places.astype(np.int64), p, w)
     if scoring not in SCORES:
         known = ", ".join([*SCORES, "neg_log_loss"])
-        raise ValueError(f"scoring is {scoring!r}, expected one of {known}, or a function")
+        raise ValueError(f"scoring is {quoted(scoring)}, expected one of {known}, or a function")
     return "prediction", _aligned(SCORES[scoring])
 
 

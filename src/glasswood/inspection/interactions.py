@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from glasswood.base.escapes import shown
+from glasswood.base.escapes import quoted, shown
 from glasswood.base.pictures import write_ticks
 from glasswood.base.typing import Array, Doubles, Int64s
 from glasswood.base.wording import cut_texts
@@ -62,7 +62,7 @@ class Interactions(Bunch):
 def rows_among(n_rows: int, n_points: int) -> Int64s:
     """Evenly spaced rows, at most `n_points`."""
     if isinstance(n_points, bool) or not hasattr(n_points, "__index__") or n_points < 1:
-        raise ValueError(f"n_points is {n_points!r}, expected a number of at least 1")
+        raise ValueError(f"n_points is {quoted(n_points)}, expected a number of at least 1")
     return np.linspace(0, n_rows - 1, min(int(n_points), n_rows)).astype(np.int64)
 
 

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from glasswood.base.config import device_of
 from glasswood.base.device import find_gpus, gpus_worthwhile, import_cupy, on_host, parse_device
+from glasswood.base.escapes import quoted, shown
 from glasswood.base.parallel import cached_property
 from glasswood.base.typing import Array, Doubles, Int64s, Rows
 from glasswood.evaluate.evaluator import Evaluator
@@ -38,7 +39,7 @@ class Bunch(dict[str, Any]):
         try:
             return self[name]
         except KeyError:
-            raise AttributeError(f"no {name!r} here, only {', '.join(self)}") from None
+            raise AttributeError(f"no {quoted(name)} here, only {', '.join(map(shown, self))}") from None
 
     def __dir__(self) -> list[str]:
         return [*super().__dir__(), *self]

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from glasswood import __version__
+from glasswood.base.escapes import shown
 from glasswood.base.files import replacing
 
 MOST_OPEN = 4
@@ -69,8 +70,8 @@ def opened(carried: Carried, settings: tuple[object, ...], make: Callable[[bytes
     """
     if carried.version != __version__:
         raise RuntimeError(
-            f"this worker has glasswood {__version__}, the mapper was made by glasswood {carried.version}; install "
-            "the same version everywhere"
+            f"this worker has glasswood {__version__}, the mapper was made by glasswood "
+            f"{shown(carried.version)}; install the same version everywhere"
         )
     key = (carried.digest, *settings)
     with _LOCKS.setdefault(os.getpid(), threading.Lock()):
@@ -91,7 +92,7 @@ def _check_file(carried: Carried) -> None:
             found = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
     except FileNotFoundError as error:
         raise FileNotFoundError(
-            f"this worker cannot see the mapper's model {path}; pass a path that all workers can see, or none"
+            f"this worker cannot see the mapper's model {shown(path)}; pass a path that all workers can see, or none"
         ) from error
     if found != carried.digest:
-        raise ValueError(f"{path} is not the mapper's model any more; make another mapper")
+        raise ValueError(f"{shown(path)} is not the mapper's model any more; make another mapper")

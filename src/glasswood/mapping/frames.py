@@ -7,6 +7,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from glasswood.base.escapes import shown
 from glasswood.base.extras import import_arrow
 from glasswood.base.typing import Array
 from glasswood.inputs.frames import Frame, to_frame
@@ -45,7 +46,7 @@ def features_of(frame: Frame, inputs: Sequence[str], names: tuple[str, ...]) -> 
 def check_columns(names: Sequence[str], wanted: Sequence[str], where: str) -> None:
     """Raise ValueError unless there is exactly one column of each name wanted."""
     if lacking := [name for name in wanted if name not in names]:
-        raise ValueError(f"{where} has no columns {listed(lacking)}; it has {listed(names)}")
+        raise ValueError(f"{shown(where)} has no columns {listed(lacking)}; it has {listed(names)}")
     refuse_repeated([name for name in names if name in set(wanted)])
 
 

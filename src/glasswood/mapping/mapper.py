@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from glasswood.base.config import chosen
+from glasswood.base.escapes import quoted, shown
 from glasswood.base.extras import import_arrow
 from glasswood.base.typing import Array
 from glasswood.base.wording import spelled
@@ -166,7 +167,7 @@ class Mapper(ABC):
         for field in self.schema:
             if (kind := str(field.type)) not in SPARK_TYPES:
                 raise ValueError(
-                    f"column {field.name!r} is {kind}, which has no name here; give Spark a schema instead"
+                    f"column {quoted(field.name)} is {shown(kind)}, which has no name here; give Spark a schema instead"
                 )
             escaped = field.name.replace("`", "``")
             columns.append(f"`{escaped}` {SPARK_TYPES[kind]}")
@@ -213,13 +214,13 @@ def input_columns(
     if not are_named and len(names) == len(columns):
         if _are_values(names):
             raise ValueError(
-                f"{where} has numbers where the names of its columns are expected ({listed(names)}): is that its first "
-                f"row? Put a line of names before it, or say by {option} that these are the names"
+                f"{shown(where)} has numbers where the names of its columns are expected ({listed(names)}): "
+                f"is that its first row? Put a line of names before it, or say by {option} that these are the names"
             )
         return list(names)
     known = f" ({listed(columns)})" if are_named else ""
     raise ValueError(
-        f"{where} has the {len(names)} columns {listed(names)}, none named like one of the model's "
+        f"{shown(where)} has the {len(names)} columns {listed(names)}, none named like one of the model's "
         f"{len(columns)} features{known}; name the columns to use by {option}, in the model's order{hint}"
     )
 
@@ -236,7 +237,7 @@ def _are_values(names: Sequence[str]) -> bool:
 def _kept(columns: Any) -> tuple[list[str], dict[str, Any]]:
     """Names of the columns to keep, and their types if they are given."""
     if isinstance(columns, str):
-        raise TypeError(f"columns is the text {columns!r}, expected a list of names; pass [{columns!r}]")
+        raise TypeError(f"columns is the text {quoted(columns)}, expected a list of names; pass [{quoted(columns)}]")
     if hasattr(columns, "names") and hasattr(columns, "types"):
         columns = dict(zip(columns.names, columns.types, strict=True))
     return list(columns), dict(columns) if isinstance(columns, Mapping) else {}

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from glasswood.base.escapes import quoted
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -52,7 +54,7 @@ def of_event(
             return forest, False
         n = sum(len(labels) for labels in forest.classes)
         what = f"has {n} classes" if n else "predicts numbers"
-        raise ValueError(f"positive is {positive!r}, but the model {what}; it names one of two classes")
+        raise ValueError(f"positive is {quoted(positive)}, but the model {what}; it names one of two classes")
     if positive is None:
         known = share() if callable(share) else share
         is_turned = known is not None and known > 0.5
@@ -60,7 +62,7 @@ def of_event(
         labels = forest.classes[0].tolist()
         found = [label for label in labels if label == positive or str(label) == str(positive)]
         if not found:
-            raise ValueError(f"positive is {positive!r}, expected one of the model's classes: {labels}")
+            raise ValueError(f"positive is {quoted(positive)}, expected one of the model's classes: {quoted(labels)}")
         is_turned = found[0] == labels[0]
     return (_turned(forest), True) if is_turned else (forest, False)
 

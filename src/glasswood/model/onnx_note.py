@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from glasswood.base.escapes import quoted
 from glasswood.model.ensemble import TreeEnsemble
 from glasswood.model.storage import field_from_json, field_to_json
 
@@ -55,7 +56,9 @@ def fields_of(text: str, graph: bytes) -> dict[str, Any] | None:
         if note["crc32"] != zlib.crc32(graph):
             return None
         if note["version"] > VERSION:
-            raise NotImplementedError(f"a later glasswood wrote it (note {note['version']}, read up to {VERSION})")
+            raise NotImplementedError(
+                f"a later glasswood wrote it (note {quoted(note['version'])}, read up to {VERSION})"
+            )
         if note["has_linear_leaves"]:
             raise NotImplementedError(
                 "linear leaves, which stand outside the trees, are not read; keep a .glasswood file"
@@ -64,5 +67,5 @@ def fields_of(text: str, graph: bytes) -> dict[str, Any] | None:
         fields["base_score"] = np.array([float.fromhex(score) for score in note["base_score"]])
         fields["zero_missing"] = np.array(note["zero_missing"], np.bool_)
     except (AttributeError, KeyError, OverflowError, RecursionError, TypeError, ValueError) as error:
-        raise ValueError(f"what glasswood noted in it is damaged ({error!r})") from error
+        raise ValueError(f"what glasswood noted in it is damaged ({quoted(error)})") from error
     return fields

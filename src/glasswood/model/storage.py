@@ -28,6 +28,7 @@ from typing import Any, BinaryIO, NamedTuple, cast
 
 import numpy as np
 
+from glasswood.base.escapes import quoted, retold, shown
 from glasswood.base.files import replacing
 from glasswood.base.sources import MODEL_SUFFIXES
 from glasswood.base.typing import COLUMNS, Array, Checked, Choice
@@ -89,10 +90,13 @@ def save_forest(forest: TreeEnsemble, path: str | os.PathLike[str], attachment: 
         If the file cannot be written.
     """
     if (suffix := Path(path).suffix.lower()) in MODEL_SUFFIXES:
-        raise ValueError(f"{path} has the suffix {suffix!r} of another library's models, expected .glasswood")
+        raise ValueError(
+            f"{shown(path)} has the suffix {quoted(suffix)} of another library's models, expected .glasswood"
+        )
     if suffix in PICKLES:
         raise ValueError(
-            f"{path} has the suffix {suffix!r} of pickles, expected .glasswood; pickle.dump writes a pickle"
+            f"{shown(path)} has the suffix {quoted(suffix)} of pickles, expected .glasswood; pickle.dump writes "
+            "a pickle"
         )
     with replacing(path) as temporary, open(temporary, "wb") as file:
         _write(file, forest, attachment)
@@ -167,7 +171,7 @@ def load_attachment(path: str | os.PathLike[str] | bytes, mmap: bool = False) ->
     with naming(path, *UNREADABLE):
         header = json.loads(text)
         if len(buffer) != header["size"]:
-            raise ValueError(f"{len(buffer)} of {header['size']} bytes of arrays")
+            raise ValueError(f"{len(buffer)} of {quoted(header['size'])} bytes of arrays")
         if zlib.crc32(buffer.data) != header["crc32"]:
             raise ValueError("the arrays do not match their checksum")
         note, statistics = _note(header), header.get("statistics")
@@ -222,7 +226,7 @@ def name_of(source: str | os.PathLike[str] | bytes) -> str:
 
 def corrupt(source: str | os.PathLike[str] | bytes, why: object) -> ValueError:
     """Error of a file that does not hold what it should."""
-    return ValueError(f"{name_of(source)} is truncated or corrupt: {why}; save it again")
+    return ValueError(f"{shown(name_of(source))} is truncated or corrupt: {shown(why)}; save it again")
 
 
 @contextlib.contextmanager
@@ -333,7 +337,7 @@ def _check_of(entry: Any) -> Checked | None:
 
 def _columns_of(entry: Any) -> str:
     if entry not in COLUMNS:
-        raise ValueError(f"columns is {entry!r}, expected one of {', '.join(COLUMNS)}")
+        raise ValueError(f"columns is {quoted(entry)}, expected one of {', '.join(COLUMNS)}")
     return str(entry)
 
 
@@ -353,7 +357,7 @@ def check_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
         text = json.dumps(dict(metadata), allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
         wanted = "expected texts, finite numbers, booleans, None, and lists and dicts of them"
-        raise type(error)(f"metadata cannot be written as JSON: {error}; {wanted}") from error
+        raise retold(error, f"metadata cannot be written as JSON: {shown(error)}; {wanted}") from error
     if len(text) > MOST_METADATA:
         raise ValueError(f"metadata takes {len(text):,} characters as JSON, expected at most {MOST_METADATA:,}")
     read: dict[str, Any] = json.loads(text)
@@ -392,7 +396,9 @@ def _scalar_to_json(kind: Any, value: Any) -> Any:
 
 def _check_fields(names: set[str], version: int) -> None:
     if strange := {field.name for field in _stored_fields(version)} ^ names:
-        raise ValueError(f"its fields differ from those of format {version} in {', '.join(sorted(strange)[:9])}")
+        raise ValueError(
+            f"its fields differ from those of format {version} in {', '.join(map(shown, sorted(strange)[:9]))}"
+        )
 
 
 def _labels_to_json(name: str, labels: Array | None) -> Any:
@@ -403,7 +409,7 @@ def _labels_to_json(name: str, labels: Array | None) -> Any:
     dtype = "object" if labels.dtype.kind in "OT" else labels.dtype.newbyteorder("<").str
     if not LABEL_DTYPE.fullmatch(dtype) or not _are_plain(values):
         raise TypeError(
-            f"{name} holds {labels.dtype} such as {labels[:1]!r}; a .glasswood file stores strings and numbers"
+            f"{name} holds {labels.dtype} such as {quoted(labels[:1])}; a .glasswood file stores strings and numbers"
         )
     return {"dtype": dtype, "values": values}
 
@@ -412,7 +418,7 @@ def _labels_from_json(entry: Any) -> Array | None:
     if entry is None:
         return None
     if not LABEL_DTYPE.fullmatch(entry["dtype"]) or not _are_plain(values := list(entry["values"])):
-        raise ValueError(f"labels of dtype {entry['dtype']!r} hold more than strings and numbers")
+        raise ValueError(f"labels of dtype {quoted(entry['dtype'])} hold more than strings and numbers")
     dtype = np.dtype(entry["dtype"])
     if dtype.kind in "iu" and not all(np.iinfo(dtype).min <= value <= np.iinfo(dtype).max for value in values):
         raise ValueError(f"labels exceed their dtype {dtype}")  # NumPy 1 wraps them around
@@ -454,13 +460,15 @@ def _read_header(path: str | os.PathLike[str] | bytes, file: BinaryIO) -> tuple[
     """Text of the header, where the arrays start, and the version of the format."""
     where, prefix = name_of(path), file.read(PREFIX.size)
     if not prefix.startswith(MAGIC):
-        raise ValueError(f"{where} is not a .glasswood file: it starts with {prefix[:8]!r}, expected {MAGIC!r}")
+        raise ValueError(
+            f"{shown(where)} is not a .glasswood file: it starts with {quoted(prefix[:8])}, expected {quoted(MAGIC)}"
+        )
     if len(prefix) < PREFIX.size:
         raise corrupt(path, f"it ends after {len(prefix)} bytes")
     _, version, length, checksum = PREFIX.unpack(prefix)
     if version > VERSION:
         raise ValueError(
-            f"{where} has format version {version}, this glasswood reads up to {VERSION}; upgrade glasswood"
+            f"{shown(where)} has format version {version}, this glasswood reads up to {VERSION}; upgrade glasswood"
         )
     if length > _size(file):
         raise corrupt(path, f"its header of {length} bytes is incomplete")
@@ -490,7 +498,7 @@ def _behind(prefix: str, entries: dict[str, dict[str, Any]], about: Any) -> list
     """List what stands behind the prefix in names of arrays, which only a header that speaks of them may have."""
     names = [name.removeprefix(prefix) for name in entries if name.startswith(prefix)]
     if about is None and names:
-        raise ValueError(f"the header says nothing of its array {prefix + names[0]!r}")
+        raise ValueError(f"the header says nothing of its array {quoted(prefix + names[0])}")
     return names
 
 
@@ -498,10 +506,10 @@ def _array(buffer: Array, entry: dict[str, Any]) -> Array:
     """View of an array's bytes; copied only where the machine is big-endian."""
     name, shape, offset = entry["name"], tuple(entry["shape"]), entry["offset"]
     if entry["dtype"] not in DTYPES or any(not isinstance(n, int) or n < 0 for n in (*shape, offset)):
-        raise ValueError(f"array {name!r} has dtype {entry['dtype']!r}, shape {shape} and offset {offset}")
+        raise ValueError(f"array {quoted(name)} has dtype {quoted(entry['dtype'])}, shape {shape} and offset {offset}")
     dtype = np.dtype(entry["dtype"])
     n_bytes = math.prod(shape) * dtype.itemsize
     if offset % ALIGNMENT or offset + n_bytes > len(buffer):
-        raise ValueError(f"array {name!r} lies outside the file")
+        raise ValueError(f"array {quoted(name)} lies outside the file")
     array: Array = buffer[offset : offset + n_bytes].view(dtype).reshape(shape)
     return array.astype(dtype.newbyteorder("="), copy=False)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from glasswood.base.escapes import quoted
 from glasswood.base.typing import Array
 from glasswood.model.target_statistics import (
     BORDERS,
@@ -113,12 +114,12 @@ def _check(model: TargetStatistics) -> None:
 
 def _check_statistic(one: Statistic, tables: tuple[StatisticTable, ...]) -> None:
     if one.kind not in KINDS or not _is_index(one.table, len(tables)):
-        raise ValueError(f"a target statistic is of the kind {one.kind!r} and looks up table {one.table!r}")
+        raise ValueError(f"a target statistic is of the kind {quoted(one.kind)} and looks up table {quoted(one.table)}")
     width = tables[one.table].counts.shape[1]
     expected = {MEAN: (2, 2), COUNTER: (1, 1), FREQUENCY: (1, 1)}.get(one.kind, (2, 2**16))
     last = {BORDERS: width - 2, BUCKETS: width - 1}.get(one.kind, 2**31)
     if not expected[0] <= width <= expected[1] or not _is_index(one.target_border, last + 1):
-        raise ValueError(f"a target statistic {one.kind} of class {one.target_border!r} looks up {width} counts")
+        raise ValueError(f"a target statistic {one.kind} of class {quoted(one.target_border)} looks up {width} counts")
 
 
 def _is_index(value: object, n: int) -> bool:

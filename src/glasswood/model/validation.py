@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from glasswood.base.escapes import shown
 from glasswood.base.typing import ALGORITHMS, DEVICES, FLOAT_TYPES, LINKS, PREDICTIONS, Array, Bools, Choice
 
 LARGEST_FOREST = 2**31 - 1
@@ -89,7 +90,7 @@ def validate(forest: SimpleNamespace) -> None:
 
 
 def _refuse(what: str) -> NoReturn:
-    raise ValueError(f"corrupt forest: {what}")
+    raise ValueError(f"corrupt forest: {shown(what)}")
 
 
 def _refuse_any(wrong: Bools, what: str, values: Array | None = None) -> None:

@@ -1,5 +1,6 @@
 """Training rows by leaf: similar rows, distributions, intervals, influence, leaves as features."""
 
+from glasswood.base.escapes import quoted
 from glasswood.neighbors.neighbors import Neighbors
 
 __all__ = ["LeafEncoder", "Neighbors"]
@@ -7,7 +8,7 @@ __all__ = ["LeafEncoder", "Neighbors"]
 
 def __getattr__(name: str) -> object:
     if name != "LeafEncoder":
-        raise AttributeError(f"module 'glasswood.neighbors' has no attribute {name!r}")
+        raise AttributeError(f"module 'glasswood.neighbors' has no attribute {quoted(name)}")
     try:
         from glasswood.neighbors.encoder import LeafEncoder
     except ImportError as error:

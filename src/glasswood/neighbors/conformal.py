@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from glasswood.base.escapes import quoted
 from glasswood.base.typing import Array, Doubles, Int32s
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ NUMBERS_TOGETHER = 2**23
 def check_coverage(coverage: float) -> float:
     """Raise ValueError unless the coverage lies between 0 and 1."""
     if not 0 < coverage < 1:
-        raise ValueError(f"coverage is {coverage!r}, expected a number between 0 and 1, such as 0.9")
+        raise ValueError(f"coverage is {quoted(coverage)}, expected a number between 0 and 1, such as 0.9")
     return float(coverage)
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from glasswood.base.escapes import quoted
 from glasswood.base.typing import Array, Doubles, Int32s
 from glasswood.model.ensemble import TreeEnsemble
 from glasswood.neighbors.training import is_average
@@ -83,7 +84,7 @@ def influence_of(index: LeafIndex, y: Doubles) -> AverageInfluence | BoostedInfl
     if forest.n_outputs > 1 or forest.link not in LOSSES:
         raise NotImplementedError(
             f"influence supports averages, and boosting with one output and squared error, log loss or Poisson loss; "
-            f"this forest has {forest.n_outputs} outputs and the link {forest.link!r}"
+            f"this forest has {forest.n_outputs} outputs and the link {quoted(forest.link)}"
         )
     return BoostedInfluence(index, y[:, 0])
 

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from glasswood.base.escapes import quoted
 from glasswood.base.parallel import cached_property
+from glasswood.base.seeds import generator_of
 from glasswood.base.typing import Array, Bools, Doubles, Int32s, Int64s, IntervalMethod, QuantileMethod, Rows
 from glasswood.neighbors.conformal import LeafScale, check_coverage, conformal_quantile, jackknife_plus
 from glasswood.neighbors.influence import influence_of
@@ -121,10 +123,10 @@ class Neighbors(SimilarRows):
             If q lies outside 0 to 1, y was not given, or the targets are classes.
         """
         if method not in {"linear", "inverted_cdf"}:
-            raise ValueError(f"method is {method!r}, expected 'linear' or 'inverted_cdf'")
+            raise ValueError(f"method is {quoted(method)}, expected 'linear' or 'inverted_cdf'")
         wanted = np.atleast_1d(np.asarray(q, np.float64))
         if wanted.ndim > 1 or not ((wanted >= 0) & (wanted <= 1)).all():
-            raise ValueError(f"q is {q!r}, expected numbers from 0 to 1")
+            raise ValueError(f"q is {quoted(q)}, expected numbers from 0 to 1")
         self._numbers("quantile")
 
         def of_part(target: TargetIndex, positions: Int32s) -> Doubles:
@@ -182,8 +184,8 @@ class Neighbors(SimilarRows):
         """
         targets = self._given_targets("sample")
         if not hasattr(n_samples, "__index__") or n_samples < 1:
-            raise ValueError(f"n_samples is {n_samples!r}, expected a whole number of at least 1")
-        rng = np.random.default_rng(random_state)
+            raise ValueError(f"n_samples is {quoted(n_samples)}, expected a whole number of at least 1")
+        rng = generator_of(random_state)
         positions = self._positions(X)
         lists = self._drawn
         weight = lists.weight()
@@ -280,7 +282,7 @@ class Neighbors(SimilarRows):
             return np.stack([middle - half, middle + half], axis=1)
         if method == "jackknife+":
             return self._jackknife(X, coverage)
-        raise ValueError(f"method is {method!r}, expected 'auto', 'split', 'jackknife+' or 'quantile'")
+        raise ValueError(f"method is {quoted(method)}, expected 'auto', 'split', 'jackknife+' or 'quantile'")
 
     def _jackknife(self, X: Rows, coverage: float) -> Doubles:
         index, ensemble = self._index, self.forest.ensemble

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from glasswood.base.escapes import quoted
 from glasswood.base.typing import Array, Bools, Doubles, Int32s, Int64s
 from glasswood.neighbors.imputation import typical_row
 
@@ -81,7 +82,7 @@ def prototypes_of(
 ) -> Prototypes:
     """Find for each class the rows with the most neighbours of the class, and what these neighbours are like."""
     if not hasattr(n_prototypes, "__index__") or n_prototypes < 1:
-        raise ValueError(f"n_prototypes is {n_prototypes!r}, expected a whole number of at least 1")
+        raise ValueError(f"n_prototypes is {quoted(n_prototypes)}, expected a whole number of at least 1")
     found = []
     for place in np.unique(targets):
         members = targets == place

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from glasswood.base.config import device_of
 from glasswood.base.device import gpus_worthwhile
+from glasswood.base.escapes import quoted
 from glasswood.base.parallel import cached_property
 from glasswood.base.typing import Array, Doubles, Int32s, Rows
 from glasswood.evaluate.evaluator import evaluator_of
@@ -83,7 +84,7 @@ class SimilarRows(LeafRows):
             If SciPy is not installed.
         """
         if mode not in {"similarity", "connectivity", "distance"}:
-            raise ValueError(f"mode is {mode!r}, expected 'similarity', 'connectivity' or 'distance'")
+            raise ValueError(f"mode is {quoted(mode)}, expected 'similarity', 'connectivity' or 'distance'")
         from scipy.sparse import csr_matrix
 
         similarity, rows = self.kneighbors(X, n_neighbors)
@@ -272,7 +273,7 @@ class SimilarRows(LeafRows):
     def _count(self, k: int, without_own: bool) -> int:
         most = self.n_rows - without_own
         if not hasattr(k, "__index__") or isinstance(k, bool) or not 1 <= k <= max(most, 1):
-            raise ValueError(f"n_neighbors is {k!r}, expected 1 to {max(most, 1)}")
+            raise ValueError(f"n_neighbors is {quoted(k)}, expected 1 to {max(most, 1)}")
         return int(k)
 
     @cached_property

@@ -7,6 +7,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from glasswood.base.escapes import shown
 from glasswood.base.typing import Array
 from glasswood.model.ensemble import TreeEnsemble
 from glasswood.model.storage import (
@@ -86,11 +87,14 @@ def load_neighbors(
     ensemble, attachment = load_attachment(path, mmap)
     where = name_of(path)
     if attachment is None or attachment.about["kind"] != KIND:
-        raise ValueError(f"{where} holds no neighbours; pass its forest and the training rows to glasswood.Neighbors")
+        raise ValueError(
+            f"{shown(where)} holds no neighbours; pass its forest and the training rows to glasswood.Neighbors"
+        )
     version = attachment.about.get("version")
     if type(version) is int and version > VERSION:
         raise ValueError(
-            f"{where} holds neighbours of version {version}, this glasswood reads up to {VERSION}; upgrade glasswood"
+            f"{shown(where)} holds neighbours of version {version}, this glasswood reads up to {VERSION}; "
+            "upgrade glasswood"
         )
     with naming(path, *UNREADABLE):
         arrays, n_outputs = attachment.arrays, _check_names(attachment)
@@ -112,7 +116,7 @@ def _target(arrays: dict[str, Array], index: LeafIndex, output: int) -> TargetIn
 
 
 def _refuse(what: str) -> NoReturn:
-    raise ValueError(f"corrupt neighbours: {what}")
+    raise ValueError(f"corrupt neighbours: {shown(what)}")
 
 
 def _check_names(attachment: Attachment) -> int:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from glasswood.base.escapes import quoted
 from glasswood.base.typing import Array, Doubles, Int64s
 from glasswood.model.ensemble import TreeEnsemble
 
@@ -153,7 +154,7 @@ def tree_shares(forest: TreeEnsemble, counts: Doubles, wanted: str | ArrayLike) 
 def _wanted_weight(forest: TreeEnsemble, counts: Doubles, wanted: str | ArrayLike) -> Doubles:
     if isinstance(wanted, str):
         if wanted not in {"auto", "uniform"}:
-            raise ValueError(f"tree_weight is {wanted!r}, expected 'auto', 'uniform' or one number for each tree")
+            raise ValueError(f"tree_weight is {quoted(wanted)}, expected 'auto', 'uniform' or one number for each tree")
         spread = _spread(forest, counts)
         if wanted == "uniform" or is_average(forest) or not spread.any():
             return np.ones(forest.n_trees)

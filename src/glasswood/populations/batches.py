@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from glasswood.base.seeds import generator_of
 from glasswood.base.typing import Array, Doubles, Int64s
 
 DRAWS = 1000
@@ -36,7 +37,7 @@ def pooled(means: Doubles, sizes: Doubles) -> Doubles:
 
 def drawn(n_batches: int, random_state: int, stream: int) -> Iterator[Int64s]:
     """Draw how often each batch occurs, one draw after the other."""
-    rng = np.random.default_rng([random_state, stream])
+    rng = generator_of(random_state, stream)
     for _ in range(DRAWS):
         yield np.bincount(rng.integers(n_batches, size=n_batches), minlength=n_batches)
 

@@ -13,6 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from glasswood.base.device import on_host
+from glasswood.base.escapes import quoted, retold, shown
+from glasswood.base.seeds import generator_of
 from glasswood.base.typing import Array, Doubles, Int64s, Rows
 from glasswood.explain import Explainer, Summary
 from glasswood.explain.players import make_players
@@ -113,10 +115,10 @@ def compare(
     if (model is None) == (X is None):
         raise TypeError("pass model=... to compare two populations, or X=... to compare two models")
     if isinstance(n_batches, bool) or not hasattr(n_batches, "__index__") or n_batches < 2:
-        raise ValueError(f"n_batches is {n_batches!r}, expected a number of at least 2")
+        raise ValueError(f"n_batches is {quoted(n_batches)}, expected a number of at least 2")
     is_number = hasattr(max_rows, "__index__") and not isinstance(max_rows, bool)
     if max_rows not in ("auto", None) and (not is_number or int(max_rows) < 1):
-        raise ValueError(f"max_rows is {max_rows!r}, expected a number of rows, 'auto', or None for all rows")
+        raise ValueError(f"max_rows is {quoted(max_rows)}, expected a number of rows, 'auto', or None for all rows")
     settings = {"output": output, "groups": groups, "dtype": "float64"}
     if model is not None:
         if background is not None:
@@ -177,7 +179,7 @@ def _drawn(forest: TreeEnsemble, rows: Sequence[Array], output: Any, max_rows: A
         most = [min(n, int(max_rows)) for n in most]
     found = []
     for stream, (one, n) in enumerate(zip(rows, most, strict=True)):
-        rng = np.random.default_rng([random_state, stream, len(one)])
+        rng = generator_of(random_state, stream, len(one))
         found.append(np.sort(rng.choice(len(one), n, replace=False)) if n < len(one) else np.arange(len(one)))
     return found
 
@@ -319,9 +321,9 @@ def _rows_of(X: Any, forest: TreeEnsemble, name: str) -> Array:
     try:
         rows = as_rows(arranged(X, forest), forest)
     except (TypeError, ValueError) as error:
-        raise type(error)(f"{name}: {error}") from error
+        raise retold(error, f"{shown(name)}: {shown(error)}") from error
     if not len(rows):
-        raise ValueError(f"{name} has no rows, expected at least 1")
+        raise ValueError(f"{shown(name)} has no rows, expected at least 1")
     return rows
 
 
@@ -358,7 +360,9 @@ def _with_unknown(rows: list[Array], told: list[dict[int, dict[Any, Array]]]) ->
 def _weights_of(weights: Any, n_rows: int, name: str) -> Doubles:
     found = np.ones(n_rows) if weights is None else np.asarray(weights, np.float64)
     if found.shape != (n_rows,) or not (np.isfinite(found) & (found >= 0)).all() or not found.any():
-        raise ValueError(f"weights of {name} have shape {found.shape}, expected {n_rows} of at least 0, not all 0")
+        raise ValueError(
+            f"weights of {shown(name)} have shape {found.shape}, expected {n_rows} of at least 0, not all 0"
+        )
     return found
 
 

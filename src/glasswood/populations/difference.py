@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from glasswood.base.escapes import shown
+from glasswood.base.escapes import quoted, shown
 from glasswood.forest import Forest
 from glasswood.grow.merging import merged
 from glasswood.inputs.tables import refuse_open_tables
@@ -86,7 +86,9 @@ def _check_alike(a: TreeEnsemble, b: TreeEnsemble) -> None:
     for name in SAME:
         ours, theirs = getattr(a, name), getattr(b, name)
         if ours != theirs:
-            raise ValueError(f"{name} of a is {ours!r}, of b {theirs!r}; expected the same, or use glasswood.compare")
+            raise ValueError(
+                f"{name} of a is {quoted(ours)}, of b {quoted(theirs)}; expected the same, or use glasswood.compare"
+            )
     if not _same_categories(a, b) or not np.array_equal(a.zero_missing, b.zero_missing):
         raise ValueError(
             "a and b have different categories or missing values; expected the same, or use glasswood.compare"

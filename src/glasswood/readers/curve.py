@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from glasswood.base.escapes import quoted
 from glasswood.base.typing import Array, Doubles
 
 METHODS = {"survival": "predict_survival_function", "hazard": "predict_cumulative_hazard_function"}
@@ -70,5 +71,5 @@ def make_curve(survival_at: ArrayLike | None, hazard_at: ArrayLike | None) -> Cu
     times = np.asarray(given)
     is_number = times.dtype.kind in "iuf" and times.ndim == 1 and len(times) > 0
     if not is_number or not (np.isfinite(times).all() and times[0] >= 0 and (np.diff(times) > 0).all()):
-        raise ValueError(f"{kind}_at is {given!r}, expected times from 0 in increasing order")
+        raise ValueError(f"{kind}_at is {quoted(given)}, expected times from 0 in increasing order")
     return Curve(kind, times.astype(np.float64))

@@ -16,6 +16,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from glasswood import _core
 from glasswood.base.device import import_cupy
+from glasswood.base.escapes import quoted
 from glasswood.base.parallel import cached_property
 from glasswood.base.typing import Array, GpuArray, Int32s
 from glasswood.cuda.compiler import variant
@@ -69,7 +70,7 @@ def pack_paths(lengths: Int32s, heuristic: str = "bfd") -> Packing:
         If a length is not between 1 and 32, or the heuristic unknown.
     """
     if heuristic not in HEURISTICS:
-        raise ValueError(f"heuristic is {heuristic!r}, expected one of {', '.join(HEURISTICS)}")
+        raise ValueError(f"heuristic is {quoted(heuristic)}, expected one of {', '.join(HEURISTICS)}")
     bins = _core.pack_paths(np.ascontiguousarray(lengths, np.int32), HEURISTICS.index(heuristic))
     n_bins = int(bins.max(initial=-1)) + 1
     return Packing(bins, n_bins, float(lengths.sum() / (WARP * n_bins)) if n_bins else 1.0)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from glasswood.base.escapes import shown
 from glasswood.base.files import replacing
 from glasswood.base.typing import Array
 from glasswood.model.ensemble import LOGARITHM, MISSING, OF_NUMBERS, TreeEnsemble
@@ -66,7 +67,7 @@ def _refuse(forest: TreeEnsemble) -> None:
     elif not forest.n_trees:
         what = "no trees"
     if what:
-        raise NotImplementedError(f"forests with {what} are not written as ONNX; save a .glasswood file")
+        raise NotImplementedError(f"forests with {shown(what)} are not written as ONNX; save a .glasswood file")
 
 
 def _prepared_rows(forest: TreeEnsemble, graph: Graph) -> str:

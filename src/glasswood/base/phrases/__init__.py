@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from importlib import import_module
 from typing import get_args
 
+from glasswood.base.escapes import quoted
 from glasswood.base.phrases.en import TEXTS
 from glasswood.base.typing import Language
 
@@ -47,7 +48,7 @@ class Phrases:
 
     def __init__(self, language: str) -> None:
         if language not in LANGUAGES:
-            raise ValueError(f"language is {language!r}, expected one of {', '.join(LANGUAGES)}")
+            raise ValueError(f"language is {quoted(language)}, expected one of {', '.join(LANGUAGES)}")
         self.language = language
         module = import_module(f"{__name__}.{language}")
         self._texts: Mapping[str, str] = module.TEXTS

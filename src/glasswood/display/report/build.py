@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from glasswood.base.escapes import quoted
 from glasswood.base.files import check_output
 from glasswood.base.phrases import Phrases
 from glasswood.base.typing import Int64s, Language, Rows
@@ -132,7 +133,7 @@ def report(
     >>> glasswood.report(model, X, y, "report.html")  # doctest: +SKIP
     """
     if isinstance(y, str | os.PathLike):
-        raise TypeError(f"y is a path, {os.fspath(y)!r}: pass it as path=, or the targets before it")
+        raise TypeError(f"y is a path, {quoted(os.fspath(y))}: pass it as path=, or the targets before it")
     target, phrases = check_output(path), Phrases(language)
     forest = load(model).ensemble
     target_name = _name_of(y)

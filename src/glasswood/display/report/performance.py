@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from glasswood.base.escapes import quoted
 from glasswood.base.extras import import_extra
 from glasswood.base.typing import Array, Doubles
 from glasswood.display.report.rows import REDACTED_ROWS
@@ -46,10 +47,10 @@ def check_costs(costs: Mapping[str, float] | None, classes: Sequence[str]) -> No
     if len(classes) != 2:
         raise ValueError(f"costs are those of decisions between two classes; the model has {len(classes)}")
     if unknown := sorted(set(costs) - set(COSTS)):
-        raise ValueError(f"costs names {unknown[0]!r}, expected some of {', '.join(COSTS)}")
+        raise ValueError(f"costs names {quoted(unknown[0])}, expected some of {', '.join(COSTS)}")
     found = {name: float(costs.get(name, 0.0)) for name in COSTS}
     if not np.isfinite(list(found.values())).all():
-        raise ValueError(f"costs are {dict(costs)}, expected finite numbers")
+        raise ValueError(f"costs are {quoted(dict(costs))}, expected finite numbers")
     for wrong, right in (("false_positive", "true_negative"), ("false_negative", "true_positive")):
         if not found[wrong] > found[right]:
             raise ValueError(f"costs: {wrong} costs {found[wrong]:g}, expected more than {right}, {found[right]:g}")

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from glasswood.base.device import on_host
+from glasswood.base.seeds import generator_of
 from glasswood.base.typing import Array, Doubles, Int64s, Rows
 from glasswood.display.report.page import exact_type
 from glasswood.display.report.source import SourceColumns
@@ -148,7 +149,7 @@ def chosen(rows: ReportRows, seed: int) -> Int64s:
     count = min(len(rows), SHOWN_ROWS, max(SHOWN_BYTES // width, 5 * EXTREMES))
     order = np.argsort(rows.margins[:, 0], kind="stable")
     ends = np.unique(np.concatenate([order[:EXTREMES], order[-EXTREMES:]]))[:count]
-    others = np.random.default_rng(seed).permutation(np.setdiff1d(np.arange(len(rows)), ends))
+    others = generator_of(seed).permutation(np.setdiff1d(np.arange(len(rows)), ends))
     return np.sort(np.concatenate([ends, others[: count - len(ends)]])).astype(np.int64)
 
 

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from glasswood.base.device import count_rows
+from glasswood.base.escapes import quoted
 from glasswood.base.typing import Int32s
 from glasswood.inputs.targets import as_targets, class_places
 from glasswood.model.ensemble import TreeEnsemble
@@ -29,7 +30,7 @@ def labels_of(forest: TreeEnsemble, output: str, y: ArrayLike | None, rows: Any)
     if output == "log_loss":
         return checked_labels(y, count_rows(rows), forest)
     if y is not None:
-        raise ValueError(f"y is for output='log_loss', this explainer has output={output!r}; leave y=None")
+        raise ValueError(f"y is for output='log_loss', this explainer has output={quoted(output)}; leave y=None")
     return None
 
 
@@ -43,5 +44,5 @@ def checked_labels(y: ArrayLike | None, n_rows: int, forest: TreeEnsemble) -> In
     n_classes = count_classes(forest)
     if labels.dtype.kind not in "biuf" or not np.isin(labels, np.arange(n_classes)).all():
         expected = "0 and 1, the second class" if n_classes == 2 else f"0 to {n_classes - 1}, the place of its class"
-        raise ValueError(f"y holds {np.unique(labels)[:5].tolist()}, expected {expected}")
+        raise ValueError(f"y holds {quoted(np.unique(labels)[:5].tolist())}, expected {expected}")
     return labels.astype(np.int32)

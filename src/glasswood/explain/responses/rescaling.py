@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
+from glasswood.base.escapes import quoted
 from glasswood.base.typing import Array, Doubles, Int32s, Int64s
 from glasswood.evaluate.evaluator import evaluator_of
 from glasswood.evaluate.links import expit
@@ -77,7 +78,8 @@ def slope_of(forest: TreeEnsemble) -> float:
     if not has_rescale_rule("probability", forest):
         raise NotImplementedError(
             "output='probability' and 'log_loss' by rule='rescale' need one output with a logistic link (two classes), "
-            f"this forest has {forest.n_outputs} with the link {forest.link!r}; pass rule='exact' or explain the margin"
+            f"this forest has {forest.n_outputs} with the link {quoted(forest.link)}; pass rule='exact' or "
+            "explain the margin"
         )
     return slope_of_link(forest)
 
@@ -141,8 +143,8 @@ class ResponseExplainer:
         if not np.isfinite([*bounds, *margins]).all():
             own = "; or grow with clip='target'" * (forest.source == "glasswood")
             raise NotImplementedError(
-                f"output={settings.output!r} needs margins with bounds, and linear leaves of this forest extrapolate "
-                f"without end; explain output='margin'{own}"
+                f"output={quoted(settings.output)} needs margins with bounds, and linear leaves of this forest "
+                f"extrapolate without end; explain output='margin'{own}"
             )
         pieces = factorize(self._ratio, margins, background.weight / background.total, bounds)
         nodes = np.concatenate([piece.nodes for piece in pieces])

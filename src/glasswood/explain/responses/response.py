@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from glasswood import _core
-from glasswood.base.escapes import shown
+from glasswood.base.escapes import quoted, shown
 from glasswood.base.typing import Array, Doubles, Int32s
 from glasswood.evaluate.links import LINKS, PROBABILITY_LINKS, labels, responses
 from glasswood.explain.responses.labels import count_classes
@@ -120,7 +120,7 @@ def has_several_labels(forest: TreeEnsemble) -> bool:
 def _probability(forest: TreeEnsemble) -> Response:
     if not has_probabilities(forest):
         raise NotImplementedError(
-            f"output='probability' needs a classifier, this forest has the link {forest.link!r} (objective "
+            f"output='probability' needs a classifier, this forest has the link {quoted(forest.link)} (objective "
             f"{shown(forest.objective or 'unknown')}); explain output='margin' or 'response'"
         )
     return replace(_response(forest), name="probability")
@@ -138,8 +138,8 @@ def _response(forest: TreeEnsemble) -> Response:
 def _log_loss(forest: TreeEnsemble) -> Response:
     if has_several_labels(forest) or not has_probabilities(forest):
         raise NotImplementedError(
-            f"output='log_loss' needs a classifier of one label, this forest has the link {forest.link!r}; explain "
-            "output='margin' or pass a callable of the margins"
+            f"output='log_loss' needs a classifier of one label, this forest has the link "
+            f"{quoted(forest.link)}; explain output='margin' or pass a callable of the margins"
         )
     n_classes = count_classes(forest)
     if len(forest.classes) == 1 and len(forest.classes[0]) != n_classes:
@@ -222,4 +222,4 @@ def _misshapen(function: Any, found: tuple[int, ...], given: tuple[int, ...]) ->
 
 
 def _name(function: Any) -> str:
-    return str(getattr(function, "__name__", None) or type(function).__name__)
+    return shown(getattr(function, "__name__", None) or type(function).__name__)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from glasswood import _core
 from glasswood.base.device import DeviceError, capability, import_cupy
+from glasswood.base.escapes import shown
 from glasswood.base.parallel import n_threads, side_by_side
 from glasswood.cuda.compiler import compile_kernel, compiler_architecture, variant
 from glasswood.grow.cuda import parts
@@ -138,8 +139,8 @@ class GpuMemory:
             if not re.search("out of memory|MemoryAllocation", str(error), re.IGNORECASE):
                 raise
             raise DeviceError(
-                f"cuda:{self._gpu} or the host ran out of memory that was free when the search began ({error}); end "
-                "what took it, pass fewer rows or device='cpu'"
+                f"cuda:{self._gpu} or the host ran out of memory that was free when the search began "
+                f"({shown(error)}); end what took it, pass fewer rows or device='cpu'"
             ) from error
 
     @contextlib.contextmanager

@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from glasswood.base.escapes import quoted, shown
 from glasswood.base.parallel import n_threads
 from glasswood.base.typing import Doubles
 from glasswood.forest import Forest
@@ -178,31 +179,33 @@ def wanted_pairs(interactions: Any, columns: TrainingColumns, names: list[str]) 
     if isinstance(interactions, str):
         number = interactions.removesuffix("x")
         if not interactions.endswith("x") or not number.isdecimal():
-            raise ValueError(f"interactions is {interactions!r}, expected {expected}")
+            raise ValueError(f"interactions is {quoted(interactions)}, expected {expected}")
         return int(number) * n
     if isinstance(interactions, int | float | np.number) and not isinstance(interactions, bool):
         if not 0 <= interactions < np.inf or (interactions >= 1 and interactions != int(interactions)):
-            raise ValueError(f"interactions is {interactions}, expected {expected}")
+            raise ValueError(f"interactions is {shown(interactions)}, expected {expected}")
         return int(interactions) if interactions >= 1 else int(interactions * n)
     if not isinstance(interactions, Sequence):
-        raise TypeError(f"interactions is {interactions!r}, expected {expected}")
+        raise TypeError(f"interactions is {quoted(interactions)}, expected {expected}")
     return sorted({_pair(pair, columns, names) for pair in interactions})
 
 
 def _pair(pair: Any, columns: TrainingColumns, names: list[str]) -> Pair:
     """Positions of two columns."""
     if isinstance(pair, str) or not isinstance(pair, Sequence) or len(pair) != 2:
-        raise ValueError(f"interactions holds {pair!r}, expected pairs of columns")
+        raise ValueError(f"interactions holds {quoted(pair)}, expected pairs of columns")
     places = []
     for one in pair:
         place = names.index(one) if isinstance(one, str) and one in names else one
         if not isinstance(place, int | np.integer) or not 0 <= place < columns.n_features:
-            raise ValueError(f"interactions names {one!r}, expected columns of X")
+            raise ValueError(f"interactions names {quoted(one)}, expected columns of X")
         if columns.signs is not None and columns.signs[place]:
-            raise ValueError(f"interactions names {one!r}, which monotonic_cst constrains; surfaces are not monotone")
+            raise ValueError(
+                f"interactions names {quoted(one)}, which monotonic_cst constrains; surfaces are not monotone"
+            )
         places.append(int(place))
     if places[0] == places[1]:
-        raise ValueError(f"interactions holds {pair!r}, expected two different columns")
+        raise ValueError(f"interactions holds {quoted(pair)}, expected two different columns")
     return min(places), max(places)
 
 
@@ -302,7 +305,7 @@ class CurvedTree(CurvedEstimator):
         if not self.curves:
             return
         if self.pairs and self.interaction_cst is not None:
-            raise ValueError(f"pairs is {self.pairs!r}, expected 0 with interaction_cst")
+            raise ValueError(f"pairs is {quoted(self.pairs)}, expected 0 with interaction_cst")
         pairs = 3 * data.columns.n_features if isinstance(self.pairs, str) else int(self.pairs)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         must_gain = self.curves == "auto"

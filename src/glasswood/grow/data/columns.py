@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from glasswood.base.escapes import quoted
 from glasswood.base.typing import Array, Bools, Doubles, Int32s, Int64s
 from glasswood.grow.data.repeats import MOST_ORDERED, in_order, without_scale
 from glasswood.grow.data.rows import columns_with, gathered
@@ -16,7 +17,7 @@ from glasswood.grow.data.sorting import KnownRanks, Sorter
 from glasswood.inputs.arrays import objects_to_floats
 from glasswood.inputs.categories import Coded, Numbers, array_to_rows, columns_to_rows, object_column
 from glasswood.inputs.frames import to_frame
-from glasswood.inputs.matching import check_width, refuse_repeated
+from glasswood.inputs.matching import check_width, listed, refuse_repeated
 from glasswood.model.ensemble import LOGARITHM, TreeEnsemble
 
 if TYPE_CHECKING:
@@ -259,8 +260,8 @@ def named_columns(categorical_features: Sequence[int | str] | None, names: Seque
     for feature in categorical_features:
         if not (feature in known if isinstance(feature, str) else 0 <= feature < len(names)):
             raise ValueError(
-                f"categorical_features names {feature!r}, expected columns of X: "
-                f"{', '.join(known) if isinstance(feature, str) else f'0 to {len(names) - 1}'}"
+                f"categorical_features names {quoted(feature)}, expected columns of X: "
+                f"{listed(known) if isinstance(feature, str) else f'0 to {len(names) - 1}'}"
             )
         positions.add(known.index(feature) if isinstance(feature, str) else int(feature))
     return positions
@@ -273,7 +274,9 @@ def _read(
     if isinstance(column, Numbers) and not categorical:
         return as_floats(column, f"column {name!r} of X"), None, None
     if categorical is False:
-        raise ValueError(f"column {name!r} of X holds text; name it in categorical_features or convert it to numbers")
+        raise ValueError(
+            f"column {quoted(name)} of X holds text; name it in categorical_features or convert it to numbers"
+        )
     if categorical is None and isinstance(column, Coded) and not column.is_categorical:
         _refuse_few_texts(column, name)
     codes, table = _codes(column)
@@ -290,9 +293,9 @@ def _refuse_few_texts(column: Coded, name: object) -> None:
     codes = np.asarray(column.codes)
     rows = np.flatnonzero(is_text[codes] & np.greater_equal(codes, 0))
     raise ValueError(
-        f"column {name!r} of X holds {n_numbers:,} different numbers and text, such as "
-        f"{column.values[column.codes[rows[0]]]!r} in row {rows[0]}; mark missing numbers by NaN, or name the column "
-        "in categorical_features to make each number a category"
+        f"column {quoted(name)} of X holds {n_numbers:,} different numbers and text, such as "
+        f"{quoted(column.values[column.codes[rows[0]]])} in row {rows[0]}; mark missing numbers by NaN, or name "
+        "the column in categorical_features to make each number a category"
     )
 
 

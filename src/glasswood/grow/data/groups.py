@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from glasswood.base.escapes import quoted
 from glasswood.base.typing import Doubles, Int64s
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def groups_of(interaction_cst: Any, names: list[str]) -> Groups:
         return ()
     if isinstance(interaction_cst, str):
         if interaction_cst not in KINDS:
-            raise ValueError(f"interaction_cst is {interaction_cst!r}, expected {' or '.join(KINDS)}, or groups")
+            raise ValueError(f"interaction_cst is {quoted(interaction_cst)}, expected {' or '.join(KINDS)}, or groups")
         size = min(2 if interaction_cst == "pairwise" else 1, n_features)
         return tuple(itertools.combinations(range(n_features), size))
     try:
@@ -56,12 +57,14 @@ def groups_of(interaction_cst: Any, names: list[str]) -> Groups:
     except TypeError:
         given = []
     if not given or len(given) != len(interaction_cst):
-        raise TypeError(f"interaction_cst is {interaction_cst!r}, expected groups of features such as [[0, 1], [2]]")
+        raise TypeError(
+            f"interaction_cst is {quoted(interaction_cst)}, expected groups of features such as [[0, 1], [2]]"
+        )
     places: dict[Any, int] = {**dict(enumerate(range(n_features))), **{name: k for k, name in enumerate(names)}}
     for feature in itertools.chain(*given):
         if feature not in places:
             raise ValueError(
-                f"interaction_cst names {feature!r}, expected columns of X: 0 to {n_features - 1} or names"
+                f"interaction_cst names {quoted(feature)}, expected columns of X: 0 to {n_features - 1} or names"
             )
     groups = [tuple(sorted({places[feature] for feature in group})) for group in given]
     rest = tuple(sorted(set(range(n_features)).difference(*groups)))

@@ -20,6 +20,7 @@ from sklearn.utils.validation import (
 
 from glasswood.base.config import device_of
 from glasswood.base.device import array_gpu, on_host
+from glasswood.base.escapes import quoted, shown
 from glasswood.base.typing import Doubles, Int64s, Output, Rows
 from glasswood.base.wording import nearest_text
 from glasswood.grow.data import columns as grow_columns
@@ -68,11 +69,11 @@ def _signs(estimator: Any, name: str, columns: TrainingColumns) -> Int64s | None
     try:
         signs = np.asarray(_check_monotonic_cst(estimator, given), np.int64)
     except ValueError as error:
-        raise ValueError(str(error).replace("monotonic_cst", name)) from None
+        raise ValueError(shown(error).replace("monotonic_cst", name)) from None
     both = np.flatnonzero(columns.is_categorical[: columns.n_features] & (signs != 0))
     if len(both):
         names = getattr(estimator, "feature_names_in_", range(len(signs)))
-        raise ValueError(f"{name} names column {names[both[0]]!r}, which is categorical, expected numbers")
+        raise ValueError(f"{name} names column {quoted(names[both[0]])}, which is categorical, expected numbers")
     return signs if signs.any() else None
 
 
@@ -92,7 +93,7 @@ def _check_agreement(signs: Int64s | None, wanted: Int64s | None, names: list[st
         return
     at = int(np.argmin(signs * wanted))
     raise ValueError(
-        f"monotonic_cst is {signs[at]} and coefficient_signs is {wanted[at]} for {names[at]!r}, "
+        f"monotonic_cst is {signs[at]} and coefficient_signs is {wanted[at]} for {quoted(names[at])}, "
         "expected the same sign or one of them alone"
     )
 
@@ -118,14 +119,17 @@ def routed(estimator: Any, X: Rows, output: Output) -> Any:
 
 @contextmanager
 def _hint_of_order() -> Iterator[None]:
-    """Name what predicts columns in another order, which scikit-learn refuses."""
+    """Name what predicts columns in another order, which scikit-learn refuses; escape the names that it lists."""
     try:
         yield
     except ValueError as error:
-        if "must be in the same order" not in str(error):
+        lines = [shown(line) for line in str(error).split("\n")]
+        if "must be in the same order" in str(error):
+            hint = "Reorder the columns, or use forest_.predict of the estimator, which matches them by name."
+            lines[-1:] = [lines[-1] + hint, ""]
+        elif lines == str(error).split("\n"):
             raise
-        hint = "Reorder the columns, or use forest_.predict of the estimator, which matches them by name."
-        raise ValueError(f"{error}{hint}\n") from None
+        raise ValueError("\n".join(lines)) from None
 
 
 def _refuse_text(X: Any, categorical: object) -> None:
@@ -143,7 +147,7 @@ def _refuse_text(X: Any, categorical: object) -> None:
         )
         if text is not None:
             raise ValueError(
-                f"column {place} of X holds text ({text!r}), expected numbers; name columns of categories, "
+                f"column {place} of X holds text ({quoted(text)}), expected numbers; name columns of categories, "
                 f"categorical_features=[{place}], or pass a data frame"
             )
 
@@ -160,14 +164,16 @@ def check_labels(y: object) -> None:
         raise ValueError("This ModelTreeRegressor estimator requires y to be passed, but the target y is None")
     values = np.asarray(y)
     if values.dtype.kind in "Mm":
-        raise ValueError(f"y holds dates or times ({values.flat[0]}), expected numbers; pass them in days or seconds")
+        raise ValueError(
+            f"y holds dates or times ({shown(values.flat[0])}), expected numbers; pass them in days or seconds"
+        )
     if values.dtype.kind not in "OUST":
         return
     try:
         values.astype(np.float64)
     except (TypeError, ValueError):
         raise ValueError(
-            f"y holds text ({values.flat[0]!s}), expected numbers; use glasswood.ModelTreeClassifier for classes"
+            f"y holds text ({shown(values.flat[0])}), expected numbers; use glasswood.ModelTreeClassifier for classes"
         ) from None
 
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from glasswood import _core
 from glasswood.base.device import DeviceError, find_gpus, is_cuda_usable, parse_device
+from glasswood.base.escapes import shown
 from glasswood.base.parallel import n_threads
 from glasswood.grow.search.process import Interrupts
 from glasswood.grow.tree.pruning import choice_factor
@@ -224,7 +225,7 @@ def place_rows(
     except DeviceError as error:
         if kind != "auto":
             raise
-        warnings.warn(f"growing on the CPU: {error}", RuntimeWarning, stacklevel=3)
+        warnings.warn(f"growing on the CPU: {shown(error)}", RuntimeWarning, stacklevel=3)
         return None
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from glasswood.base.escapes import shown
 from glasswood.base.parallel import n_threads
 from glasswood.grow.data.derived import like
 from glasswood.grow.data.groups import most_promising
@@ -80,7 +81,9 @@ def _searched(model: Any, data: TrainingData, given: Circumstances) -> Growth:
     shuffled = np.random.default_rng([given.seed, APART]).permutation(len(order)).astype(np.int32)
     n_own = round(model.honest * len(order))
     if min(n_own, len(order) - n_own) < 1:
-        raise ValueError(f"honest={model.honest} divides {len(order)} rows and leaves one part empty; pass more rows")
+        raise ValueError(
+            f"honest={shown(model.honest)} divides {len(order)} rows and leaves one part empty; pass more rows"
+        )
     own, others = np.sort(shuffled[:n_own]), np.sort(shuffled[n_own:])
     seen, held = data.taken(others).by_target(), data.taken(own)
     growth = search(model, seen, given)

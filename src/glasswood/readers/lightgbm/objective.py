@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from glasswood.base.escapes import quoted
 from glasswood.base.typing import Array
 
 LINKS = {
@@ -111,12 +112,13 @@ def forest_link(fields: dict[str, Any], leaves: Array) -> dict[str, Any]:
         return fields
     if high > 1:
         raise NotImplementedError(
-            f"a random forest of the format v2 and the objective {fields['objective']!r} is not read: LightGBM up to "
+            f"a random forest of the format v2 and the objective {quoted(fields['objective'])} is not read: "
+            "LightGBM up to "
             "2.2.2 wrote responses into its leaves, 2.2.3 margins, and the text does not say which these are; train it "
             "again with LightGBM 2.3 or later"
         )
     warnings.warn(
-        f"the leaves of this random forest are read as responses of the objective {fields['objective']!r}, which "
+        f"the leaves of this random forest are read as responses of the objective {quoted(fields['objective'])}, which "
         "LightGBM up to 2.2.2 wrote there; later versions take them for margins and predict otherwise",
         UserWarning,
         stacklevel=2,
