@@ -12,7 +12,7 @@ WORK = {
     "predict": "forest.predict(X, device='cpu')",
     "explain": "explainer.shap_values(X)",
     "interactions": "explainer.shap_interaction_values(X[:50])",
-    "neighbours": "neighbors.kneighbors(X, device='cpu')",
+    "neighbours": "neighbors.kneighbors(X)",
 }
 
 ENDS = {
