@@ -213,15 +213,7 @@ def test_hist_categories(category_rows, early_stopping):
     forest = glasswood.load(model)
     assert forest.ensemble.is_categorical
     rows = with_odd_categories(adversarial_rows(forest, encoded(model, X), max_rows=MAX_ROWS), forest)
-    assert_agrees(
-        forest,
-        encoded(model, rows),
-        leaves=hist_leaves(model, rows),
-        margins=model._raw_predict(rows),
-        predictions=model.predict(rows),
-        given=rows,
-        sums="float64",
-    )
+    assert_encoded_agree(forest, model, rows)
 
 
 def test_hist_codes_that_its_encoder_never_makes(category_rows):
@@ -236,6 +228,19 @@ def test_hist_codes_that_its_encoder_never_makes(category_rows):
     expected = leaves_of_codes(model, rows[:, [1, 3, 0, 2]])
     assert forest.ensemble.default_left[forest.ensemble.category_set >= 0].any()
     np.testing.assert_array_equal(evaluate.leaf_ids(forest, rows), expected)
+
+
+def assert_encoded_agree(forest, model, rows):
+    """The forest has the results of a model that encodes its rows."""
+    assert_agrees(
+        forest,
+        encoded(model, rows),
+        leaves=hist_leaves(model, rows),
+        margins=model._raw_predict(rows),
+        predictions=model.predict(rows),
+        given=rows,
+        sums="float64",
+    )
 
 
 def with_odd_categories(codes, forest):
@@ -271,15 +276,7 @@ def test_hist_categories_of_frames():
     other = frame.copy()
     other["letter"] = pd.Categorical(np.resize(["y", "new", "x", None], N_ROWS))
     other["size"] = pd.Categorical(np.resize([20, 40, 10], N_ROWS))
-    assert_agrees(
-        forest,
-        encoded(model, other),
-        leaves=hist_leaves(model, other),
-        margins=model._raw_predict(other),
-        predictions=model.predict(other),
-        given=other,
-        sums="float64",
-    )
+    assert_encoded_agree(forest, model, other)
 
 
 def test_hist_refuses_none_as_a_category(y):

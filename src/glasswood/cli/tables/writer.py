@@ -10,14 +10,17 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from glasswood.base.escapes import shown
 from glasswood.base.files import replacing
 from glasswood.base.progress import is_terminal
-from glasswood.cli.tables.cells import for_terminals, without_formulas
 from glasswood.cli.tables.directories import finished_parts, new_directory, part_name
 from glasswood.cli.tables.formats import STREAM, format_of, import_pyarrow
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch, Schema
+
+FORMULA = r"\A([\x00-\x20\x{a0}\x{feff}]*[=+\-@\x{ff1d}\x{ff0b}\x{ff0d}\x{ff20}]|[\t\r\n])"
+"""Beginnings of cells that spreadsheets take for formulas, or may after an import: OWASP's list of CSV injection."""
 
 
 @contextlib.contextmanager
@@ -115,7 +118,7 @@ class Appender:
     ) -> None:
         self._pa: ModuleType = import_pyarrow()
         self._sink, self._form, self._compressed = sink, form, compressed
-        wanted = [(escapes, without_formulas), (is_shown, for_terminals)] if form == "csv" else []
+        wanted = [(escapes, _without_formulas), (is_shown, _for_terminals)] if form == "csv" else []
         self._changes = [change for is_wanted, change in wanted if is_wanted]
         self._metadata = {"glasswood": json.dumps(metadata)} if metadata else None
         self._stack = contextlib.ExitStack()
@@ -149,3 +152,31 @@ class Appender:
             compression = "gzip" if self._compressed else None
             sink = self._stack.enter_context(self._pa.output_stream(str(sink), compression=compression))
         return self._pa.csv.CSVWriter(sink, schema)
+
+
+def _without_formulas(batch: RecordBatch) -> RecordBatch:
+    """Put an apostrophe before every text and name of a column that a spreadsheet would take for a formula."""
+    compute = import_pyarrow().compute
+    return _with_texts(batch, lambda texts: compute.replace_substring_regex(texts, FORMULA, r"'\1"))
+
+
+def _for_terminals(batch: RecordBatch) -> RecordBatch:
+    """Write control characters in texts and names of columns as their numbers: terminals obey them."""
+    pa = import_pyarrow()
+
+    def escaped(texts: Any) -> Any:
+        return pa.array([None if text is None else shown(text) for text in texts.to_pylist()], pa.string())
+
+    return _with_texts(batch, escaped)
+
+
+def _with_texts(batch: RecordBatch, change: Callable[[Any], Any]) -> RecordBatch:
+    """Change all texts of a batch, and the names of its columns."""
+    pa = import_pyarrow()
+    columns = []
+    for column in batch.columns:
+        values = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+        is_text = pa.types.is_string(values.type) or pa.types.is_large_string(values.type)
+        columns.append(change(values) if is_text else column)
+    names = change(pa.array(batch.schema.names, pa.string())).to_pylist()
+    return pa.RecordBatch.from_arrays(columns, names=names)

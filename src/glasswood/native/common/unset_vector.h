@@ -1,5 +1,5 @@
-// A vector whose resize leaves new elements as memory has them: several threads write them, and touch their pages
-// first.
+// A vector whose resize leaves new elements as memory has them: they are written before they are read, by several
+// threads, which touch their pages first.
 #pragma once
 #include <memory>
 #include <new>

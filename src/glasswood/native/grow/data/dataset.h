@@ -3,10 +3,13 @@
 #include <cstdint>
 #include <vector>
 
-#include "grow/data/row_list.h"
+#include "common/unset_vector.h"
 #include "grow/sums/kernels.h"
 
 namespace glasswood {
+
+// Lists of rows grow to the size of the data and shrink again for every leaf.
+using RowList = UnsetVector<int32_t>;
 
 // Everything is borrowed from NumPy arrays that outlive the engine. A value is known by its rank among the distinct
 // values of its feature: splits compare ranks, so two thresholds in the same gap are one split.

@@ -1,15 +1,48 @@
-// Who runs the tasks of a phase, and the subtasks that a task has. The search does not know where it waits: threads run
-// a task from end to end and its subtasks in turn; fibers (grow/tasks/fiber_scheduler.h) hand their thread on while a
-// GPU answers, so that many wait for one round of launches.
+// Who runs the tasks of a phase, and the subtasks that a task has; what a task works in. The search does not know where
+// it waits: threads run a task from end to end and its subtasks in turn; fibers (grow/tasks/fiber_scheduler.h) hand
+// their thread on while a GPU answers, so that many wait for one round of launches.
 #pragma once
 #include <functional>
 #include <vector>
 
 #include "common/threads/thread_pool.h"
+#include "grow/data/box.h"
 #include "grow/data/buffers.h"
-#include "grow/tasks/scratch.h"
+#include "reference/grow/evaluation.h"
 
 namespace glasswood {
+
+struct LeafStats;
+
+// Rows and sums of one leaf; no sums where a request allowed to leave them out.
+struct LeafSums {
+  int64_t n_rows = 0;
+  std::vector<double> gram;  // packed
+};
+
+struct Tally {
+  int64_t rows_read = 0, n_evaluations = 0;
+  ProcedureSeconds procedures{};  // of the paper's evaluation
+
+  void add(const Tally& other) {
+    rows_read += other.rows_read, n_evaluations += other.n_evaluations;
+    for (int p = 0; p < kProcedures; ++p) procedures[p] += other.procedures[p];
+  }
+};
+
+struct Scratch : Tally {
+  std::vector<Box> boxes, shifted;
+  std::vector<LeafStats*> stats;
+  RowList rows, spare;
+  std::vector<int64_t> offsets;      // by node: where its rows stand
+  std::vector<int64_t> least, most;  // by node: bounds of a request
+  std::vector<char> missing;         // by node: whether a leaf below lacks its sums
+  std::vector<LeafSums> sums;        // by node: the answer to a request
+  std::vector<int> unknown;          // leaves whose errors are
+  std::vector<int32_t> columns;
+  std::vector<double> gram, recentred, block;
+  std::vector<int32_t> block_rows;
+};
 
 struct Rounds {
   int64_t count = 0;

@@ -5,7 +5,7 @@
 #pragma once
 #include "common/vectors.h"
 #include "evaluate/cpu/nodes/tables.h"
-#if defined(__AVX512BW__)
+#if defined(__x86_64__)
 #include <immintrin.h>
 #endif
 
