@@ -10,7 +10,7 @@ import numpy as np
 
 from glasswood.base.device import on_host
 from glasswood.base.parallel import n_threads
-from glasswood.base.typing import Array, Bools, Doubles, Rows
+from glasswood.base.typing import Array, Doubles, Rows
 from glasswood.forest import Forest
 from glasswood.grow.curves.bins import Axis, axes_of
 from glasswood.grow.curves.boosting import Boosted, CurveRows, Term, boosted, folds_of
@@ -23,7 +23,7 @@ from glasswood.inputs import refuse_transform, with_tables
 from glasswood.inspection.rows import ChangingRows, refuse_no_rows
 from glasswood.loading import load
 from glasswood.model.ensemble import TreeEnsemble
-from glasswood.words.curves import Box, boxes_of
+from glasswood.words.curves import Box, Side, boxes_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -219,24 +219,10 @@ def _term(axes: tuple[Axis, ...], boxes: list[Box]) -> Term:
     sizes = tuple(axis.n_bins for axis in axes)
     if np.prod(sizes) > MOST_CELLS:
         raise ValueError(f"a pair of features has {np.prod(sizes):,} cells, at most {MOST_CELLS:,} are supported")
-    total = np.zeros(sizes)
+    total, sides = np.zeros(sizes), [Side(axis.feature, axis.edges, axis.n_categories) for axis in axes]
     for box in boxes:
-        sides = [_inside(axis, box) for axis in axes]
-        total[np.ix_(*sides)] += box.value
+        total[np.ix_(*(side.holds(box) for side in sides))] += box.value
     return Term(axes, tuple(np.arange(size) for size in sizes), total[None, None])
-
-
-def _inside(axis: Axis, box: Box) -> Bools:
-    """Which bins come into a box."""
-    inside = np.zeros(axis.n_bins, bool)
-    if axis.n_categories:
-        inside[:-1] = box.categories.get(axis.feature, True)
-    else:
-        low, high = box.numbers[axis.feature]
-        first, last = np.append(-np.inf, axis.edges), np.append(axis.edges, np.inf)
-        inside[:-1] = (low <= first) & (last <= high)
-    inside[-1] = box.missing[axis.feature]
-    return inside
 
 
 def _nearest(

@@ -97,21 +97,21 @@ def _set(forest: TreeEnsemble, chosen: int, feature: int) -> Bools:
     return bits if table is None else bits[: len(table)]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Side:
     """Values of a feature among which a curve or surface tells apart: intervals or categories, and missing ones last.
 
     Attributes
     ----------
     feature : int
-    edges : list of float
+    edges : float64, (n_intervals - 1,)
         Between intervals; numbers from an edge on belong to the one behind it.
     n_categories : int
         Each by itself, in the order of codes; 0 for numbers.
     """
 
     feature: int
-    edges: list[float]
+    edges: Doubles
     n_categories: int
 
     def __len__(self) -> int:
@@ -119,8 +119,8 @@ class Side:
 
     def interval(self, at: int) -> Interval:
         """From which number on and below which."""
-        ends = [-math.inf, *self.edges, math.inf]
-        return ends[at], ends[at + 1]
+        low = float(self.edges[at - 1]) if at else -math.inf
+        return low, float(self.edges[at]) if at < len(self.edges) else math.inf
 
     def holds(self, box: Box) -> Bools:
         """Which of the values come to a leaf: bool, (len(self),)."""
@@ -128,8 +128,8 @@ class Side:
         if self.n_categories:
             return np.append(box.categories.get(self.feature, np.ones(self.n_categories, bool)), missing)
         low, high = box.numbers.get(self.feature, (-math.inf, math.inf))
-        ends = np.array([-math.inf, *self.edges, math.inf])
-        return np.append((low <= ends[:-1]) & (ends[1:] <= high), missing)
+        inside = (low <= np.append(-np.inf, self.edges)) & (np.append(self.edges, np.inf) <= high)
+        return np.append(inside, missing)
 
 
 def table_of(forest: TreeEnsemble, tree: int, output: int = 0) -> tuple[list[Side], Doubles]:
@@ -145,7 +145,7 @@ def table_of(forest: TreeEnsemble, tree: int, output: int = 0) -> tuple[list[Sid
 def _side(feature: int, boxes: list[Box]) -> Side:
     known = [box.categories[feature] for box in boxes if feature in box.categories]
     edges = {end for box in boxes for end in box.numbers.get(feature, ()) if math.isfinite(end)}
-    return Side(feature, sorted(edges), len(known[0]) if known else 0)
+    return Side(feature, np.array(sorted(edges)), len(known[0]) if known else 0)
 
 
 def curve_lines(forest: TreeEnsemble, output: int, digits: int) -> list[str]:
