@@ -30,6 +30,7 @@ RETURNS = {
     "GrowEngine.step": "list[tuple[int, float, float, int, float]]",
     "GrowEngine.best": TREE,
     "GrowEngine.population": f"list[{TREE}]",
+    "GrowEngine.met": f"list[{TREE}]",
     "GrowEngine.apply": f"list[{TREE}]",
     "GrowEngine.gpu_counters": "tuple[int, float]",
     "GrowEngine.procedure_seconds": "dict[str, float]",

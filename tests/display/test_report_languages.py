@@ -55,7 +55,7 @@ def loans():
 
 def of_numbers(X, y):
     model = glasswood.ModelTreeRegressor(
-        max_leaves=3, time_limit=None, generations=30, stability=3, monotonic_cst={"m0": 1}, verbose=False
+        max_leaves=3, time_limit=None, generations=30, monotonic_cst={"m0": 1}, verbose=False
     )
     return model.fit(X, y), y
 

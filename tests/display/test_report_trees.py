@@ -71,19 +71,25 @@ def test_both_names_of_a_pair_are_seen_on_narrow_screens(browser, model, tmp_pat
     shown.close()
 
 
-def test_how_often_splits_and_terms_come_back(browser, tmp_path):
+def test_other_trees_that_fit_as_well(browser, tmp_path):
     rng = np.random.default_rng(1)
-    X = pandas.DataFrame(rng.uniform(0, 5, (300, 2)), columns=["dose", "age"])
-    y = np.where(X["dose"] < 2, 3 * X["age"], 10 - 2 * X["age"]) + 0.1 * rng.standard_normal(300)
-    model = glasswood.ModelTreeRegressor(stability=3, n_iter_no_change=10, n_jobs=1).fit(X, y)
+    X = pandas.DataFrame(rng.uniform(0, 5, (300, 3)), columns=["dose", "age", "twin"])
+    X["twin"] = X["dose"] + 0.003 * rng.standard_normal(300)
+    y = np.where(X["dose"] < 2, 3 * X["age"], 10 - 2 * X["age"]) + rng.standard_normal(300)
+    model = glasswood.ModelTreeRegressor(n_jobs=1).fit(X, y)
     path = glasswood.report(model, X, y, tmp_path / "report.html")
-    nodes = content(path)["trees"][0]["nodes"]
-    assert nodes[0]["found"] == 1.0
-    assert len(nodes[1]["found"]) == len(nodes[1]["standardErrors"])
-    shown = Page(browser, path)
-    assert "split in 100 % of samples" in shown.page.locator("#tree").inner_text()
-    assert "in samples" in shown.page.locator("#tree").text_content()
-    shown.close()
+    (shown,) = content(path)["alternatives"]
+    assert [tree["features"] for tree in shown["trees"]] == [
+        ["twin" if model.forest_.ensemble.feature[0] == 0 else "dose"]
+    ]
+    page = Page(browser, path)
+    text = page.page.locator("#alternatives").text_content()
+    assert text.count("in this tree") == 1
+    assert all(split["name"] in text for split in shown["splits"])
+    assert f"{model.alternatives_.n_met} trees that differ were met" in text
+    page.close()
+    path = glasswood.report(model.set_params(alternatives=0).fit(X, y), X, y, tmp_path / "report.html")
+    assert content(path)["alternatives"] is None
 
 
 def test_a_page_without_the_model_says_why(browser, model, tmp_path, monkeypatch):

@@ -269,8 +269,8 @@ def test_time_for_fits_is_taken_off_the_searches(monkeypatch):
         calls.append(time.sleep(seconds))
         return fitted(*arguments)
 
-    fitted = likelihood._candidate
-    monkeypatch.setattr(likelihood, "_candidate", slowly)
+    fitted = likelihood.candidate_of
+    monkeypatch.setattr(likelihood, "candidate_of", slowly)
     X, y = three(300)
     glasswood.ModelTreeClassifier(**FAST, rounds=5, time_limit=0.5).fit(X, y)
     assert len(calls) == 6  # two a search, of which each class has one; all rounds would have 30

@@ -57,8 +57,7 @@ def test_interrupts_that_follow_keep_the_tree_too(data, monkeypatch):
     assert tree.n_iter_ == 1
 
 
-@pytest.mark.parametrize("parameters", [{"stability": 4}, {"smoothing": "auto"}])
-def test_an_interrupt_in_searches_beside_each_other_keeps_the_tree(data, monkeypatch, parameters):
+def test_an_interrupt_in_searches_beside_each_other_keeps_the_tree(data, monkeypatch):
     def interrupting(*values):
         if threading.current_thread() is not threading.main_thread():
             begun.append(0)
@@ -68,7 +67,7 @@ def test_an_interrupt_in_searches_beside_each_other_keeps_the_tree(data, monkeyp
 
     begun, progress = [], engine.Progress
     monkeypatch.setattr(engine, "Progress", interrupting)
-    tree = glasswood.ModelTreeRegressor(generations=2, n_jobs=2, **parameters).fit(data[0][:60], data[1][:60])
+    tree = glasswood.ModelTreeRegressor(generations=2, n_jobs=2, smoothing="auto").fit(data[0][:60], data[1][:60])
     assert begun
     assert tree.interrupted_
     assert np.isfinite(tree.predict(data[0])).all()
@@ -144,24 +143,28 @@ def test_one_interrupt_ends_all_trees_of_an_ensemble(data, monkeypatch, method, 
 
 
 def test_an_interrupt_ends_the_splits_of_a_classifier(data, monkeypatch):
-    monkeypatch.setattr(likelihood, "_candidate", interrupted_by(likelihood._candidate))
+    monkeypatch.setattr(likelihood, "candidate_of", interrupted_by(likelihood.candidate_of))
     monkeypatch.setattr(likelihood, "proposed_splits", None)
     tree = glasswood.ModelTreeClassifier(generations=2, n_jobs=1).fit(data[0], data[1] > 1.5)
     assert tree.interrupted_
 
 
-def test_stability_after_an_interrupt_is_that_of_finished_samples(data, monkeypatch):
-    whole = counting_searches(monkeypatch, 10**9)
-    glasswood.ModelTreeRegressor(generations=3, noise="uniform", n_jobs=1).fit(*data)
-    n_of_tree = len(whole)
-    begun = counting_searches(monkeypatch, n_of_tree + 2)
-    tree = glasswood.ModelTreeRegressor(generations=3, noise="uniform", n_jobs=1, stability=40).fit(*data)
-    assert tree.interrupted_
-    assert len(begun) < n_of_tree + 5
-    assert set(np.unique(tree.stability_["frequency"][tree.stability_["kind"] == "split"])) <= {0.0, 0.5, 1.0}
+def test_an_interrupt_among_alternatives_keeps_those_found(data, monkeypatch):
+    parameters = {"generations": 40, "n_jobs": 1, "leaf_model": "constant"}
+    X, rng = data[0], np.random.default_rng(0)
+    y = np.sin(6 * X[:, 0]) + X[:, 1] + rng.normal(scale=0.3, size=300)
+    whole = glasswood.ModelTreeRegressor(**parameters).fit(X, y).alternatives_
+    assert len(whole.forests) > 1
+    calls, fit = [], growing.grown_tree
 
+    def interrupting(*values, **named):
+        calls.append(0)
+        if len(calls) == 3:
+            signal.raise_signal(signal.SIGINT)
+        return fit(*values, **named)
 
-def test_stability_of_no_sample_is_not_known(data, monkeypatch):
-    monkeypatch.setattr(growing, "grown_tree", interrupted_by(growing.grown_tree))
-    tree = glasswood.ModelTreeRegressor(generations=2, n_jobs=1, stability=4).fit(*data)
-    assert np.isnan(tree.stability_["frequency"]).all()
+    monkeypatch.setattr(growing, "grown_tree", interrupting)
+    model = glasswood.ModelTreeRegressor(**parameters).fit(X, y)
+    assert model.interrupted_
+    assert len(model.alternatives_.forests) < len(whole.forests)
+    assert len(calls) < 8

@@ -35,7 +35,7 @@ def fits():
     ensemble = {"n_estimators": 2, "n_jobs": 1, "time_limit": None, "max_trees": 3}
     return {
         "tree": (glasswood.ModelTreeRegressor(**FAST), False),
-        "smooth": (glasswood.ModelTreeRegressor(smoothing="auto", stability=2, **FAST), False),
+        "smooth": (glasswood.ModelTreeRegressor(smoothing="auto", **FAST), False),
         "huber": (glasswood.ModelTreeRegressor(loss="huber", **FAST), False),
         "quantile": (glasswood.ModelTreeRegressor(loss="quantile", quantile=0.3, **FAST), False),
         "honest": (glasswood.ModelTreeRegressor(honest=0.5, **FAST), False),

@@ -38,7 +38,6 @@ def calls():
     neighbors = glasswood.Neighbors(model, some[:5000], some[:5000, 0])
     return {
         "ModelTreeRegressor.fit": lambda: tree(**long, generations=10**6, n_iter_no_change=10**6).fit(X, y),
-        "ModelTreeRegressor.fit, stability=200": lambda: tree(**long, generations=3, stability=200).fit(X, y),
         "ModelTreeClassifier.fit": lambda: classes(**long, generations=10**6, n_iter_no_change=10**6).fit(X, y > 0),
         "ModelTreeEnsembleRegressor.fit, mean": lambda: ensemble(n_estimators=200, **long).fit(X, y),
         "ModelTreeEnsembleRegressor.fit, boosting": lambda: ensemble(method="boosting", **long).fit(X, y),

@@ -148,8 +148,8 @@ def _searched(model: ModelTreeRegressor, parts: Sequence[Any], target: str, weig
     frame = _joined([part for part in parts if len(part)])
     X, y, weights = _divided(frame, target, weight)
     smoothing = model.smoothing
-    found: ModelTreeRegressor = clone(model).set_params(smoothing=0).fit(X, y, weights)
-    found.set_params(smoothing=smoothing)
+    found: ModelTreeRegressor = clone(model).set_params(smoothing=0, alternatives=0).fit(X, y, weights)
+    found.set_params(smoothing=smoothing, alternatives=model.alternatives)
     return found
 
 

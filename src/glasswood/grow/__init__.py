@@ -15,12 +15,14 @@ if TYPE_CHECKING:
     from glasswood.grow.ensemble import ModelTreeEnsembleRegressor
     from glasswood.grow.ensemble_classifier import ModelTreeEnsembleClassifier
     from glasswood.grow.estimator import ModelTreeRegressor
+    from glasswood.grow.search.alternatives import Alternatives
     from glasswood.grow.search.engine import Progress
     from glasswood.grow.tree_search import TreeSearch
 
 __all__ = [
     "AdditiveClassifier",
     "AdditiveRegressor",
+    "Alternatives",
     "ModelTreeClassifier",
     "ModelTreeEnsembleClassifier",
     "ModelTreeEnsembleRegressor",
@@ -32,6 +34,7 @@ __all__ = [
 LAZY = {
     "AdditiveClassifier": "glasswood.grow.additive",
     "AdditiveRegressor": "glasswood.grow.additive",
+    "Alternatives": "glasswood.grow.search.alternatives",
     "ModelTreeClassifier": "glasswood.grow.classifier",
     "ModelTreeEnsembleClassifier": "glasswood.grow.ensemble_classifier",
     "ModelTreeEnsembleRegressor": "glasswood.grow.ensemble",

@@ -97,7 +97,7 @@ PARAMETERS: dict[str, Callable[[str, Any], None]] = {
     "rows_per_parameter": _real(1),
     "max_terms_per_leaf": _whole(0, limits="at least 0 terms", words=(None,)),
     "smoothing": _real(0, LARGEST, "a finite number of at least 0", ("auto",)),
-    "stability": _whole(0),
+    "alternatives": _whole(0),
     "honest": _real(0, 1),
     "quantile": _real(ABOVE_0, BELOW_1, "a number above 0 and below 1"),
     "rounds": _whole(1),

@@ -43,6 +43,8 @@ class Candidate:
         The penalty of the coefficients, and the deviance of left-out rows plus the price of splits and terms.
     margin : float64, (n_rows,)
         Log-odds of the rows as they were given.
+    left_out : float
+        The deviance of left-out rows.
     """
 
     growth: Growth
@@ -51,6 +53,7 @@ class Candidate:
     ridge: float
     cost: float
     margin: Doubles
+    left_out: float
 
 
 class Split(NamedTuple):

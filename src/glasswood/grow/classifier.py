@@ -22,8 +22,9 @@ from glasswood.grow.checks import check_parameters
 from glasswood.grow.curves.fitting import CurvedTree
 from glasswood.grow.data.reading import routed, training_data
 from glasswood.grow.estimator import ModelTreeRegressor, TreeEstimator
-from glasswood.grow.likelihood import Shares, as_tree, best_tree, refitted
+from glasswood.grow.likelihood import Shares, as_tree, best_tree, candidate_of, refitted
 from glasswood.grow.merging import merged
+from glasswood.grow.search.alternatives import MARGIN, Alternatives, Fitted, find_alternatives
 from glasswood.grow.search.engine import Circumstances, cut_short_text, warn_if_cut_short
 from glasswood.grow.search.process import undisturbed
 from glasswood.grow.search.progress import watching
@@ -34,7 +35,9 @@ if TYPE_CHECKING:
     from glasswood.grow.class_splits import Candidate
     from glasswood.grow.data.columns import TrainingColumns, TrainingData
     from glasswood.grow.table import Table
+    from glasswood.grow.tree.assembly import GrownTree
     from glasswood.grow.tree_search import TreeSearch
+    from glasswood.model.ensemble import TreeEnsemble
 
 OWN = ("rounds", "class_weight", "curves", "pairs")
 """Parameters that a regressor does not have."""
@@ -113,6 +116,8 @@ class ModelTreeClassifier(CurvedTree, ClassEstimator):
     class_weight : dict, "balanced" or None, default=None
         Factors of the weights of rows by class; ``balanced`` gives all classes the same weight in total. Probabilities
         are then those of the weighted classes, not of the shares in the data.
+    alternatives : int, default=10
+        Largest number of other trees in `alternatives_`; 0: none are kept.
     generations : int, default=10000
         Largest number of generations of a search.
     n_iter_no_change : int or "auto", default="auto"
@@ -137,6 +142,9 @@ class ModelTreeClassifier(CurvedTree, ClassEstimator):
         One entry per leaf, with the keys n_rows, log_loss (mean over the training rows), mean (log-odds at the means of
         the features), low and high (0 or 1: the classes that occur), lowest, highest, n_clipped and share (of the
         tree's class among the rows).
+    alternatives_ : Alternatives, or tuple of one per class
+        Other trees that fit as well, as for `ModelTreeRegressor`; of three or more classes, those of one class beside
+        the trees of the others.
     ridges_ : float64, (n_trees,)
         Penalty of the squared coefficients of each tree, in standard deviations.
     n_leaves_ : int
@@ -187,6 +195,7 @@ class ModelTreeClassifier(CurvedTree, ClassEstimator):
         penalty: float = 1.0,
         rounds: int = 2,
         class_weight: dict[Any, float] | Literal["balanced"] | None = None,
+        alternatives: int = 10,
         generations: int = 10_000,
         n_iter_no_change: int | Literal["auto"] = "auto",
         search: TreeSearch | None = None,
@@ -212,6 +221,7 @@ class ModelTreeClassifier(CurvedTree, ClassEstimator):
         self.penalty = penalty
         self.rounds = rounds
         self.class_weight = class_weight
+        self.alternatives = alternatives
         self.generations = generations
         self.n_iter_no_change = n_iter_no_change
         self.search = search
@@ -250,7 +260,8 @@ class ModelTreeClassifier(CurvedTree, ClassEstimator):
         data = training_data(self, X, codes, class_weights(self.class_weight, y, sample_weight))
         data, _, _ = data.in_order()
         with undisturbed() as interrupts, watching((), self.verbose) as callbacks:
-            given = Circumstances(0, started, home, callbacks=callbacks, interrupts=interrupts)
+            margin = MARGIN if self.alternatives else 0.0
+            given = Circumstances(0, started, home, callbacks=callbacks, interrupts=interrupts, margin=margin)
             self._grow(searching, data, given)
             self._bend("logistic" if len(self.classes_) == 2 else "softmax", data)
         return self
@@ -303,14 +314,15 @@ class ModelTreeClassifier(CurvedTree, ClassEstimator):
             shares.n_left = (n_trees - tree - 1) * self.rounds
         if reader is None:
             warn_if_cut_short(self.time_limit, *(one.growth.result for one in found))
-        self._keep(_side_by_side(found, data), data.weight, self if reader is None else reader)
+        found, reader = _side_by_side(found, data), self if reader is None else reader
+        self._keep(found, data.weight, reader)
+        if given.margin and all(one.growth.result.met for one in found):
+            several = [self._alternatives_of(k, found, data, searching, given) for k in range(n_trees)]
+            self.alternatives_ = several[0] if n_trees == 1 else tuple(several)
         self.interrupted_ = given.interrupts.have_come or any(one.growth.result.interrupted for one in found)
 
-    def _keep(self, found: list[Candidate], weight: Doubles, reader: Any) -> None:
-        """Set the fitted attributes."""
-        for name in ("n_features_in_", "feature_names_in_"):
-            if hasattr(reader, name):
-                setattr(self, name, getattr(reader, name))
+    def _assembled(self, found: list[Candidate], weight: Doubles, reader: Any) -> tuple[list[GrownTree], TreeEnsemble]:
+        """Make trees of what was found, and a forest of them."""
         names = getattr(self, "feature_names_in_", None)
         meaning = {
             "feature_names": None if names is None else tuple(str(name) for name in names),
@@ -318,15 +330,36 @@ class ModelTreeClassifier(CurvedTree, ClassEstimator):
             "objective": f"log-loss{reader._constraints}{cut_short_text(*(one.growth.result for one in found))}",
         }
         grown = [as_tree(one, weight, **meaning) for one in found]
-        self.forest_ = Forest(
-            merged(
-                [tree.forest for tree in grown],
-                np.arange(len(grown)),
-                np.ones(len(grown)),
-                base_score=np.zeros(len(grown)),
-                **meaning_of(self.classes_),
-            )
-        )
+        places, ones, base = np.arange(len(grown)), np.ones(len(grown)), np.zeros(len(grown))
+        forests = [tree.forest for tree in grown]
+        return grown, merged(forests, places, ones, base_score=base, **meaning_of(self.classes_))
+
+    def _alternatives_of(
+        self, k: int, found: list[Candidate], data: TrainingData, searching: ModelTreeRegressor, given: Circumstances
+    ) -> Alternatives:
+        """Find other trees in place of the k-th, beside the others as they are."""
+        y = (data.target == (1 if len(self.classes_) == 2 else k)).astype(np.float64)
+        offset = None if len(found) == 1 else _offset(found, k)
+
+        def fitted(one: Candidate) -> Fitted:
+            _, forest = self._assembled([*found[:k], one, *found[k + 1 :]], data.weight, self)
+            error = one.left_out / 2 / float(data.weight.sum())
+            return Fitted(one.growth.result.best, forest, error, one.cost)
+
+        def fit(tree: dict[str, Any]) -> Fitted:
+            one = candidate_of(found[k].growth.with_tree(tree), y, data.weight, searching)
+            return fitted(one if offset is None else refitted(one, y, data.weight, offset))
+
+        return find_alternatives(found[k].growth, fitted(found[k]), self.alternatives, fit, given.interrupts)
+
+    def _keep(self, found: list[Candidate], weight: Doubles, reader: Any) -> None:
+        """Set the fitted attributes."""
+        for name in ("n_features_in_", "feature_names_in_"):
+            if hasattr(reader, name):
+                setattr(self, name, getattr(reader, name))
+        self.__dict__.pop("alternatives_", None)
+        grown, forest = self._assembled(found, weight, reader)
+        self.forest_ = Forest(forest)
         self.leaves_, self.leaf_summary_ = leaf_table(grown, self.forest_.ensemble)
         self.leaf_summary_["log_loss"] = self.leaf_summary_.pop("rmse")
         self.leaf_summary_["share"] = np.array([model.share for tree in grown for model in tree.models])
@@ -409,8 +442,13 @@ def _side_by_side(found: list[Candidate], data: TrainingData) -> list[Candidate]
         return found
     for _ in range(CYCLES):
         for k in range(len(found)):
-            others = np.delete(np.column_stack([one.margin for one in found]), k, axis=1)
-            most = others.max(axis=1)
-            offset = -(most + np.log(np.exp(others - most[:, None]).sum(axis=1)))
-            found[k] = refitted(found[k], (data.target == k).astype(np.float64), data.weight, offset)
+            found[k] = refitted(found[k], (data.target == k).astype(np.float64), data.weight, _offset(found, k))
     return found
+
+
+def _offset(found: list[Candidate], k: int) -> Doubles:
+    """Log-odds that the classes other than the k-th give."""
+    others = np.delete(np.column_stack([one.margin for one in found]), k, axis=1)
+    most = others.max(axis=1)
+    offset: Doubles = -(most + np.log(np.exp(others - most[:, None]).sum(axis=1)))
+    return offset

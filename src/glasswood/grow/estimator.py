@@ -30,12 +30,12 @@ from glasswood.grow.checks import check_parameters
 from glasswood.grow.curves.fitting import CurvedTree
 from glasswood.grow.data.reading import routed, training_data
 from glasswood.grow.losses import LINKS, check_range, objective_of, refuse_intervals
+from glasswood.grow.search.alternatives import MARGIN, alternatives_of
 from glasswood.grow.search.consensus import settled
 from glasswood.grow.search.engine import Circumstances, cut_short_text, warn_if_cut_short
 from glasswood.grow.search.fitting import fit_tree
 from glasswood.grow.search.process import undisturbed
 from glasswood.grow.search.progress import watching
-from glasswood.grow.search.stability import stability
 from glasswood.grow.table import feature_importances, history_table, leaf_table
 from glasswood.grow.tree.intervals import around, usable_errors
 from glasswood.words.outline import estimator_html
@@ -44,6 +44,7 @@ from glasswood.words.rules import rule_table
 if TYPE_CHECKING:
     from glasswood.grow.search.growing import Growth
     from glasswood.grow.table import Table
+    from glasswood.grow.tree.assembly import GrownTree
     from glasswood.grow.tree_search import TreeSearch
 
 
@@ -164,8 +165,8 @@ class ModelTreeRegressor(CurvedTree, RegressorMixin, TreeEstimator):  # type: ig
         a hundredth; from 20,000 rows on it uses 0. If there are few rows for so large a tree, ``auto`` also blends y
         with the predictions of five trees on parts of the rows before it fits splits and equations
         (`glasswood.grow.search.consensus`; not with ``noise="uniform"``, ``honest`` or ``huber``).
-    stability : int, default=0
-        Number of bootstrap samples on which a brief search is repeated for `stability_`.
+    alternatives : int, default=10
+        Largest number of other trees in `alternatives_`; 0: none are kept.
     generations : int, default=10000
         Largest number of generations.
     population_size : int, default=64
@@ -227,12 +228,9 @@ class ModelTreeRegressor(CurvedTree, RegressorMixin, TreeEstimator):  # type: ig
     curves_, surfaces_, parts_ : dict of arrays
         With `curves`: as for `AdditiveRegressor`; the first part is the tree. Errors and ranges of leaves are those of
         the tree alone.
-    stability_ : dict of arrays
-        With `stability`: one entry per split and per feature of a leaf's equation, with the keys kind ("split" or
-        "term"), at (the split's node or the leaf), feature and frequency: the share of the samples' trees that have it.
-        A split has come back if a split by the same feature sends all but a few rows to the same sides. A term has come
-        back for the share of the leaf's rows whose equations contain this feature. After an interrupt, of the samples
-        that were finished; NaN if there are none.
+    alternatives_ : Alternatives
+        Other trees that fit as well, without curves, and how often features and splits occur among all those that the
+        search has met (`glasswood.grow.Alternatives`); not after an interrupt.
     interrupted_ : bool
         Whether Ctrl-C or a callback ended the search.
     procedure_seconds_ : dict
@@ -289,7 +287,7 @@ class ModelTreeRegressor(CurvedTree, RegressorMixin, TreeEstimator):  # type: ig
         honest: float = 0.0,
         clip: Clip = "target",
         smoothing: float | Literal["auto"] = 0,
-        stability: int = 0,
+        alternatives: int = 10,
         generations: int = 10_000,
         population_size: int = 64,
         n_iter_no_change: int | Literal["auto"] = "auto",
@@ -326,7 +324,7 @@ class ModelTreeRegressor(CurvedTree, RegressorMixin, TreeEstimator):  # type: ig
         self.honest = honest
         self.clip = clip
         self.smoothing = smoothing
-        self.stability = stability
+        self.alternatives = alternatives
         self.generations = generations
         self.population_size = population_size
         self.n_iter_no_change = n_iter_no_change
@@ -375,14 +373,16 @@ class ModelTreeRegressor(CurvedTree, RegressorMixin, TreeEstimator):  # type: ig
         with undisturbed() as interrupts:
             with watching(self.callbacks or (), self.verbose) as callbacks:
                 seed = check_random_state(self.random_state).randint(2**31 - 1)
-                given = Circumstances(seed, started, home, population, callbacks, interrupts)
+                margin = MARGIN if self.alternatives else 0.0
+                given = Circumstances(seed, started, home, population, callbacks, interrupts, margin)
                 growth = fit_tree(self, data, given)
             warn_if_cut_short(self.time_limit, growth.result)
             data = data.with_columns(groups=growth.columns.groups)
-            self._keep(settled(self, growth, data, given), self)
+            growth = settled(self, growth, data, given)
+            grown = self._keep(growth, self)
+            if growth.result.met:
+                self.alternatives_ = alternatives_of(self, growth, grown, self._meaning(growth, self), interrupts)
             self._bend(self.loss, data)
-            if self.stability:
-                self.stability_ = stability(self, self.forest_.ensemble, data, given)
             self.interrupted_ |= interrupts.have_come
         return self
 
@@ -467,19 +467,13 @@ class ModelTreeRegressor(CurvedTree, RegressorMixin, TreeEstimator):  # type: ig
         check_is_fitted(self)
         return self._importances
 
-    def _keep(self, growth: Growth, reader: Any) -> None:
+    def _keep(self, growth: Growth, reader: Any) -> GrownTree:
         """Set the fitted attributes; `reader` is the estimator that read the rows."""
+        self.__dict__.pop("alternatives_", None)
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(reader, name):
                 setattr(self, name, getattr(reader, name))
-        names = getattr(self, "feature_names_in_", None)
-        grown = growth.tree(
-            self,
-            feature_names=None if names is None else tuple(str(name) for name in names),
-            source="glasswood",
-            objective=f"{objective_of(self.loss, self.quantile)}{reader._constraints}{cut_short_text(growth.result)}",
-            link=LINKS.get(self.loss, "identity"),
-        )
+        grown = growth.tree(self, **self._meaning(growth, reader))
         result = growth.result
         self.forest_ = Forest(grown.forest)
         self.leaves_, self.leaf_summary_ = leaf_table([grown], grown.forest)
@@ -494,3 +488,16 @@ class ModelTreeRegressor(CurvedTree, RegressorMixin, TreeEstimator):  # type: ig
         self._importances, self._explained = feature_importances(grown, growth.rows.target.scale or 1.0)
         self._population = growth.population()
         self._scores = grown.scores
+        return grown
+
+    def _meaning(self, growth: Growth, reader: Any) -> dict[str, Any]:
+        """Fields of the forest that are no trees."""
+        names = getattr(self, "feature_names_in_", None)
+        return {
+            "feature_names": None if names is None else tuple(str(name) for name in names),
+            "source": "glasswood",
+            "objective": (
+                f"{objective_of(self.loss, self.quantile)}{reader._constraints}{cut_short_text(growth.result)}"
+            ),
+            "link": LINKS.get(self.loss, "identity"),
+        }

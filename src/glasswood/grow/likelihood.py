@@ -109,8 +109,8 @@ def best_tree(model: Any, data: TrainingData, given: Circumstances, rounds: int,
         growth = grow(model, working, given)
         searched = time.perf_counter()
         found = [
-            _candidate(growth, y, weight, model),
-            _candidate(_as_leaf(growth, model), y, weight, model),
+            candidate_of(growth, y, weight, model),
+            candidate_of(_as_leaf(growth, model), y, weight, model),
         ]
         best = min([*found, *([best] if best else [])], key=lambda candidate: candidate.cost)
         best = _split_further(best, y, weight, model, shares, time.perf_counter() - searched, given.interrupts)
@@ -141,7 +141,7 @@ def _split_further(
             break
         growth = best.growth
         found = [
-            _candidate(_with_tree(growth, with_split(growth.result.best, split)), y, weight, model)
+            candidate_of(growth.with_tree(with_split(growth.result.best, split)), y, weight, model)
             for split in proposed_splits(best, y, weight, model, TRIED)
         ]
         better = min([best, *found], key=lambda candidate: candidate.cost)
@@ -149,11 +149,6 @@ def _split_further(
             break
         best = better
     return best
-
-
-def _with_tree(growth: Growth, tree: dict[str, Any]) -> Growth:
-    """Put another tree on the same rows."""
-    return dataclasses.replace(growth, result=dataclasses.replace(growth.result, best=tree))
 
 
 def _as_leaf(growth: Growth, limits: Any) -> Growth:
@@ -177,11 +172,19 @@ def _as_leaf(growth: Growth, limits: Any) -> Growth:
         "model": model,
         "fitness": tree["fitness"],
     }
-    return _with_tree(growth, leaf)
+    return growth.with_tree(leaf)
 
 
-def _candidate(growth: Growth, y: Doubles, weight: Doubles, model: Any) -> Candidate:
-    """Fit the leaves by each penalty and keep the best."""
+def candidate_of(growth: Growth, y: Doubles, weight: Doubles, model: Any) -> Candidate:
+    """Fit the leaves of a tree by each penalty and keep the best.
+
+    Parameters
+    ----------
+    growth : Growth
+    y, weight : float64, (n_rows,)
+        0 or 1, and weights, of the rows as they were given.
+    model : ModelTreeRegressor
+    """
     tree = growth.result.best
     rows = logistic_rows(growth, y, weight)
     reached = rows_by_node(tree, growth.rows)
@@ -191,7 +194,7 @@ def _candidate(growth: Growth, y: Doubles, weight: Doubles, model: Any) -> Candi
     models, margin, cost = fits[best]
     as_given = np.empty(len(y))
     as_given[growth.order] = margin
-    return Candidate(growth, models, reached, RIDGES[best], cost + price, as_given)
+    return Candidate(growth, models, reached, RIDGES[best], cost + price, as_given, cost)
 
 
 def _price_of_choice(growth: Growth, reached: list[Int32s], penalty: float) -> float:
@@ -247,10 +250,10 @@ def refitted(candidate: Candidate, y: Doubles, weight: Doubles, offset: Doubles)
     growth = candidate.growth
     rows = logistic_rows(growth, y, weight, offset)
     fits = _fitted(growth.result.best, rows, candidate.reached, [candidate.ridge], candidate.models)
-    models, margin, _ = fits[0]
+    models, margin, left_out = fits[0]
     as_given = np.empty(len(y))
     as_given[growth.order] = margin
-    return dataclasses.replace(candidate, models=models, margin=as_given)
+    return dataclasses.replace(candidate, models=models, margin=as_given, left_out=left_out)
 
 
 def as_tree(candidate: Candidate, weight: Doubles, **meaning: Any) -> GrownTree:

@@ -153,6 +153,11 @@ class PoissonLoss:
         """Add up weighted deviances, up to a constant."""
         return float(weight @ (np.exp(margins[:, 0]) - target * margins[:, 0]))
 
+    def deviance(self, target: Doubles, margins: Doubles, weight: Doubles) -> float:
+        """Add up weighted deviances."""
+        counts = np.maximum(target, LEAST_MEAN)
+        return 2 * (self.total(target, margins, weight) - float(weight @ (target - target * np.log(counts))))
+
     def attainable(self, target: Doubles) -> Doubles:
         """Return margins of the rows' own targets, where they have any."""
         return np.log(target[target > 0])
@@ -185,6 +190,10 @@ class GammaLoss:
     def total(self, target: Doubles, margins: Doubles, weight: Doubles) -> float:
         """Add up weighted deviances, up to a constant."""
         return float(weight @ (margins[:, 0] + target * np.exp(-margins[:, 0])))
+
+    def deviance(self, target: Doubles, margins: Doubles, weight: Doubles) -> float:
+        """Add up weighted deviances."""
+        return 2 * (self.total(target, margins, weight) - float(weight @ (np.log(target) + 1)))
 
     def attainable(self, target: Doubles) -> Doubles:
         """Return margins of the rows' own targets."""
@@ -233,6 +242,10 @@ class QuantileLoss:
         """Add up weighted losses."""
         residual = target - margins[:, 0]
         return float(weight @ np.maximum(self.level * residual, (self.level - 1) * residual))
+
+    def deviance(self, target: Doubles, margins: Doubles, weight: Doubles) -> float:
+        """Add up weighted losses; no predictions have none."""
+        return self.total(target, margins, weight)
 
     def attainable(self, target: Doubles) -> Doubles:
         """Return the targets."""

@@ -330,7 +330,6 @@ PAGE = {
     "no rows here": "keine Zeilen hier",
     "error RMSE": "RMSE {value}",
     "error log-loss": "Log-Loss {value}",
-    "split in samples": "Teilung in {share} der Stichproben",
     "leaf": "Blatt {leaf}",
     "open all": "Alle öffnen",
     "close all": "Alle schließen",
@@ -347,7 +346,6 @@ PAGE = {
     "not known": "nicht bekannt",
     "term": "Term",
     "coefficient": "Koeffizient",
-    "in samples": "in Stichproben",
     # Curves.
     "curves": "Kurven",
     "curves note": (
@@ -513,6 +511,24 @@ PAGE = {
         "Testzeilen."
     ),
     "middle note": "die mittleren 90 % der Zielwerte von Zeilen in denselben Blättern.",
+    # Other trees.
+    "other trees": "Andere Bäume, die ebenso gut passen",
+    "other trees link": "Andere Bäume",
+    "other trees note": (
+        "Die Suche ist neben dem Baum oben auch diesen begegnet. Sie unterscheiden sich in ihren Teilungen, und "
+        "ihre Fehler liegen höchstens 2 % über seinem. Wo Anteile klein sind, täten es andere Teilungen auch; "
+        "über Ursachen sagen sie nichts."
+    ),
+    "n other trees": "{met} verschiedene Bäume kamen vor, dieser ({error}) eingeschlossen. Einige davon stehen unten.",
+    "no other tree": (
+        "{met} verschiedene Bäume kamen vor, dieser ({error}) eingeschlossen. Keiner der anderen besteht auf "
+        "ausgelassenen Zeilen."
+    ),
+    "share of trees with split": "Anteil dieser Bäume mit der Teilung",
+    "in this tree": "in diesem Baum",
+    "splits by": "Teilungen nach {list}",
+    "n splits left out": "{n} seltenere Teilung ist ausgelassen.|{n} seltenere Teilungen sind ausgelassen.",
+    "error deviance": "Devianz {value}",
     # The search, and the model card.
     "search": "Suche nach dem Baum",
     "training error": "Trainingsfehler (RMSE)",

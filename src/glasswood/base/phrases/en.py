@@ -325,7 +325,6 @@ PAGE = {
     "no rows here": "no rows here",
     "error RMSE": "rmse {value}",
     "error log-loss": "log-loss {value}",
-    "split in samples": "split in {share} of samples",
     "leaf": "leaf {leaf}",
     "open all": "Open all",
     "close all": "Close all",
@@ -341,7 +340,6 @@ PAGE = {
     "not known": "not known",
     "term": "term",
     "coefficient": "coefficient",
-    "in samples": "in samples",
     # Curves.
     "curves": "Curves",
     "curves note": (
@@ -500,6 +498,24 @@ PAGE = {
         "nine in ten new rows are expected within such intervals, which follow from the errors of the test rows."
     ),
     "middle note": "the middle 90 % of the targets of rows in the same leaves.",
+    # Other trees.
+    "other trees": "Other trees that fit as well",
+    "other trees link": "Other trees",
+    "other trees note": (
+        "The search has met these trees beside the one above. They differ in their splits, and their errors are "
+        "at most 2 % above its own. Where shares are low, other splits would do as well; they say nothing about "
+        "causes."
+    ),
+    "n other trees": "{met} trees that differ were met, this one ({error}) included. Some of them are below.",
+    "no other tree": (
+        "{met} trees that differ were met, this one ({error}) included. None of the others holds on rows that are"
+        " left out."
+    ),
+    "share of trees with split": "Share of these trees that have the split",
+    "in this tree": "in this tree",
+    "splits by": "splits by {list}",
+    "n splits left out": "{n} rarer split is left out.|{n} rarer splits are left out.",
+    "error deviance": "deviance {value}",
     # The search, and the model card.
     "search": "Search",
     "training error": "training error (RMSE)",

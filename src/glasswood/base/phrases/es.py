@@ -332,7 +332,6 @@ PAGE = {
     "no rows here": "ninguna fila aquí",
     "error RMSE": "RMSE {value}",
     "error log-loss": "log-loss {value}",
-    "split in samples": "división en el {share} de las muestras",
     "leaf": "hoja {leaf}",
     "open all": "Abrir todo",
     "close all": "Cerrar todo",
@@ -349,7 +348,6 @@ PAGE = {
     "not known": "desconocido",
     "term": "término",
     "coefficient": "coeficiente",
-    "in samples": "en las muestras",
     # Curves.
     "curves": "Curvas",
     "curves note": (
@@ -512,6 +510,24 @@ PAGE = {
         "filas de prueba."
     ),
     "middle note": "el 90 % central de los objetivos de las filas en las mismas hojas.",
+    # Other trees.
+    "other trees": "Otros árboles que ajustan igual de bien",
+    "other trees link": "Otros árboles",
+    "other trees note": (
+        "La búsqueda ha encontrado estos árboles además del de arriba. Difieren en sus divisiones y sus errores "
+        "superan al suyo en un 2 % como máximo. Donde las proporciones son bajas, otras divisiones servirían "
+        "igual; no dicen nada de las causas."
+    ),
+    "n other trees": "Se encontraron {met} árboles distintos, incluido este ({error}). Algunos de ellos están abajo.",
+    "no other tree": (
+        "Se encontraron {met} árboles distintos, incluido este ({error}). Ninguno de los otros se sostiene en las"
+        " filas apartadas."
+    ),
+    "share of trees with split": "Proporción de estos árboles que tienen la división",
+    "in this tree": "en este árbol",
+    "splits by": "divisiones según {list}",
+    "n splits left out": "Se omite {n} división menos frecuente.|Se omiten {n} divisiones menos frecuentes.",
+    "error deviance": "desviación {value}",
     # The search, and the model card.
     "search": "Búsqueda",
     "training error": "error de entrenamiento (RMSE)",

@@ -337,7 +337,6 @@ PAGE = {
     "no rows here": "aucune ligne ici",
     "error RMSE": "RMSE {value}",
     "error log-loss": "log-loss {value}",
-    "split in samples": "division dans {share} des échantillons",
     "leaf": "feuille {leaf}",
     "open all": "Tout ouvrir",
     "close all": "Tout fermer",
@@ -354,7 +353,6 @@ PAGE = {
     "not known": "inconnu",
     "term": "terme",
     "coefficient": "coefficient",
-    "in samples": "dans les échantillons",
     # Curves.
     "curves": "Courbes",
     "curves note": (
@@ -521,6 +519,26 @@ PAGE = {
         "lignes de test."
     ),
     "middle note": "les 90 % du milieu des cibles des lignes dans les mêmes feuilles.",
+    # Other trees.
+    "other trees": "Autres arbres aussi bien ajustés",
+    "other trees link": "Autres arbres",
+    "other trees note": (
+        "La recherche a rencontré ces arbres à côté de celui ci-dessus. Leurs divisions diffèrent, et leurs "
+        "erreurs dépassent la sienne de 2 % au plus. Là où les parts sont faibles, d'autres divisions "
+        "conviendraient aussi ; elles ne disent rien des causes."
+    ),
+    "n other trees": (
+        "{met} arbres différents ont été rencontrés, celui-ci ({error}) compris. Quelques-uns figurent plus bas."
+    ),
+    "no other tree": (
+        "{met} arbres différents ont été rencontrés, celui-ci ({error}) compris. Aucun des autres ne tient sur "
+        "les lignes laissées de côté."
+    ),
+    "share of trees with split": "Part de ces arbres qui ont la division",
+    "in this tree": "dans cet arbre",
+    "splits by": "divisions selon {list}",
+    "n splits left out": "{n} division plus rare est omise.|{n} divisions plus rares sont omises.",
+    "error deviance": "déviance {value}",
     # The search, and the model card.
     "search": "Recherche",
     "training error": "erreur d'apprentissage (RMSE)",

@@ -15,6 +15,7 @@ from glasswood.base.files import check_output
 from glasswood.base.phrases import Phrases
 from glasswood.base.typing import Int64s, Language, Rows
 from glasswood.base.wording import Wording, checked_wording
+from glasswood.display.report.alternatives import other_trees
 from glasswood.display.report.card import figures, history, model_card
 from glasswood.display.report.curves import curves_section
 from glasswood.display.report.dependence import dependence, joint_effects
@@ -264,6 +265,7 @@ def _trees(rows: ReportRows, model: object, redact: bool, wording: Wording) -> d
         "notHeld": not_held(rows, wording.phrases),
         "curves": curves_section(rows, model, redact),
         "trees": drawn(rows, model, redact, wording) if has_model and are_shown(forest) else None,
+        "alternatives": other_trees(model, forest, wording),
         "history": history(model),
     }
 

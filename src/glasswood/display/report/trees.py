@@ -14,7 +14,7 @@ from glasswood.display.report.rows import REDACTED_ROWS, inner_range, most_frequ
 from glasswood.display.text import facts_of
 from glasswood.evaluate.cpu import CpuEvaluator
 from glasswood.model.ensemble import TreeEnsemble
-from glasswood.model.facts import feature_name, is_cut_short
+from glasswood.model.facts import is_cut_short
 from glasswood.words.equations import described, leaf_equation, smaller_text, term_text
 from glasswood.words.rules import (
     class_index,
@@ -142,10 +142,7 @@ def _linear(forest: TreeEnsemble, wording: Wording) -> dict[str, Any] | None:
 
 @dataclass(frozen=True)
 class _Drawing:
-    """Everything that describes the nodes of a tree; each point of a curve is a mean of at least `least` rows.
-
-    `found` is how often a split, or a feature of a leaf's equation, comes back in other samples.
-    """
+    """Everything that describes the nodes of a tree; each point of a curve is a mean of at least `least` rows."""
 
     rows: ReportRows
     summary: Any
@@ -153,7 +150,6 @@ class _Drawing:
     least: int
     wording: Wording
     ends: dict[int, list[float]]
-    found: dict[tuple[str, int, str], float]
 
 
 def drawn(rows: ReportRows, model: object, redact: bool, wording: Wording) -> list[dict[str, Any]]:
@@ -164,7 +160,7 @@ def drawn(rows: ReportRows, model: object, redact: bool, wording: Wording) -> li
     errors = standard_errors(model, forest)
     least = REDACTED_ROWS if redact else 1
     summary, ends = facts_of(model), range_ends(rows, redact)
-    drawing = _Drawing(rows, summary, errors, least, wording, ends, _found(model))
+    drawing = _Drawing(rows, summary, errors, least, wording, ends)
     return [
         {
             "output": int(forest.tree_output[tree]),
@@ -206,15 +202,6 @@ def standard_errors(model: object, forest: TreeEnsemble) -> Array | None:
     return errors if len(errors) == len(forest.linear_feature) else None
 
 
-def _found(model: object) -> dict[tuple[str, int, str], float]:
-    """Frequencies of `stability_` by kind, node or leaf, and feature; empty where the model has none."""
-    table = getattr(model, "stability_", None)
-    if table is None:
-        return {}
-    keys = zip(table["kind"].tolist(), table["at"].tolist(), table["feature"].tolist(), strict=True)
-    return dict(zip(keys, table["frequency"].tolist(), strict=True))
-
-
 def _nodes(drawing: _Drawing, tree: int, reached: Int32s) -> list[dict[str, Any]]:
     forest = drawing.rows.forest
     first, last = forest.tree_offsets[tree : tree + 2].tolist()
@@ -230,8 +217,6 @@ def _nodes(drawing: _Drawing, tree: int, reached: Int32s) -> list[dict[str, Any]
         if forest.feature[node] >= 0:
             values = drawing.rows.settled[inside, forest.feature[node]]
             entry |= {"tests": tests[node - first]}
-            if drawing.found:
-                entry["found"] = drawing.found.get(("split", node, feature_name(forest, int(forest.feature[node]))))
             is_early = int((forest.feature[:node] >= 0).sum()) < SHOWN_CURVES or tree == 0
             entry["curve"] = _curve(drawing, int(forest.feature[node]), values, target[inside]) if is_early else None
         else:
@@ -301,9 +286,6 @@ def _leaf(drawing: _Drawing, node: int) -> dict[str, Any]:
         entry["smaller"] = [found.n_smaller, smaller_text(found, speaks_of_odds(forest), drawing.wording)]
         if errors is not None:
             entry["standardErrors"] = errors[slice(*forest.linear_offsets[leaf : leaf + 2])]
-        if drawing.found:
-            features = forest.linear_feature[slice(*forest.linear_offsets[leaf : leaf + 2])].tolist()
-            entry["found"] = [drawing.found.get(("term", leaf, feature_name(forest, feature))) for feature in features]
     return entry
 
 

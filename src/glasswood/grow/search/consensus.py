@@ -93,6 +93,7 @@ def settled(model: Any, growth: Growth, data: TrainingData, given: Circumstances
         first,
         best={**second.best, "fitness": first.best["fitness"]},
         population=second.population,
+        met=second.met,
         interrupted=first.interrupted or second.interrupted,
         n_evaluations=first.n_evaluations + second.n_evaluations,
     )

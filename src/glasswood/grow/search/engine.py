@@ -43,6 +43,9 @@ LEAST_WORK = 2.0
 FEW_GENERATIONS = 3
 """Generations before which a search has hardly begun: the first one only begins the local search."""
 
+LEAST_SECONDS = 1.0
+"""Seconds for splits that do not pay of the trees that were met, where the time limit has ended the search."""
+
 CACHE_BYTES = 2**28
 
 SORTED_ROWS = 1 << 20
@@ -116,6 +119,8 @@ class Circumstances:
         Trees to start from, by value.
     callbacks : sequence of callables
     interrupts : Interrupts
+    margin : float
+        Part of the best tree's error by which trees may exceed it that the search is to keep; 0: it keeps none.
     """
 
     seed: int
@@ -124,6 +129,7 @@ class Circumstances:
     population: Sequence[dict[str, Any]] = ()
     callbacks: Sequence[Callable[..., Any]] = ()
     interrupts: Interrupts = field(default_factory=Interrupts)
+    margin: float = 0.0
 
     def now(self, **changes: Any) -> Circumstances:
         """Return those of a search that begins now, from no population unless one is among the changes."""
@@ -131,14 +137,15 @@ class Circumstances:
 
     def beside(self, seed: int) -> Circumstances:
         """Return those of a search beside others, which an interrupt ends without an exception."""
-        return self.now(seed=seed, callbacks=(), interrupts=Interrupts(self.interrupts))
+        return self.now(seed=seed, callbacks=(), interrupts=Interrupts(self.interrupts), margin=0.0)
 
 
 @dataclass
 class SearchResult:
     """The best tree as arrays by node, the last population, one record a generation, and what the search took.
 
-    `cut_short` says that the time limit ended it before `FEW_GENERATIONS`.
+    `cut_short` says that the time limit ended it before `FEW_GENERATIONS`; `met` are trees of other splits near the
+    best one, if they were asked for, and the best one itself.
     """
 
     best: dict[str, Any]
@@ -149,6 +156,7 @@ class SearchResult:
     n_rows_read: int = 0
     procedure_seconds: dict[str, float] = field(default_factory=dict)
     cut_short: bool = False
+    met: list[dict[str, Any]] = field(default_factory=list)
 
 
 def find_sorter(device: str, home: int | None, n_rows: int, n_columns: int) -> Sorter | None:
@@ -235,7 +243,7 @@ def is_pruned(model: Any) -> bool:
 
 
 def engine_numbers(
-    model: Any, rows: TrainingRows, columns: TrainingColumns, copies: float, seed: int
+    model: Any, rows: TrainingRows, columns: TrainingColumns, copies: float, seed: int, margin: float = 0.0
 ) -> dict[str, Any]:
     """Numbers that the engine needs, by name.
 
@@ -247,6 +255,8 @@ def engine_numbers(
     copies : float
         Mean number of copies of each row: BIC counts rows without copies, and a leaf needs as many times as many rows.
     seed : int
+    margin : float
+        As in `Circumstances`.
     """
     search = search_of(model)
     moves = POLISH if search.polish is True else tuple(search.polish or ())
@@ -277,6 +287,7 @@ def engine_numbers(
         "n_threads": n_threads(model.n_jobs),
         "cache_bytes": CACHE_BYTES,
         "qr": model.algorithm == "qr",
+        "margin": margin,
     }
 
 
@@ -302,6 +313,7 @@ def search(
 ) -> SearchResult:
     """Run generations until one of the model's limits ends them; an interrupt keeps the best tree."""
     history: list[Progress] = []
+    met: list[dict[str, Any]] = []
     interrupted = False
     interrupts, tol, (patience, least_work) = given.interrupts, search_of(model).tol, at_rest(model)
     try:
@@ -317,6 +329,8 @@ def search(
                 history += [_progress(record, rows, given.started) for record in records]
                 interrupted = engine.interrupted or interrupts.have_come or _tell(engine, model, given, history)
                 n_steps = _next_slice(n_steps, time.perf_counter() - began)
+            if given.margin and not interrupted:
+                met = engine.met(max(_seconds(model, given.started), LEAST_SECONDS))
             interrupts.raises = False
     except KeyboardInterrupt:
         interrupted = True
@@ -332,6 +346,7 @@ def search(
         n_rows_read,
         engine.procedure_seconds,
         ended,
+        met,
     )
 
 

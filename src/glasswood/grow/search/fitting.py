@@ -103,7 +103,12 @@ def _moved(model: Any, growth: Growth, data: TrainingData) -> Growth:
     rows = prepare(columns.X, target, weight, linear, n_threads(model.n_jobs), model.storage, columns.is_testable)
     found = growth.result
     best, *population = to_ranks(to_values([found.best, *found.population], growth.rows), rows)
-    best = without_small_leaves({**found.best, **best}, rows, model.min_samples_leaf)
-    result = dataclasses.replace(found, best=best, population=population)
+    best, *met = (
+        without_small_leaves({**before, **tree}, rows, model.min_samples_leaf)
+        for before, tree in zip(
+            [found.best, *found.met], [best, *to_ranks(to_values(found.met, growth.rows), rows)], strict=True
+        )
+    )
+    result = dataclasses.replace(found, best=best, population=population, met=met)
     order = np.arange(len(target), dtype=np.int32) if rows.source is None else rows.source
     return Growth(result, rows, columns.taken(order), target[order], order)

@@ -28,6 +28,8 @@ from glasswood.grow.tree.pruning import Prices, choice_factor, pruned
 from glasswood.grow.tree_search import search_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from glasswood.grow.data.columns import TrainingColumns, TrainingData
     from glasswood.grow.data.rows import TrainingRows
     from glasswood.grow.search.engine import SearchResult
@@ -41,6 +43,8 @@ class Growth:
 
     `middle` is what equations are fitted to, if it is not the target (`glasswood.grow.search.consensus`); `parts` is
     what trees on parts of the rows tell of its scores; `limits` are those of predictions, if not the target's range.
+    `prices` are what the tree was pruned by; `refit` fits the equations of another tree on the same rows as those of
+    this one were, and `deviance` says what its mean loss is, where these are no squares.
     """
 
     result: SearchResult
@@ -51,6 +55,21 @@ class Growth:
     middle: Doubles | None = None
     parts: LeftOutRows | None = None
     limits: tuple[float, float] | None = None
+    prices: Prices | None = None
+    refit: Callable[[Growth], Growth] | None = None
+    deviance: Callable[[Growth], float] | None = None
+
+    def with_tree(self, tree: dict[str, Any]) -> Growth:
+        """Put another tree on the same rows."""
+        return replace(self, result=replace(self.result, best=tree))
+
+    def pruned(self, model: Any) -> Growth:
+        """Prune the best tree where `model` has it so."""
+        if self.prices is None:
+            return self
+        limits = (-np.inf, np.inf) if model.clip == "none" else target_range(self.target)
+        best = pruned(self.result.best, self.rows, self.columns, self.target, self.prices, limits)
+        return self.with_tree(best)
 
     def tree(self, model: Any, **meaning: Any) -> GrownTree:
         """Refit the leaves of the best tree as `model` has it; `meaning` are further fields of the Forest."""
@@ -94,14 +113,12 @@ def grow(model: Any, data: TrainingData, given: Circumstances) -> Growth:
     wide = screened(columns.X, target, weight, linear, columns.is_testable, model.rows_per_parameter)
     rows = prepare(columns.X, target, weight, wide.linear, threads, model.storage, columns.is_testable, *ranking)
     gpu = place_rows(device, model.algorithm, given.home, rows, model.chunks, model.max_leaves)
-    engine = make_engine(rows, engine_numbers(model, rows, columns, copies, given.seed), gpu)
+    engine = make_engine(rows, engine_numbers(model, rows, columns, copies, given.seed, given.margin), gpu)
     result = search(engine, rows, model, replace(given, population=[*given.population, *wide.trees]), gpu)
     if (source := rows.source) is not None:
         columns, target, order = columns.taken(source), gathered(target, source), gathered(order, source)
+    prices = None
     if is_pruned(model):
-        factor = choice_factor(len(order) / copies, columns.n_features)
-        price = model.penalty * factor, search_of(model).test_weight
+        price = model.penalty * choice_factor(len(order) / copies, columns.n_features), search_of(model).test_weight
         prices = Prices(*price, len(order) / copies, copies, model.max_terms_per_leaf)
-        limits = (-np.inf, np.inf) if model.clip == "none" else target_range(target)
-        result.best = pruned(result.best, rows, columns, target, prices, limits)
-    return Growth(result, rows, columns, target, order)
+    return Growth(result, rows, columns, target, order, prices=prices).pruned(model)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -79,6 +80,13 @@ def fitted_by(loss: Any, growth: Growth, target: Doubles, weight: Doubles, most_
     most_steps : int
     """
     target, weight = target[growth.order], weight[growth.order]
+    fit = partial(_fitted, loss, target=target, weight=weight, most_steps=most_steps)
+    deviance = partial(_mean_deviance, loss, target=target, weight=weight)
+    return dataclasses.replace(fit(growth), refit=fit, deviance=deviance)
+
+
+def _fitted(loss: Any, growth: Growth, target: Doubles, weight: Doubles, most_steps: int) -> Growth:
+    """Fit the equations; target and weights are those of the growth's rows."""
     margins = _constants(loss, growth, target, weight)
     best, length = _with_working(growth, margins[:, 0], weight), 1.0
     with np.errstate(over="ignore", invalid="ignore"):
@@ -106,6 +114,13 @@ def fitted_by(loss: Any, growth: Growth, target: Doubles, weight: Doubles, most_
     sign = EITHER_SIGN if isinstance(loss, PoissonLoss | GammaLoss) else sign_of(target)
     low, high = target_range(np.concatenate([margins[:, 0], loss.attainable(target)]), sign)
     return dataclasses.replace(best, limits=(max(low, _least_margin(loss, target, weight)), high))
+
+
+def _mean_deviance(loss: Any, growth: Growth, target: Doubles, weight: Doubles) -> float:
+    """Mean deviance, or loss, of the rows of a growth."""
+    assert growth.limits is not None
+    margins = np.clip(_predicted(growth), *growth.limits)[:, None]
+    return float(loss.deviance(target, margins, weight)) / float(weight.sum())
 
 
 def _constants(loss: Any, growth: Growth, target: Doubles, weight: Doubles) -> Doubles:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -79,7 +80,12 @@ def fitted_robustly(growth: Growth, target: Doubles, weight: Doubles) -> Growth:
     target, weight : float64, (n_rows,)
         Of the rows as they were given.
     """
-    target, weight = target[growth.order], weight[growth.order]
+    fit = partial(_fitted, target=target[growth.order], weight=weight[growth.order])
+    return dataclasses.replace(fit(growth), refit=fit)
+
+
+def _fitted(growth: Growth, target: Doubles, weight: Doubles) -> Growth:
+    """Fit the equations; target and weights are those of the growth's rows."""
     residuals, least = target - growth.target + residuals_of(growth), np.inf
     for _ in range(MOST_STEPS):
         factor = _factors(residuals, weight)

@@ -12,7 +12,13 @@ import numpy as np
 from glasswood.base.parallel import side_by_side
 from glasswood.base.typing import Bools, Doubles, Int32s, Int64s
 from glasswood.grow.data.rows import columns_with, threads_of
-from glasswood.grow.tree.intervals import MOST_LEFT_OUT, left_out_scores, usable_errors
+from glasswood.grow.tree.intervals import (
+    MOST_LEFT_OUT,
+    left_out_residuals,
+    left_out_scores,
+    quadratic_mean,
+    usable_errors,
+)
 from glasswood.grow.tree.monotone import confined, fit_equation, leaf_bounds
 from glasswood.grow.tree.refit import LeafModel, default_left, fit_leaf, rows_by_node
 from glasswood.grow.tree.smoothing import smooth, with_equation
@@ -34,7 +40,8 @@ class GrownTree:
     """A Forest of one tree; in the order of its leaves, their regressions and limits; and how they were smoothed.
 
     `scores` are what rows left out in turn are off, in errors of their leaves (`glasswood.grow.tree.intervals`), which
-    `errors` holds by row; `sse` is the sum of squares, in units of the target's variance.
+    `errors` holds by row; `sse` is the sum of squares, in units of the target's variance, and `left_out` the root mean
+    squared error of rows that are left out of their leaf's regression, in units of y.
     """
 
     forest: TreeEnsemble
@@ -44,6 +51,7 @@ class GrownTree:
     scores: Doubles = field(default_factory=lambda: np.empty(0))
     errors: Doubles = field(default_factory=lambda: np.empty(0))
     sse: float = float("nan")
+    left_out: float = float("nan")
 
 
 def grown_tree(
@@ -84,12 +92,16 @@ def grown_tree(
         cost = sum(model.sse for model in models.values())
     step = -(-len(y) // MOST_LEFT_OUT)
     parts = [(columns.X[at], y[at], rows.weight[at]) for at in (reached[v][::step] for v in models)]
-    scores = left_out_scores(list(models.values()), parts, list(limits.values()))
+    residuals = left_out_residuals(list(models.values()), parts, list(limits.values()))
+    scores = left_out_scores(list(models.values()), residuals)
+    left_out = quadratic_mean(np.abs(np.concatenate(residuals)), np.concatenate([weight for _, _, weight in parts]))
     errors = np.empty(len(y))
     for v, error in zip(models, usable_errors(np.array([model.rmse for model in models.values()])), strict=True):
         errors[reached[v]] = error
     grown = assembled(tree, rows, columns, reached, models, limits, **meaning)
-    return dataclasses.replace(grown, smoothing=strength, scores=scores, errors=errors, sse=cost)
+    return dataclasses.replace(
+        grown, smoothing=strength, scores=scores, errors=errors, sse=cost, left_out=float(left_out)
+    )
 
 
 def _monotone(
@@ -217,7 +229,7 @@ def _node_arrays(
     cover = side_by_side(lambda v: float(rows.weight[reached[v]].sum()), n_nodes, threads)
     sides[splits] = side_by_side(lambda k: default_left(tree, rows, splits[k], reached), len(splits), threads)
     for v in splits:
-        if (split := _split_of_categories(tree, rows, columns, v)) is None:
+        if (split := _split_of_node(tree, rows, columns, v)) is None:
             if features[v] >= columns.n_features:  # of a logarithm: its numbers are apart from missing ones
                 features[v] = columns.sources[features[v]]
                 thresholds[v] = np.inf if np.isinf(thresholds[v]) else rows.distinct(int(features[v]))[0]
@@ -241,23 +253,39 @@ def _node_arrays(
     return nodes, sets
 
 
-def _split_of_categories(
+def _split_of_node(
     tree: dict[str, Any], rows: TrainingRows, columns: TrainingColumns, v: int
 ) -> tuple[int, Bools] | None:
     """Feature of a split by a set, and which of its categories go left; None of another node."""
-    attribute = int(tree["feature"][v])
+    return split_of_categories(int(tree["feature"][v]), int(tree["threshold"][v]), rows, columns)
+
+
+def split_of_categories(
+    attribute: int, cut: int, rows: TrainingRows, columns: TrainingColumns
+) -> tuple[int, Bools] | None:
+    """Feature of a split by a set, and which of its categories go left; None of another split, and of a leaf.
+
+    Parameters
+    ----------
+    attribute : int
+        Column that the split tests; negative at a leaf.
+    cut : int
+        Rank below which rows go left.
+    rows, columns
+        As in `grown_tree`.
+    """
     if attribute >= columns.n_features:
         column = columns.derived[attribute - columns.n_features]
         if (order := columns.order[column.source]) is None:
             return None
-        values, cut = rows.distinct(attribute), int(tree["threshold"][v])
+        values = rows.distinct(attribute)
         # Of a category: 1, and 0 of the others; where splits tell missing ones apart only, all are 0.
         own = np.arange(len(order)) == column.category if column.is_testable else np.zeros(len(order))
         return column.source, own < (values[cut] if cut < len(values) else np.inf)
     order = columns.order[attribute] if attribute >= 0 else None
     if order is None:
         return None
-    return attribute, _goes_left(order, rows.distinct(attribute), tree["threshold"][v])
+    return attribute, _goes_left(order, rows.distinct(attribute), cut)
 
 
 def _possible_categories(
@@ -266,7 +294,7 @@ def _possible_categories(
     """Find for each node the categories, and, last, whether missing ones may come to it, by features tested above."""
     possible: list[dict[int, Bools]] = [{} for _ in tree["feature"]]
     for v in np.flatnonzero(tree["feature"] >= 0).tolist():  # children stand behind their parents
-        above, split = possible[v], _split_of_categories(tree, rows, columns, v)
+        above, split = possible[v], _split_of_node(tree, rows, columns, v)
         for child, is_left in ((tree["left"][v], True), (tree["right"][v], False)):
             possible[child] = above
             if split is not None:

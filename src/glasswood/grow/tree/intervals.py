@@ -87,10 +87,10 @@ def quadratic_mean(values: Doubles, weights: Any = None) -> Doubles:
     return unit * np.sqrt(np.average((values / unit) ** 2, axis=-1, weights=weights))
 
 
-def left_out_scores(
+def left_out_residuals(
     models: list[LeafModel], rows: list[tuple[Doubles, Doubles, Doubles]], limits: list[tuple[float, float]]
-) -> Doubles:
-    """Residuals of rows, each by its leaf's regression without it, in errors of the leaf; rising.
+) -> list[Doubles]:
+    """Residuals of each leaf's rows, each by the leaf's regression without it.
 
     Parameters
     ----------
@@ -100,12 +100,16 @@ def left_out_scores(
     limits : list of pairs
         What predictions are confined to.
     """
+    return [
+        y - np.clip(without_own_row(model, X, y, weight, len(y) / model.n_rows), *limit)
+        for model, (X, y, weight), limit in zip(models, rows, limits, strict=True)
+    ]
+
+
+def left_out_scores(models: list[LeafModel], residuals: list[Doubles]) -> Doubles:
+    """Residuals of left-out rows in errors of their leaf; rising."""
     errors = usable_errors(np.array([model.rmse for model in models]))
-    scores = []
-    for model, (X, y, weight), limit, error in zip(models, rows, limits, errors, strict=True):
-        residuals = y - np.clip(without_own_row(model, X, y, weight, len(y) / model.n_rows), *limit)
-        scores.append(np.abs(residuals) / error)
-    return np.sort(np.concatenate(scores))
+    return np.sort(np.concatenate([np.abs(of_leaf) / error for of_leaf, error in zip(residuals, errors, strict=True)]))
 
 
 def without_own_row(model: LeafModel, X: Doubles, y: Doubles, weight: Doubles, share: float = 1.0) -> Doubles:

@@ -149,6 +149,17 @@ class GrowBinding {
     for (const GrowTree& tree : engine_->population()) trees.append(tree_to_python(tree, data_.n_features));
     return trees;
   }
+  nb::list met(double seconds) {
+    const auto deadline = begin(seconds);
+    std::vector<GrowTree> found;
+    {
+      const Released release;
+      found = engine_->met([&] { return poll(deadline); });
+    }
+    nb::list trees;
+    for (const GrowTree& tree : found) trees.append(tree_to_python(tree, data_.n_features));
+    return trees;
+  }
   nb::tuple gpu_counters() const {
     const Rounds rounds = engine_->tasks().rounds();
     return nb::make_tuple(rounds.count, rounds.seconds);
@@ -290,7 +301,7 @@ static void bind_settings(nb::module_& module) {
   bind_field<&S::search, &G::polish_random>(bound, "polish_random");
   bind_field<&S::search, &G::n_threads>(bound, "n_threads"),
       bind_field<&S::search, &G::cache_bytes>(bound, "cache_bytes");
-  bind_field<&S::search, &G::by_qr>(bound, "qr");
+  bind_field<&S::search, &G::by_qr>(bound, "qr"), bind_field<&S::search, &G::margin>(bound, "margin");
   using R = OperatorRates;
   bind_field<&S::search, &G::rates, &R::swap_subtrees>(bound, "swap_subtrees");
   bind_field<&S::search, &G::rates, &R::swap_splits>(bound, "swap_splits");
@@ -330,6 +341,8 @@ void bind_grow(nb::module_& module) {
            "Records (generation, fitness, error, leaves, mean leaves) of the generations run.")
       .def("best", &GrowBinding::best, "The best tree so far, as arrays by node.")
       .def("population", &GrowBinding::population, "All trees of the current generation.")
+      .def("met", &GrowBinding::met, nb::arg("seconds") = std::numeric_limits<double>::infinity(),
+           "Trees of other splits near the best one, the fittest first.")
       .def("apply", &GrowBinding::apply, nb::arg("name"), nb::arg("tree"), nb::arg("node"), nb::arg("other").none(),
            nb::arg("other_node"), nb::arg("seed"), "Apply one operator to one or two trees.")
       .def("is_at_rest", &GrowBinding::is_at_rest, nb::arg("patience"), nb::arg("least_work") = 0.0,

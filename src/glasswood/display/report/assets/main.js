@@ -226,6 +226,19 @@ function rowsSection() {
   section("rows", say("rows title"), note(say("rows note")), el("div", { class: "two" }, rowTable(), following(["row", "output"], () => [waterfall(state.row), spans && spanNote(state.row)])), near && following(["row", "output"], () => similarRows(state.row)));
 }
 
+// Other trees that fit as well: how often each split occurs among all, and some of the trees.
+function alternativesSection() {
+  if (!data.alternatives) return;
+  section("alternatives", [say("other trees"), say("other trees link")], note(say("other trees note")), data.alternatives.map((one) => {
+    const write = (error) => say(`error ${one.kind}`, { value: fmt(num(error), 4) }), splits = one.splits.map((split) => ({ ...split, value: num(split.value), more: split.chosen ? ` · ${say("in this tree")}` : "" }));
+    return el("div", {}, one.name && el("h3", {}, say("tree for", { name: one.name })),
+      note(say(one.trees.length ? "n other trees" : "no other tree", { met: count(one.met), error: write(one.error) })),
+      splits.length > 0 && el("div", {}, el("h3", {}, say("share of trees with split")), bars(splits, say("share of trees with split"), splits.length, (values) => values.map(percent)), one.left > 0 && note(counted(one.left, "n splits left out"))),
+      one.trees.map((tree) => el("details", { class: "other" }, el("summary", {}, listed([write(tree.error), counted(tree.leaves.length, "n leaves"), ...(tree.features.length ? [say("splits by", { list: listed(tree.features) })] : [])])),
+        el("ul", {}, tree.leaves.map(([tests, value]) => el("li", {}, el("span", {}, tests || say("all rows")), ` → ${withMinus(value)}`))))));
+  }));
+}
+
 function historySection() {
   const found = data.history;
   if (!found) return;
@@ -242,6 +255,6 @@ function cardSection() {
 }
 
 header();
-for (const part of [summary, performanceSection, treeSection, ...(data.curves ? [curvesSection] : []), whatIf, importanceSection, scoreSection, scatterSection, pairsSection, dependenceSection, changeSection, rowsSection, historySection, cardSection]) part();
+for (const part of [summary, performanceSection, treeSection, ...(data.curves ? [curvesSection] : []), whatIf, importanceSection, scoreSection, scatterSection, pairsSection, dependenceSection, changeSection, rowsSection, alternativesSection, historySection, cardSection]) part();
 document.getElementById("nav").append(nav);
 document.documentElement.dataset.ready = "true";

@@ -16,7 +16,7 @@ function drawTree(tree) {
 
   function item(at, test, level, feature) {
     const node = nodes[at], below = children(at), share = rowsOf(node) / total;
-    const facts = listed([rowsText(node), meanText(node), ...(node.error === undefined ? [] : [say(node.isRmse ? "error RMSE" : "error log-loss", { value: fmt(num(node.error), 3) })]), ...(below.length && node.found !== undefined ? [say("split in samples", { share: percent(num(node.found)) })] : [])]);
+    const facts = listed([rowsText(node), meanText(node), ...(node.error === undefined ? [] : [say(node.isRmse ? "error RMSE" : "error log-loss", { value: fmt(num(node.error), 3) })])]);
     const head = el("div", { class: "node", style: `--share:${(100 * share).toFixed(1)}%` },
       el("span", { class: "sign", "aria-hidden": "true" }, below.length ? "▾" : ""),
       el("span", { class: "test" }, el("span", { class: "swatch", style: `background:${tint(means[at])}` }), isolated(test, feature), node.leaf === undefined ? "" : ` → ${say("leaf", { leaf: node.leaf })}`),
@@ -172,8 +172,8 @@ function leafView(node, reach) {
   const linear = model.linear, lines = [];
   for (let t = linear.offsets[node.leaf], i = 0; t < linear.offsets[node.leaf + 1]; t++, i++) {
     const error = node.standardErrors ? num(node.standardErrors[i]) : NaN;
-    lines.push([linear.name[t], fmt(linear.coefficient[t]), Number.isNaN(error) ? say("not known") : fmt(error), fmt(linear.mean[t]), ...(node.found ? [percent(num(node.found[i]))] : [])]);
+    lines.push([linear.name[t], fmt(linear.coefficient[t]), Number.isNaN(error) ? say("not known") : fmt(error), fmt(linear.mean[t])]);
   }
-  parts.push(asTable([say("term"), say("coefficient"), say("standard error"), say("mean"), ...(node.found ? [say("in samples")] : [])], () => lines));
+  parts.push(asTable([say("term"), say("coefficient"), say("standard error"), say("mean")], () => lines));
   return parts;
 }

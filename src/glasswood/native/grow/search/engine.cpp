@@ -4,6 +4,7 @@
 #include <stdexcept>
 
 #include "grow/search/local_search.h"
+#include "grow/search/surrogates.h"
 #include "grow/search/variation.h"
 
 namespace glasswood {
@@ -17,7 +18,7 @@ constexpr int kTogether = 4;  // polishes whose random trees come together
 // then has been told to by its user.
 constexpr int64_t kAtRest = 1000;
 
-enum Purpose { kInitialise, kSelect, kVary, kPolish, kApply };
+enum Purpose { kInitialise, kSelect, kVary, kPolish, kApply, kReplace, kThin };
 
 Engine::Engine(const GrowData& data, const Fitness& fitness, const GrowLimits& limits, const GrowSettings& settings,
                SearchMachine machine)
@@ -26,7 +27,8 @@ Engine::Engine(const GrowData& data, const Fitness& fitness, const GrowLimits& l
       evaluator_(data, fitness, limits_, *machine_.rows, *machine_.tasks, settings.by_qr),
       settings_(settings),
       cache_(settings.cache_bytes),
-      pool_(settings.n_threads) {
+      pool_(settings.n_threads),
+      met_(data) {
   // One a thread, or one a task of the largest phase where tasks wait beside each other.
   scratch_.resize(std::max({pool_.n_threads(), settings.population, kTogether * settings.polish_random + 1}));
 }
@@ -92,6 +94,7 @@ GenerationRecord Engine::step(double tolerance, const std::function<bool()>& sto
   take_best(tolerance);
   if (settings_.polish_interval && generation_ % settings_.polish_interval == 1 % settings_.polish_interval)
     polish(tolerance, stopped);
+  if (settings_.margin > 0) met_.add(population_, met_limit());
   cache_.trim();
   return record();
 }
@@ -183,6 +186,33 @@ void Engine::polish(double tolerance, const std::function<bool()>& stopped) {
   for (size_t i = 0; i < chosen.size(); ++i) population_[chosen[i]] = std::move(results[i]);
   if (!chosen.empty() && chosen[0] == 0) polished_fitness_ = population_[0].fitness;
   take_best(tolerance);
+}
+
+std::vector<GrowTree> Engine::met(const std::function<bool()>& stopped) {
+  std::vector<GrowTree> trees = met_.within(met_limit());
+  std::vector<std::vector<GrowTree>> others(best_.nodes.size());
+  parallel(
+      int(others.size()),
+      [&](int v, const OperatorContext& c) {
+        if (best_[v].is_leaf()) return;
+        for (const Surrogate& surrogate : surrogates_of(c, best_, v))
+          if (!stopped()) others[v].push_back(with_surrogate(c, best_, v, surrogate));
+      },
+      kReplace);
+  for (std::vector<GrowTree>& of_node : others)
+    for (GrowTree& tree : of_node)
+      if (tree.fitness <= met_limit()) trees.push_back(std::move(tree));
+  PolishMoves thinning{true, true, false, false, false, false};
+  thinning.models &= settings_.moves.models, thinning.variants &= settings_.moves.variants;
+  parallel(
+      int(trees.size()),
+      [&](int i, const OperatorContext& c) {
+        trees[i] = Polish(c, thinning, kBrief, stopped).run(std::move(trees[i]));
+      },
+      kThin);
+  MetTrees thin(evaluator_.data());
+  thin.add(trees, met_limit());
+  return thin.within(met_limit());
 }
 
 // Those of several polishes come together: beside each other they take little longer than one, on threads and on a

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "grow/search/evaluator.h"
+#include "grow/search/met_trees.h"
 #include "grow/search/settings.h"
 
 namespace glasswood {
@@ -31,6 +32,8 @@ class Engine {
   const TaskRunner& tasks() const { return *machine_.tasks; }
   const GrowTree& best() const { return best_; }
   const std::vector<GrowTree>& population() const { return population_; }
+  // Trees of other splits near the best one, the fittest first, without splits and terms that do not pay.
+  std::vector<GrowTree> met(const std::function<bool()>& stopped);
   int64_t generation() const { return generation_; }
   int64_t last_improvement() const { return last_improvement_; }
   // The tally of all threads.
@@ -53,6 +56,7 @@ class Engine {
   int fittest() const;
   bool take_best(double tolerance);
   std::vector<GrowTree> select() const;
+  double met_limit() const { return best_.fitness + evaluator_.fitness().margin(best_.error, settings_.margin); }
   void polish(double tolerance, const std::function<bool()>& stopped);
   int n_random_polished() const;
   bool is_new_tree(int k) const;
@@ -67,6 +71,7 @@ class Engine {
   ThreadPool pool_;
   std::vector<GrowTree> population_;
   GrowTree best_;
+  MetTrees met_;
   int64_t generation_ = 0, last_improvement_ = 0;
   double polished_fitness_ = std::numeric_limits<double>::quiet_NaN();
 };

@@ -47,6 +47,11 @@ struct Fitness {
     const double fit = bic ? n * std::log(floored(error) / n) : 1 - 1 / (1 + error / n);
     return fit + parameter_price() * parameters(size);
   }
+  // What the fitness may rise by if root mean squared errors rise by a part of them.
+  double margin(double error, double part) const {
+    const double further = floored(error) * (1 + part) * (1 + part);
+    return bic ? 2 * n * std::log1p(part) : 1 / (1 + floored(error) / n) - 1 / (1 + further / n);
+  }
   // The error that one parameter may cost at this level of error: the price of the fitness made linear.
   double price(double error) const {
     const double slope = bic ? n / floored(error) : 1 / (n * (1 + error / n) * (1 + error / n));

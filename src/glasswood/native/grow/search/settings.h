@@ -30,6 +30,7 @@ struct GrowSettings {
   int n_threads = 1;
   bool by_qr = false;  // the paper's evaluation
   size_t cache_bytes = 0;
+  double margin = 0;  // part of the error by which trees that are kept may exceed the best one; 0: none are kept
   OperatorRates rates;
   PolishMoves moves;
 };
