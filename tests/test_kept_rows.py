@@ -21,7 +21,7 @@ STATELESS = {
     "__version__", "difference", "Forest", "load",  # models without rows
     "export_c", "export_excel", "export_python", "export_sql", "export_text", "report",  # texts
     "config_context", "get_config", "set_config",  # numbers and names
-    "patch_shap", "TreeSearch", "plot_history", "plot_over_time", "plot_tree",  # no rows of the caller's later on
+    "patch_shap", "plot_history", "plot_over_time", "plot_tree",  # no rows of the caller's later on
 }  # fmt: skip
 """Public names whose results neither have rows nor read any later."""
 
@@ -158,7 +158,7 @@ def of_dependence(given):
 def of_comparison(given):
     rows = np.random.default_rng(9).normal(size=(30, N_FEATURES))
     weights = (given.weight, None)
-    found = glasswood.compare(given.X, rows, model=model(), weights=weights)
+    found = glasswood.compare(given.X, rows, model=model(), sample_weight=weights)
     return lambda: [found.change, found.before, found.after, found.shift, str(found)]
 
 

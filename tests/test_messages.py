@@ -38,7 +38,7 @@ LISTED = {
         explain/explanation.py: axis; ', '.join(axes) | explain/mapper.py: option | explain/walks.py: self._instead
         explain/responses/coalitions.py: self.cheaper; self._beyond_memory(result)
         explain/summary.py: ', '.join(sorted(expected)); name | grow/__init__.py: name | __init__.py: name
-        grow/checks.py: name; _either(expected, words); _either(limits, words); ', '.join(choices); ', '.join(known)
+        grow/checks.py: name; _either(expected, words); _either(limits, words); ', '.join(choices)
         grow/data/reading.py: name; shown(error).replace('monotonic_cst', name) | loading.py: curve.kind
         model/storage.py: name | model/stored_statistics.py: one.kind
         checking/comparison.py: _message(forest, output, 0, f'shape {found.shape}', f'shape {theirs.shape}')

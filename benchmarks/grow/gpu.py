@@ -22,11 +22,12 @@ import numpy as np
 
 from benchmarks.grow.gpu_cases import CASES, IN_FLOATS, LARGE, MORE_ATTRIBUTES, SEVERAL_GPUS, SMALL
 from benchmarks.machine import conditions
-from glasswood import ModelTreeRegressor, TreeSearch
+from glasswood import ModelTreeRegressor
 from glasswood.grow.data.columns import numeric_columns
 from glasswood.grow.data.rows import STORAGES, prepare
 from glasswood.grow.search.engine import (
     Circumstances,
+    SearchSettings,
     engine_numbers,
     find_sorter,
     make_engine,
@@ -141,14 +142,24 @@ def engine_of(model: ModelTreeRegressor, rows: TrainingRows, gpu: RowsOnGpus | N
     return make_engine(rows, engine_numbers(model, rows, columns, 1.0, 0), gpu)
 
 
+class Unpolished(ModelTreeRegressor):
+    """Trees without the local search."""
+
+    search_settings = SearchSettings(polish=())
+
+
+def tree_of(run: Run) -> type[ModelTreeRegressor]:
+    """Trees with the local search, or without."""
+    return ModelTreeRegressor if run.polish else Unpolished
+
+
 def measure(rows: TrainingRows, run: Run, seconds: float) -> dict[str, Any]:
     """Time of a search over prepared rows, and where it went."""
-    model = ModelTreeRegressor(
+    model = tree_of(run)(
         generations=run.generations,
         n_iter_no_change=run.generations,
         time_limit=min(run.seconds, seconds),
         algorithm=run.algorithm,
-        search=TreeSearch(polish=run.polish),
     )
     began = time.perf_counter()
     gpu = place_rows(run.device, run.algorithm, None, rows)
@@ -185,9 +196,7 @@ def measure_fit(X: np.ndarray, y: np.ndarray, run: Run, seconds: float) -> dict[
         "time_limit": seconds,
     }
     began = time.perf_counter()
-    model = ModelTreeRegressor(device=run.device, search=TreeSearch(polish=run.polish), verbose=False, **limits).fit(
-        X, y
-    )
+    model = tree_of(run)(device=run.device, verbose=False, **limits).fit(X, y)
     took, forest, at = time.perf_counter() - began, model.forest_, model.history_["seconds"]
     arrays = (
         forest.ensemble.feature,

@@ -16,7 +16,6 @@ _PUBLIC = {
     "ScoreValues": "glasswood.explain",
     "Summary": "glasswood.explain",
     "TreeExplainer": "glasswood.explain",
-    "TreeSearch": "glasswood.grow",
     "additive": "glasswood.distillation",
     "compare": "glasswood.populations",
     "config_context": "glasswood.base.config",

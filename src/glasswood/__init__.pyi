@@ -14,7 +14,6 @@ from glasswood.grow import (
     ModelTreeEnsembleClassifier,
     ModelTreeEnsembleRegressor,
     ModelTreeRegressor,
-    TreeSearch,
 )
 from glasswood.inspection import effects, partial_dependence, permutation_importance
 from glasswood.loading import load
@@ -35,7 +34,6 @@ __all__ = [
     "ScoreValues",
     "Summary",
     "TreeExplainer",
-    "TreeSearch",
     "__version__",
     "additive",
     "compare",

@@ -48,8 +48,6 @@ class Forest(OfEnsemble):
     source, objective : str
         Library (and version) that trained the forest, and its objective.
     feature_names : tuple of str, or None
-    columns : {"name", "subset", "position"}
-        How columns of frames are matched with the features (`glasswood.load`).
     classes : tuple of arrays
         Class labels of each classification output; empty for regression.
     choices : tuple of Choice

@@ -54,19 +54,19 @@ def test_a_model_tree_is_found_again():
 
 def test_fidelity_is_that_of_scikit_learn():
     model, X = Asked(lambda X: np.sin(3 * X[:, 0]) + X[:, 1]), numbers(n=400)
-    found = glasswood.distill(model, X, n_drawn=200, test_size=0.3, **QUICK)
+    found = glasswood.distill(model, X, n_drawn=200, **QUICK)
     answers, predicted = model.predict(model.rows), found.model.predict(model.rows)
-    held_out, drawn = slice(280, 400), slice(-60, None)
-    assert (found.n_held_out, found.n_drawn) == (120, 60)
+    held_out, drawn = slice(300, 400), slice(-50, None)
+    assert (found.n_held_out, found.n_drawn) == (100, 50)
     assert found.fidelity == pytest.approx(metrics.r2_score(answers[held_out], predicted[held_out]))
     assert found.drawn_fidelity == pytest.approx(metrics.r2_score(answers[drawn], predicted[drawn]))
-    unseen = np.r_[held_out, 540:600]
+    unseen = np.r_[held_out, 550:600]
     assert found.error == pytest.approx(metrics.root_mean_squared_error(answers[unseen], predicted[unseen]))
 
 
 def test_drawn_rows_lie_between_rows_of_their_part():
     model, X = Asked(steps), numbers()
-    glasswood.distill(model, X, n_drawn=80, test_size=0.25, **QUICK)
+    glasswood.distill(model, X, n_drawn=80, **QUICK)
     parts = model.rows[:45], model.rows[45:60]
     np.testing.assert_array_equal(np.sort(model.rows[:60], axis=0), np.sort(X, axis=0))
     for part, drawn in zip(parts, (model.rows[60:120], model.rows[120:]), strict=True):
@@ -236,7 +236,6 @@ def test_answers_that_are_none(predict, message):
         ({"sizes": []}, ValueError, "sizes is"),
         ({"sizes": [0, 2]}, ValueError, "sizes is"),
         ({"sizes": [1.5]}, ValueError, "sizes is"),
-        ({"test_size": 1}, ValueError, "test_size is 1, expected"),
         ({"n_drawn": 0}, ValueError, "n_drawn is 0, expected"),
         ({"estimator": "tree"}, TypeError, "estimator is a str, expected a model tree"),
         ({"estimator": glasswood.ModelTreeClassifier()}, TypeError, "returned numbers, and ModelTreeClassifier learns"),

@@ -251,7 +251,7 @@ def test_frames_and_pictures(data):
     assert list(frame.columns) == ["feature", "value", "standard_error", "share"]
     assert (np.diff(frame["value"]) <= 0).all()
     assert frame["value"].sum() == pytest.approx(found.total)
-    ax = found.plot(max_display=3)
+    ax = found.plot()
     assert [label.get_text() for label in ax.get_yticklabels()][-1] == found.names[int(np.argmax(np.abs(found.values)))]
     assert "60 rows, squared" in repr(found)
 

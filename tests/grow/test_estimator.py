@@ -19,7 +19,7 @@ from sklearn.preprocessing import StandardScaler
 import glasswood
 from glasswood.grow.checks import PARAMETERS
 from glasswood.grow.data.rows import prepare
-from glasswood.grow.search.engine import Progress
+from glasswood.grow.search.engine import Progress, SearchSettings
 from glasswood.grow.search.progress import watching
 from glasswood.grow.tree.thresholds import shared
 from tests.grow.engines import piecewise
@@ -207,10 +207,13 @@ def test_constant_leaves(data):
     assert glasswood.Explainer(tree.forest_).shap_values(data[0][:3]).shape == (3, 3)
 
 
+def with_search(**settings):
+    """Make a class of trees with other settings of the search."""
+    return type("Searched", (glasswood.ModelTreeRegressor,), {"search_settings": SearchSettings(**settings)})
+
+
 def test_warm_start_goes_on(data):
-    tree = glasswood.ModelTreeRegressor(
-        generations=3, search=glasswood.TreeSearch(polish=False), warm_start=True, n_jobs=1
-    )
+    tree = with_search(polish=())(generations=3, warm_start=True, n_jobs=1)
     first = tree.fit(*data).fitness_
     assert tree.fit(*data).history_["fitness"][0] <= first
 
@@ -323,9 +326,7 @@ def test_fitness_formulas(data, fitness):
 
 def test_operators_can_be_switched_off(data):
     off = dict.fromkeys(["new_split", "shift_threshold", "prune", "search_threshold", "expand"], 0.0)
-    tree = glasswood.ModelTreeRegressor(
-        generations=5, search=glasswood.TreeSearch(operator_rates=off, polish=False), n_jobs=1
-    )
+    tree = with_search(operator_rates=off, polish=())(generations=5, n_jobs=1)
     assert tree.fit(*data).n_iter_ == 5
 
 
@@ -337,8 +338,6 @@ def test_operators_can_be_switched_off(data):
         ({"max_depth": 19}, "max_depth is 19, expected 0 to 18"),
         ({"min_samples_leaf": 0}, "min_samples_leaf is 0, expected at least 1$"),
         ({"smoothing": np.inf}, "smoothing is inf, expected a finite number of at least 0 or 'auto'$"),
-        ({"search": glasswood.TreeSearch(operator_rates={"graft": 1})}, "operator_rates names 'graft'"),
-        ({"search": glasswood.TreeSearch(polish=["shine"])}, "polish names 'shine'"),
         ({"time_limit": 0}, "time_limit is 0"),
         ({"categorical_features": [7]}, "categorical_features names 7"),
     ],
@@ -350,7 +349,7 @@ def test_wrong_parameters(data, parameters, message):
 
 def test_the_table_checks_what_estimators_have():
     kinds = glasswood.ModelTreeRegressor, glasswood.ModelTreeClassifier, glasswood.ModelTreeEnsembleRegressor
-    kinds = *kinds, glasswood.ModelTreeEnsembleClassifier, glasswood.TreeSearch
+    kinds = *kinds, glasswood.ModelTreeEnsembleClassifier
     kinds = *kinds, glasswood.AdditiveRegressor, glasswood.AdditiveClassifier
     names = {name for kind in kinds for name in kind().get_params(deep=False)}
     assert set(PARAMETERS) <= names

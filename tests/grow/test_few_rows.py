@@ -19,12 +19,12 @@ def noise(n, p, seed):
 @pytest.mark.parametrize("options", [
     {}, {"noise": "uniform", "penalty": 0}, {"loss": "huber"}, {"smoothing": "auto"}, {"loss": "quantile"},
     {"algorithm": "qr", "generations": 10, "population_size": 4},
-    {"fitness": "weighted"}, {"rows_per_parameter": 10, "noise": "uniform", "penalty": 0.1},
+    {"fitness": "weighted"}, {"noise": "uniform", "penalty": 0.1},
 ])  # fmt: skip
 def test_a_single_leaf_has_rows_for_its_parameters(n, p, options):
     X, y, _, _ = noise(n, p, 0)
     tree = glasswood.ModelTreeRegressor(**{**QUICK, **options}).fit(X, y)
-    assert max(np.bincount(tree.leaves_["leaf"])) <= max(1, n / options.get("rows_per_parameter", 5))
+    assert max(np.bincount(tree.leaves_["leaf"])) <= max(1, n / 5)
 
 
 @pytest.mark.parametrize(("n", "p"), [(12, 30), (20, 50), (40, 60)])

@@ -46,7 +46,7 @@ class TestFrames:
             np.testing.assert_array_equal(getattr(by_place, name)(X), getattr(explainer, name)(array))
         against = glasswood.Explainer(placed, X), glasswood.Explainer(forest, array)
         np.testing.assert_array_equal(against[0].shap_values(X), against[1].shap_values(array))
-        assert forest.columns == "name"
+        assert forest.ensemble.columns == "name"
 
     def test_names_do_not_matter_to_a_forest_without(self, frame):
         X = frame({"p": [3.0, 30.0], "q": [1.0, 10.0], "r": [2.0, 20.0]})
@@ -75,10 +75,10 @@ class TestFrames:
             glasswood.Neighbors.load(tmp_path / "neighbors.glasswood").forest,
             forest.with_covers(X),
             pickle.loads(pickle.dumps(forest)),
-            pickle.loads(pickle.dumps(forest.mapper()))._engine,
         ):
-            assert getattr(one, "forest", one).columns == columns
-        assert glasswood.load(tmp_path / "forest.glasswood", columns="position").columns == "position"
+            assert one.ensemble.columns == columns
+        assert pickle.loads(pickle.dumps(forest.mapper()))._engine.forest.columns == columns
+        assert glasswood.load(tmp_path / "forest.glasswood", columns="position").ensemble.columns == "position"
 
     def test_a_match_that_is_none_is_refused(self, tmp_path):
         with pytest.raises(ValueError, match="columns is 'order', expected one of name, subset, position"):

@@ -41,7 +41,7 @@ def test_changes_add_up_to_the_change_of_the_mean(name, weighted):
         a, b = (random_rows(seed + n, forest, n, dtype=FORESTS[name].row_type) for n in (150, 70))
         rng = np.random.default_rng(seed)
         weights = (rng.gamma(1, size=150), rng.gamma(1, size=70)) if weighted else (None, None)
-        found = glasswood.compare(a, b, model=forest, weights=weights)
+        found = glasswood.compare(a, b, model=forest, sample_weight=weights)
         size = 1e-9 * np.abs(np.asarray(forest.predict(np.vstack([a, b]), "margin"), np.float64)).max()
         np.testing.assert_allclose(found.before, means(forest, a, weights[0]), atol=max(size, 1e-9), rtol=1e-6)
         np.testing.assert_allclose(found.after, means(forest, b, weights[1]), atol=max(size, 1e-9), rtol=1e-6)
@@ -216,7 +216,7 @@ def test_one_row_has_no_standard_errors(california):
         (lambda X, f: glasswood.compare(X, X, model=f, n_batches=1), ValueError, "n_batches is 1"),
         (lambda X, f: glasswood.compare(X[:0], X, model=f), ValueError, "a has no rows"),
         (lambda X, f: glasswood.compare(X, X.drop(columns="MedInc"), model=f), ValueError, "b: "),
-        (lambda X, f: glasswood.compare(X, X, model=f, weights=(None, np.ones(2))), ValueError, "weights of b"),
+        (lambda X, f: glasswood.compare(X, X, model=f, sample_weight=(None, [1, 1])), ValueError, "sample_weight of b"),
         (lambda X, f: glasswood.compare(f, random_forest(0, Options(n_trees=2)), X=X), ValueError, "a has 8 features"),
     ],
 )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
-import threading
 from collections.abc import Callable, Iterator
 from typing import Any, ParamSpec, TypedDict, TypeVar
 
@@ -32,9 +31,7 @@ class _Block:
         self.options, self.has_ended = options, False
 
 
-DEFAULTS: Config = {"n_jobs": -1, "device": "auto"}
 _process: dict[str, Any] = {}
-_setting = threading.Lock()
 _blocks: contextvars.ContextVar[tuple[_Block, ...]] = contextvars.ContextVar("glasswood_config", default=())
 
 
@@ -47,8 +44,7 @@ def get_config() -> Config:
         ``n_jobs`` and ``device``, those of the innermost `config_context` that gives them, otherwise those of
         `set_config`.
     """
-    found: Any = DEFAULTS | chosen()
-    return found  # type: ignore[no-any-return]
+    return {"n_jobs": chosen("n_jobs", -1), "device": chosen("device", "auto")}
 
 
 def set_config(*, n_jobs: int | None = None, device: str | None = None) -> None:
@@ -82,9 +78,7 @@ def set_config(*, n_jobs: int | None = None, device: str | None = None) -> None:
     4
     >>> glasswood.set_config(n_jobs=-1)
     """
-    options = _checked(n_jobs, device)
-    with _setting:
-        _process.update(options)
+    _process.update(_checked(n_jobs, device))
 
 
 @contextlib.contextmanager
@@ -123,18 +117,18 @@ def config_context(*, n_jobs: int | None = None, device: str | None = None) -> I
         _blocks.set(tuple(one for one in _blocks.get() if not one.has_ended))
 
 
-def chosen() -> dict[str, Any]:
-    """Options that somebody has set, in a block or for the process."""
-    found = dict(_process)
-    for block in _blocks.get():
-        if not block.has_ended:
-            found |= block.options
-    return found
+def chosen(name: str, default: Any) -> Any:
+    """Option that somebody has set, in a block or for the process; else `default`."""
+    for block in reversed(_blocks.get()):
+        if not block.has_ended and name in block.options:
+            return block.options[name]
+    return _process.get(name, default)
 
 
 def device_of(device: str) -> str:
     """Device that an argument means: "auto" is that of the options."""
-    return get_config()["device"] if isinstance(device, str) and device == "auto" else device
+    found: str = chosen("device", "auto") if isinstance(device, str) and device == "auto" else device
+    return found
 
 
 def carried(task: Callable[P, T]) -> Callable[P, T]:

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Generic, TypeVar, overload
 
 from glasswood import _core
-from glasswood.base.config import carried, checked_n_jobs, get_config
+from glasswood.base.config import carried, checked_n_jobs, chosen
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -23,7 +23,7 @@ def n_threads(n_jobs: int | None) -> int:
     ValueError, TypeError
         As `checked_n_jobs`.
     """
-    checked = get_config()["n_jobs"] if n_jobs is None else checked_n_jobs(n_jobs)
+    checked = chosen("n_jobs", -1) if n_jobs is None else checked_n_jobs(n_jobs)
     return int(_core.max_threads()) if checked == -1 else checked
 
 

@@ -49,8 +49,14 @@ def plot_history(model: object, ax: Axes | None = None) -> Axes:
     return ax
 
 
-def plot_over_time(explanation: Any, row: int | None = None, max_display: int = 6, ax: Axes | None = None) -> Axes:
-    """Draw SHAP values of a curve over time: SurvSHAP(t), a line for each feature.
+MOST_LINES = 6
+"""Features of `plot_over_time` with a line of their own."""
+
+
+def plot_over_time(explanation: Any, row: int | None = None, ax: Axes | None = None) -> Axes:
+    """Draw SHAP values of a curve over time: SurvSHAP(t).
+
+    The six features with the largest values over time have a line each; one more line is the sum of the others.
 
     Parameters
     ----------
@@ -59,9 +65,6 @@ def plot_over_time(explanation: Any, row: int | None = None, max_display: int = 
         ``hazard_at=times``.
     row : int, optional
         Draw the values of this row. Default: the mean magnitude of the values of all rows.
-    max_display : int
-        Number of features with a separate line: those with the largest values over time. One more line is the sum of
-        the others.
     ax : matplotlib Axes, optional
 
     Returns
@@ -73,7 +76,7 @@ def plot_over_time(explanation: Any, row: int | None = None, max_display: int = 
     TypeError
         If `explanation` is not an explanation.
     ValueError
-        If its outputs are not times, it has no such row, or `max_display` is not positive.
+        If its outputs are not times, it has no such row.
     ImportError
         If matplotlib is not installed.
 
@@ -82,14 +85,14 @@ def plot_over_time(explanation: Any, row: int | None = None, max_display: int = 
     >>> forest = glasswood.load(model, survival_at=[30, 90, 365])  # doctest: +SKIP
     >>> glasswood.plot_over_time(glasswood.Explainer(forest)(X), row=0)  # doctest: +SKIP
     """
-    times, values = _curves(explanation, row, max_display)
+    times, values = _curves(explanation, row)
     order = np.argsort(-np.abs(values).max(axis=1), kind="stable")
     names = [shown(str(explanation.feature_names[feature])) for feature in order]
     with import_extra("matplotlib", "plot", "pictures need matplotlib").rc_context(PICTURE):
         ax = new_axes((6.4, 3.6)) if ax is None else ax
-        for name, feature in zip(names[:max_display], order, strict=False):
+        for name, feature in zip(names[:MOST_LINES], order, strict=False):
             ax.step(times, values[feature], where="post", label=name)
-        if len(others := order[max_display:]):
+        if len(others := order[MOST_LINES:]):
             label = f"{len(others)} other feature{'s' * (len(others) > 1)}"
             ax.step(times, values[others].sum(axis=0), where="post", color=tone(0.5), linestyle=":", label=label)
         ax.axhline(0, color=tone(0.2), linewidth=0.8, zorder=0)
@@ -99,7 +102,7 @@ def plot_over_time(explanation: Any, row: int | None = None, max_display: int = 
     return ax
 
 
-def _curves(explanation: Any, row: int | None, max_display: int) -> tuple[Doubles, Doubles]:
+def _curves(explanation: Any, row: int | None) -> tuple[Doubles, Doubles]:
     """Return the times, and the values of each feature at them, (n_features, n_times)."""
     if not hasattr(explanation, "values") or not hasattr(explanation, "output_names"):
         raise TypeError(f"got {type(explanation).__name__}, expected an explanation, such as explainer(X)")
@@ -113,8 +116,6 @@ def _curves(explanation: Any, row: int | None, max_display: int) -> tuple[Double
             f"the outputs of the explanation are {quoted(names)}, expected times; explain the forest of "
             "glasswood.load(model, survival_at=times)"
         )
-    if max_display < 1:
-        raise ValueError(f"max_display is {max_display}, expected a positive number")
     if row is None:
         return times, np.abs(values).mean(axis=0)
     if not -len(values) <= row < len(values):

@@ -92,7 +92,6 @@ def plot_tree(
     y: ArrayLike | None = None,
     *,
     tree: int = 0,
-    digits: int = 4,
     max_terms: int | None = 5,
     units: Mapping[str, str] | None = None,
     title: str | None = None,
@@ -115,9 +114,6 @@ def plot_tree(
     y : array-like of shape (n,), optional
         Their targets; default: the model's predictions.
     tree : int, default=0
-    digits : int, default=4
-        Significant digits of numbers. Thresholds of a feature get more where they would look alike, or where the
-        feature's range in X is narrow.
     max_terms : int or None, default=5
         Terms of a leaf's equation; None shows all.
     units : mapping of str to str, optional
@@ -151,7 +147,7 @@ def plot_tree(
     check_tree(forest, tree)
     if (n_leaves := int(np.diff(forest.leaf_offsets)[tree])) > MOST_LEAVES:
         raise ValueError(f"tree {tree} has {n_leaves:,} leaves, pictures show at most {MOST_LEAVES}; use export_text")
-    wording = Wording(digits, max_terms, units or {}, style="centered")
+    wording = Wording(max_terms=max_terms, units=units or {}, style="centered")
     wording = checked_wording(wording, feature_names(forest))
     picture = _picture(model, forest, tree, wording, X, y, positive)
     heading = _heading(picture, title, getattr(y, "name", None))

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from glasswood.grow.table import Table
 
 LEAST_ROWS = 8
+TEST_SIZE = 0.25
 WORST_SHARE = 0.05
 """Least share of the rows in a region that is called the worst."""
 
@@ -159,7 +160,6 @@ def distill(
     sizes: Sequence[int] = (2, 4, 8, 16),
     estimator: Any = None,
     n_drawn: int | None = None,
-    test_size: float = 0.25,
     time_limit: float | None = 60,
     random_state: int = 0,
 ) -> Distillation:
@@ -181,9 +181,8 @@ def distill(
         Default: a `ModelTreeRegressor` whose predictions stay within the answers of each leaf (``clip="leaf"``), a
         `ModelTreeClassifier` for classes.
     n_drawn : int, optional
-        Number of rows to draw between those of X; default: as many as X has.
-    test_size : float
-        Share of the rows of X, and of the drawn rows, to hold out, above 0 and below 1.
+        Number of rows to draw between those of X; default: as many as X has. A quarter of the rows of X, and of the
+        drawn rows, is held out.
     time_limit : float or None
         Seconds for all searches together. If a search reaches the limit, the result depends on the machine.
     random_state : int
@@ -222,7 +221,7 @@ def distill(
     rng = generator_of(random_state)
     between = RowsBetween(X, getattr(estimator, "categorical_features", None))
     sizes = _checked_sizes(sizes)
-    first, second, way, parts = _drawn(between, n_drawn, test_size, rng)
+    first, second, way, parts = _drawn(between, n_drawn, rng)
     rows = between.rows(first, second, way)
     started = time.perf_counter()
     answers = _answers(predict, rows, len(first))
@@ -276,18 +275,16 @@ def _checked_sizes(sizes: Sequence[int]) -> list[int]:
 
 
 def _drawn(
-    between: RowsBetween, n_drawn: int | None, test_size: float, rng: np.random.Generator
+    between: RowsBetween, n_drawn: int | None, rng: np.random.Generator
 ) -> tuple[Int64s, Int64s, Doubles, Array]:
     """Rows of X and drawn ones as pairs and the way between them, and their parts: 0 seen, 1 held out, 2 drawn."""
     n = len(between)
     if n < LEAST_ROWS:
         raise ValueError(f"X has {n} rows, expected at least {LEAST_ROWS}")
-    if not 0 < test_size < 1:
-        raise ValueError(f"test_size is {quoted(test_size)}, expected a number above 0 and below 1")
     wanted = n if n_drawn is None else n_drawn
     if not hasattr(wanted, "__index__") or isinstance(wanted, bool) or wanted < 2:
         raise ValueError(f"n_drawn is {quoted(n_drawn)}, expected a whole number of at least 2")
-    counts = [int(np.clip(round(test_size * size), 2 if size == n else 1, size - 1)) for size in (n, int(wanted))]
+    counts = [int(np.clip(round(TEST_SIZE * size), 2 if size == n else 1, size - 1)) for size in (n, int(wanted))]
     held_out, seen = np.split(rng.permutation(n), [counts[0]])
     pairs = [between.pairs(seen, int(wanted) - counts[1], rng), between.pairs(held_out, counts[1], rng)]
     first = np.concatenate([seen, held_out, pairs[0][0], pairs[1][0]])

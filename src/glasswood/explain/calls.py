@@ -232,7 +232,7 @@ class ExplainerCalls(InteractionCalls):
     @cached_property
     def _of_used(self) -> Self:
         """Explain the features that the forest uses alone, which sparse rows have."""
-        return self.of_game(in_used_columns(self.game))
+        return self._of_game(in_used_columns(self.game))
 
     def row(self, top: int | None = None, names: bool = False) -> Callable[[Any], Any]:
         """Prepare explanations of single rows with low latency, such as reason codes in serving.

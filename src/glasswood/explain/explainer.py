@@ -40,6 +40,9 @@ from glasswood.model.storage import naming, save_forest
 class Explainer(ExplainerCalls):
     """Exact SHAP values and interaction values of a tree ensemble.
 
+    For outputs other than the margin, such as ``output="probability"``, they are Shapley values of that output
+    (``rule="exact"``). `TreeExplainer` has shap's rule there, "rescale", which gives other values.
+
     Parameters
     ----------
     model : object or path
@@ -75,8 +78,6 @@ class Explainer(ExplainerCalls):
         Results have the groups first, then the features that are in no group. On GPUs, groups require tables for every
         tree. "source" groups the features that a pipeline's steps made from one column, or CatBoost's target statistics
         of one column; for other models, each feature is a group.
-    feature_names : sequence of str, optional
-        Names of the features in explanations; default the model's names.
     rule : {"exact", "rescale"}
         Definition of the values of outputs other than the margin. "exact": Shapley values of the response, computed
         for all coalitions of features. The cost grows with the number of background rows, and as 2^d with the number d
@@ -84,8 +85,9 @@ class Explainer(ExplainerCalls):
         "rescale": for each pair of rows, the margin's values times one number, as in shap; for two classes.
     **shap_arguments
         Arguments of shap: `data` or `masker` for background, `model_output` ("raw" is the margin),
-        `feature_perturbation` and `output_names`. ``algorithm="tree"``, `seed`, `approximate`, `link` and
-        `linearize_link` are accepted if they change nothing. Others are refused by name.
+        `feature_perturbation`, `feature_names` (of features, or of groups, in explanations) and `output_names`.
+        ``algorithm="tree"``, `seed`, `approximate`, `link` and `linearize_link` are accepted if they change nothing.
+        Others are refused by name.
 
     Attributes
     ----------
@@ -145,12 +147,11 @@ class Explainer(ExplainerCalls):
         table_bytes: int | None = None,
         background_weight: ArrayLike | None = None,
         groups: Mapping[str, Sequence[int | str]] | Literal["source"] | None = None,
-        feature_names: Sequence[str] | None = None,
         rule: ExplainRule = "exact",
         **shap_arguments: Any,
     ) -> None:
         settings = checked_settings(own_algorithm(algorithm), output, device, dtype, n_jobs, table_bytes, rule)
-        of_players = groups, feature_names, shap_arguments
+        of_players = groups, shap_arguments.pop("feature_names", None), shap_arguments
         super().__init__(*set_up(model, settings, background, background_weight, *of_players))
 
     @property

@@ -84,7 +84,7 @@ def _background_errors(explainer: Any, X: Any, y: ArrayLike | None) -> Doubles:
         return np.asarray(found.reshape(len(found), -1, explainer.n_outputs))
 
     def explain(game: Game) -> Doubles:
-        of = explainer.of_game(game)
+        of = explainer._of_game(game)
         parts = ((values_of(of, *part), values_of(explainer, *part)) for part in _parts(X, _length(X)))
         return np.asarray(np.sum([(found * np.sign(whole)).sum(axis=0) for found, whole in parts], axis=0))
 

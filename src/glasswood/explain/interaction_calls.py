@@ -49,7 +49,7 @@ class InteractionCalls:
     def __setstate__(self, state: dict[str, Any]) -> None:
         InteractionCalls.__init__(self, **state)
 
-    def of_game(self, game: Game) -> Self:
+    def _of_game(self, game: Game) -> Self:
         """Explain another game."""
         result = object.__new__(type(self))
         InteractionCalls.__init__(result, game, self.settings)
@@ -77,7 +77,7 @@ class InteractionCalls:
         if background is not None:
             expected = mean_margin(forest, background.rows, background.weight, self.settings.n_jobs)
             background = dataclasses.replace(background, expected_value=expected)
-        return self.of_game(Game(forest, self.game.players, background))
+        return self._of_game(Game(forest, self.game.players, background))
 
     @taking_one_row
     def shap_interaction_values(
@@ -182,7 +182,6 @@ class InteractionCalls:
         X: Rows,
         sets: Iterable[Sequence[int | str]],
         index: InteractionIndex = "shapley",
-        out: Array | None = None,
         y: ArrayLike | None = None,
     ) -> Array:
         """Compute an interaction index for sets of one to four features.
@@ -195,7 +194,7 @@ class InteractionCalls:
             all sets of three.
         index : {"shapley", "banzhaf"}
             How the effects of a set are averaged over the coalitions of the other features (Notes).
-        out, y : ndarray, array-like
+        y : array-like
             As in `shap_values`.
 
         Returns
@@ -206,7 +205,7 @@ class InteractionCalls:
         Raises
         ------
         ValueError, TypeError
-            If X does not fit the forest or `out` the result, or a set is empty, has more than 4 features, or names an
+            If X does not fit the forest, or a set is empty, has more than 4 features, or names an
             unknown feature or the same feature twice.
         NotImplementedError
             For margins of forests with linear leaves, for margins on GPUs, and for exact values of responses if rows
@@ -242,4 +241,4 @@ class InteractionCalls:
         X = arranged(X, self.game.forest)
         rows = self._engines.place(X, "pairs", y, on_host=not is_exact_response)
         engine: Any = self._engines.of(rows)
-        return cast("Array", engine.indices(rows, chosen, index == "banzhaf", out))
+        return cast("Array", engine.indices(rows, chosen, index == "banzhaf", None))

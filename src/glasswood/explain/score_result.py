@@ -18,6 +18,9 @@ from glasswood.base.files import check_output, replacing
 from glasswood.base.typing import Doubles
 from glasswood.model.storage import UNREADABLE
 
+MOST_BARS = 20
+"""Features of a picture."""
+
 
 @dataclass(frozen=True, eq=False)
 class ScoreValues:
@@ -166,12 +169,11 @@ class ScoreValues:
         frame = pandas.DataFrame({"feature": list(self.names), **columns})
         return frame.sort_values("value", ascending=False, ignore_index=True, kind="stable")
 
-    def plot(self, max_display: int = 20, ax: Any = None) -> Any:
-        """Draw the largest values as bars, with two standard errors.
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the 20 largest values as bars, with two standard errors.
 
         Parameters
         ----------
-        max_display : int
         ax : matplotlib Axes, optional
 
         Returns
@@ -180,8 +182,8 @@ class ScoreValues:
         """
         if ax is None:
             pyplot = import_extra("matplotlib.pyplot", "plot", "pictures need matplotlib")
-            ax = pyplot.subplots(figsize=(7, 1 + 0.3 * min(len(self.names), max_display)), layout="constrained")[1]
-        order = np.argsort(-np.abs(self.values), kind="stable")[:max_display][::-1]
+            ax = pyplot.subplots(figsize=(7, 1 + 0.3 * min(len(self.names), MOST_BARS)), layout="constrained")[1]
+        order = np.argsort(-np.abs(self.values), kind="stable")[:MOST_BARS][::-1]
         at = np.arange(len(order))
         ax.barh(at, self.values[order], xerr=2 * np.nan_to_num(self.standard_error[order]), height=0.7)
         ax.set_yticks(at, [self.names[place] for place in order])

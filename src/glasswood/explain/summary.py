@@ -59,14 +59,14 @@ class Summary:
     def __repr__(self) -> str:
         return f"Summary({self.n_rows:,} rows, {len(self.names)} features)"
 
-    def add_values(self, values: Array, n_jobs: int | None = None) -> None:
+    def _add_values(self, values: Array, n_jobs: int | None = None) -> None:
         """Count SHAP values (n, P) or (n, P, k)."""
         values = np.ascontiguousarray(values.reshape(len(values), *self.total.shape))
         self.n_rows += len(values)
         sums = self.total, self.squares, self.magnitudes, self.leads, self.sketch
         _core.add_values(values, *sums, _top(self.scale) - HALF, n_threads(n_jobs))
 
-    def add_interactions(self, values: Array) -> None:
+    def _add_interactions(self, values: Array) -> None:
         """Count interaction values (n, P, P) or (n, P, P, k)."""
         n = len(self.names)
         values = values.reshape(len(values), n, n, -1)
@@ -78,7 +78,7 @@ class Summary:
     def __add__(self, other: Summary) -> Summary:
         if not isinstance(other, Summary):
             return NotImplemented
-        if not self.is_like(other):
+        if not self._is_like(other):
             raise ValueError(
                 "the summaries come from different explainers; add summaries of one model, output and background"
             )
@@ -93,7 +93,7 @@ class Summary:
         """Let ``sum(summaries)`` start from 0."""
         return self if isinstance(other, int) and other == 0 else NotImplemented
 
-    def is_like(self, other: Summary) -> bool:
+    def _is_like(self, other: Summary) -> bool:
         """Whether both have the same features, outputs and expected values."""
         kinds = [(one.names, one.output_names, one.expected_value.tolist(), one.scale) for one in (self, other)]
         return kinds[0] == kinds[1]
@@ -348,10 +348,10 @@ def summarised(explainer: Any, result: Summary, batches: Any, pair_rows: int) ->
     """Add the values of all batches."""
     for rows in _batches(batches):
         values = np.asarray(explainer.shap_values(rows))
-        result.add_values(values, explainer.settings.n_jobs)
+        result._add_values(values, explainer.settings.n_jobs)
         if pair_rows:
             some = rows[:: max(1, _length(rows) // pair_rows)][:pair_rows]
-            result.add_interactions(np.asarray(explainer.shap_interaction_values(some)))
+            result._add_interactions(np.asarray(explainer.shap_interaction_values(some)))
     return result
 
 

@@ -156,6 +156,9 @@ LARGEST_DIFFERENCE = 1e-2
 class TreeExplainer(Explainer):
     """`Explainer` with the arguments of ``shap.TreeExplainer``, in its order.
 
+    For outputs other than the margin, such as ``model_output="probability"``, values follow shap's rule
+    (``rule="rescale"``). `Explainer` has ``rule="exact"`` there, Shapley values of that output, which are others.
+
     Parameters
     ----------
     model : object or path
@@ -176,8 +179,8 @@ class TreeExplainer(Explainer):
     link, linearize_link
         As in shap, which does not use them; a link other than the identity is refused.
     **settings
-        Other arguments of `Explainer`: algorithm, device, dtype, n_jobs, table_bytes, background_weight, rule. The
-        default rule is shap's, "rescale"; for "predict_proba" it is "exact", because shap's supports only two classes.
+        Other arguments of `Explainer`: algorithm, device, dtype, n_jobs, table_bytes, background_weight, rule. For
+        "predict_proba" the default rule is "exact", because shap's supports only two classes.
 
     Raises
     ------

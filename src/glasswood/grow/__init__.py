@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from glasswood.grow.estimator import ModelTreeRegressor
     from glasswood.grow.search.alternatives import Alternatives
     from glasswood.grow.search.engine import Progress
-    from glasswood.grow.tree_search import TreeSearch
 
 __all__ = [
     "AdditiveClassifier",
@@ -28,7 +27,6 @@ __all__ = [
     "ModelTreeEnsembleRegressor",
     "ModelTreeRegressor",
     "Progress",
-    "TreeSearch",
 ]
 
 LAZY = {
@@ -40,7 +38,6 @@ LAZY = {
     "ModelTreeEnsembleRegressor": "glasswood.grow.ensemble",
     "ModelTreeRegressor": "glasswood.grow.estimator",
     "Progress": "glasswood.grow.search.engine",
-    "TreeSearch": "glasswood.grow.tree_search",
 }
 """Public names by the module that defines them: the estimators need scikit-learn."""
 

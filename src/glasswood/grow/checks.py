@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 from numbers import Integral, Real
 from typing import Any, get_args
@@ -13,8 +13,6 @@ from glasswood.base.device import parse_device
 from glasswood.base.escapes import quoted, shown
 from glasswood.base.typing import Clip, Fitness, GrowAlgorithm, LeafModel, Loss, Noise
 from glasswood.grow.data.rows import STORAGES
-from glasswood.grow.search.engine import OPERATORS, POLISH
-from glasswood.grow.tree_search import TreeSearch
 
 ABOVE_0, BELOW_1 = np.nextafter(0.0, 1.0), np.nextafter(1.0, 0.0)
 
@@ -45,23 +43,8 @@ def _check_switch(name: str, value: Any) -> None:
         raise ValueError(f"{name} is {quoted(value)}, expected True, False or 'auto'")
 
 
-def _check_names(name: str, value: Any, known: Iterable[str]) -> None:
-    for given in () if isinstance(value, bool) else value or ():
-        if given not in known:
-            raise ValueError(f"{name} names {quoted(given)}, expected some of {', '.join(known)}")
-    if isinstance(value, dict) and any(not rate >= 0 for rate in value.values()):
-        raise ValueError(f"{name} are {shown(value)}, expected numbers of at least 0")
-
-
 def _check_device(_: str, value: Any) -> None:
     parse_device(value)
-
-
-def _check_search(name: str, value: Any) -> None:
-    if not isinstance(value, TreeSearch | None):
-        raise TypeError(f"{name} is {quoted(value)}, expected a glasswood.TreeSearch or None")
-    if value is not None:
-        check_parameters(value)
 
 
 def _either(first: str, words: tuple[str | None, ...]) -> str:
@@ -94,7 +77,6 @@ PARAMETERS: dict[str, Callable[[str, Any], None]] = {
     "max_leaves": _whole(1),
     "max_depth": _whole(0, 18),
     "min_samples_leaf": _whole(1),
-    "rows_per_parameter": _real(1),
     "max_terms_per_leaf": _whole(0, limits="at least 0 terms", words=(None,)),
     "smoothing": _real(0, LARGEST, "a finite number of at least 0", ("auto",)),
     "alternatives": _whole(0),
@@ -120,18 +102,8 @@ PARAMETERS: dict[str, Callable[[str, Any], None]] = {
     "verbose": _check_switch,
     "device": _check_device,
     "chunks": _whole(1, limits="at least 1 row", words=("auto", None)),
-    "search": _check_search,
-    "crossover_probability": _real(0, 1),
-    "mutation_probability": _real(0, 1),
-    "tol": _real(0),
-    "test_weight": _real(0),
-    "alpha": _real(0),
-    "polish_interval": _whole(1),
-    "polish_trees": _whole(0),
-    "polish": partial(_check_names, known=POLISH),
-    "operator_rates": partial(_check_names, known=OPERATORS),
 }
-"""Check of each parameter that any estimator, or `TreeSearch`, has by this name."""
+"""Check of each parameter that any estimator has by this name."""
 
 
 def check_parameters(estimator: Any, **own: Callable[[str, Any], None]) -> None:
@@ -139,7 +111,7 @@ def check_parameters(estimator: Any, **own: Callable[[str, Any], None]) -> None:
 
     Parameters
     ----------
-    estimator : estimator or TreeSearch
+    estimator : estimator
     **own
         Checks that differ from those of the table.
     """

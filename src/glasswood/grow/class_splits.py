@@ -75,7 +75,7 @@ def proposed_splits(fitted: Candidate, y: Doubles, weight: Doubles, model: Any, 
     y, weight : float64, (n_rows,)
         0 or 1, and weights, of the rows as they were given.
     model : ModelTreeRegressor
-        Its limits: `min_samples_leaf`, `rows_per_parameter`, `max_depth`.
+        Its limits: `min_samples_leaf`, `max_depth`, and those of its `search_settings`.
     n_best : int
     """
     tree, p = fitted.growth.result.best, expit(fitted.margin)
@@ -136,7 +136,7 @@ def _of_leaf(fitted: Candidate, leaf: int, scores: Doubles, information: Doubles
     tree, rows, columns = growth.result.best, growth.rows, growth.columns
     used = np.flatnonzero(tree["model"].reshape(len(tree["feature"]), -1)[leaf])
     at = fitted.reached[leaf]
-    least = max(model.min_samples_leaf, math.ceil(model.rows_per_parameter * (1 + len(used))))
+    least = max(model.min_samples_leaf, math.ceil(model.search_settings.rows_per_parameter * (1 + len(used))))
     if len(at) < 2 * least:
         return []
     testable = np.flatnonzero(columns.is_testable)

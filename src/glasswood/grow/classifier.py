@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -25,7 +25,7 @@ from glasswood.grow.estimator import ModelTreeRegressor, TreeEstimator
 from glasswood.grow.likelihood import Shares, as_tree, best_tree, candidate_of, refitted
 from glasswood.grow.merging import merged
 from glasswood.grow.search.alternatives import MARGIN, Alternatives, Fitted, find_alternatives
-from glasswood.grow.search.engine import Circumstances, cut_short_text, warn_if_cut_short
+from glasswood.grow.search.engine import Circumstances, SearchSettings, cut_short_text, warn_if_cut_short
 from glasswood.grow.search.process import undisturbed
 from glasswood.grow.search.progress import watching
 from glasswood.grow.table import feature_importances, leaf_table
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from glasswood.grow.data.columns import TrainingColumns, TrainingData
     from glasswood.grow.table import Table
     from glasswood.grow.tree.assembly import GrownTree
-    from glasswood.grow.tree_search import TreeSearch
     from glasswood.model.ensemble import TreeEnsemble
 
 OWN = ("rounds", "class_weight", "curves", "pairs")
@@ -100,8 +99,6 @@ class ModelTreeClassifier(CurvedTree, ClassEstimator):
     random_state : int, RandomState instance or None, default=0
     max_depth : int, default=18
     min_samples_leaf : int, default=5
-    rows_per_parameter : float, default=5.0
-        Smallest number of rows in a leaf for each coefficient of its model, including the intercept.
     max_terms_per_leaf : int or None, default=None
         Largest number of terms of a leaf's equation; all categories of a feature are one term. None sets no limit.
     log_terms : bool or "auto", default="auto"
@@ -122,8 +119,6 @@ class ModelTreeClassifier(CurvedTree, ClassEstimator):
         Largest number of generations of a search.
     n_iter_no_change : int or "auto", default="auto"
         As for `ModelTreeRegressor`.
-    search : TreeSearch, optional
-        Details of the searches.
     verbose : bool or "auto", default="auto"
         Show a progress bar on standard error. ``auto`` shows it if a search takes, or is expected to take, over ten
         seconds.
@@ -173,6 +168,8 @@ class ModelTreeClassifier(CurvedTree, ClassEstimator):
     2
     """
 
+    search_settings: ClassVar[SearchSettings] = SearchSettings()
+
     def __init__(
         self,
         *,
@@ -187,7 +184,6 @@ class ModelTreeClassifier(CurvedTree, ClassEstimator):
         random_state: Any = 0,
         max_depth: int = 18,
         min_samples_leaf: int = 5,
-        rows_per_parameter: float = 5.0,
         max_terms_per_leaf: int | None = None,
         log_terms: bool | Literal["auto"] = "auto",
         curves: bool | Literal["auto"] = False,
@@ -198,7 +194,6 @@ class ModelTreeClassifier(CurvedTree, ClassEstimator):
         alternatives: int = 10,
         generations: int = 10_000,
         n_iter_no_change: int | Literal["auto"] = "auto",
-        search: TreeSearch | None = None,
         verbose: bool | Literal["auto"] = "auto",
         device: str = "auto",
     ) -> None:
@@ -213,7 +208,6 @@ class ModelTreeClassifier(CurvedTree, ClassEstimator):
         self.random_state = random_state
         self.max_depth = max_depth
         self.min_samples_leaf = min_samples_leaf
-        self.rows_per_parameter = rows_per_parameter
         self.max_terms_per_leaf = max_terms_per_leaf
         self.log_terms = log_terms
         self.curves = curves
@@ -224,7 +218,6 @@ class ModelTreeClassifier(CurvedTree, ClassEstimator):
         self.alternatives = alternatives
         self.generations = generations
         self.n_iter_no_change = n_iter_no_change
-        self.search = search
         self.verbose = verbose
         self.device = device
 

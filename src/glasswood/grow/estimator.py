@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -32,7 +32,7 @@ from glasswood.grow.data.reading import routed, training_data
 from glasswood.grow.losses import LINKS, check_range, objective_of, refuse_intervals
 from glasswood.grow.search.alternatives import MARGIN, alternatives_of
 from glasswood.grow.search.consensus import settled
-from glasswood.grow.search.engine import Circumstances, cut_short_text, warn_if_cut_short
+from glasswood.grow.search.engine import Circumstances, SearchSettings, cut_short_text, warn_if_cut_short
 from glasswood.grow.search.fitting import fit_tree
 from glasswood.grow.search.process import undisturbed
 from glasswood.grow.search.progress import watching
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from glasswood.grow.search.growing import Growth
     from glasswood.grow.table import Table
     from glasswood.grow.tree.assembly import GrownTree
-    from glasswood.grow.tree_search import TreeSearch
 
 
 class TreeEstimator(BaseEstimator):  # type: ignore[misc]
@@ -118,9 +117,7 @@ class ModelTreeRegressor(CurvedTree, RegressorMixin, TreeEstimator):  # type: ig
     max_depth : int, default=18
         At most 18.
     min_samples_leaf : int, default=5
-    rows_per_parameter : float, default=5.0
-        Smallest number of rows in a leaf for each coefficient of its model, including the intercept. With 1, a leaf has
-        at least two more rows than its model has features.
+        Smallest number of rows in a leaf. It also has five for each coefficient of its model, the intercept included.
     max_terms_per_leaf : int or None, default=None
         Largest number of terms of a leaf's equation; all categories of a feature are one term. None sets no limit.
         Blended equations (`smoothing`) and ``algorithm="qr"`` without pruning may have more.
@@ -173,8 +170,6 @@ class ModelTreeRegressor(CurvedTree, RegressorMixin, TreeEstimator):  # type: ig
     n_iter_no_change : int or "auto", default="auto"
         Generations without improvement after which the search ends. ``auto`` is 100, but at least two seconds of work,
         which glasswood computes from trees and rows, so that the result does not depend on a clock.
-    search : TreeSearch, optional
-        Details of the search. If it is given, ``search__polish`` and so on are parameters, too.
     algorithm : {"gram", "qr"}, default="gram"
         ``gram`` uses sums of squares and products. ``qr`` is for comparison: as in the paper, it evaluates every tree
         on all rows by QR decompositions, without local search. It uses at most one GPU, whose memory must hold all
@@ -260,6 +255,8 @@ class ModelTreeRegressor(CurvedTree, RegressorMixin, TreeEstimator):  # type: ig
     2
     """
 
+    search_settings: ClassVar[SearchSettings] = SearchSettings()
+
     def __init__(
         self,
         *,
@@ -274,7 +271,6 @@ class ModelTreeRegressor(CurvedTree, RegressorMixin, TreeEstimator):  # type: ig
         random_state: Any = 0,
         max_depth: int = 18,
         min_samples_leaf: int = 5,
-        rows_per_parameter: float = 5.0,
         max_terms_per_leaf: int | None = None,
         log_terms: bool | Literal["auto"] = "auto",
         curves: bool | Literal["auto"] = False,
@@ -291,7 +287,6 @@ class ModelTreeRegressor(CurvedTree, RegressorMixin, TreeEstimator):  # type: ig
         generations: int = 10_000,
         population_size: int = 64,
         n_iter_no_change: int | Literal["auto"] = "auto",
-        search: TreeSearch | None = None,
         algorithm: GrowAlgorithm = "gram",
         warm_start: bool = False,
         callbacks: Sequence[Callable[..., Any]] | None = None,
@@ -311,7 +306,6 @@ class ModelTreeRegressor(CurvedTree, RegressorMixin, TreeEstimator):  # type: ig
         self.random_state = random_state
         self.max_depth = max_depth
         self.min_samples_leaf = min_samples_leaf
-        self.rows_per_parameter = rows_per_parameter
         self.max_terms_per_leaf = max_terms_per_leaf
         self.log_terms = log_terms
         self.curves = curves
@@ -328,7 +322,6 @@ class ModelTreeRegressor(CurvedTree, RegressorMixin, TreeEstimator):  # type: ig
         self.generations = generations
         self.population_size = population_size
         self.n_iter_no_change = n_iter_no_change
-        self.search = search
         self.algorithm = algorithm
         self.warm_start = warm_start
         self.callbacks = callbacks

@@ -156,7 +156,8 @@ def _as_leaf(growth: Growth, limits: Any) -> Growth:
     tree = growth.result.best
     n_columns = len(tree["model"]) // len(tree["feature"])
     usable = (growth.rows.column >= 0).astype(np.uint8)
-    most, max_terms = max(0, int(len(growth.order) / limits.rows_per_parameter) - 1), limits.max_terms_per_leaf
+    most = max(0, int(len(growth.order) / limits.search_settings.rows_per_parameter) - 1)
+    max_terms = limits.max_terms_per_leaf
     model = usable if usable.sum() <= most else tree["model"].reshape(-1, n_columns).max(axis=0)
     if max_terms is not None:
         data = growth.columns.X, growth.target, growth.rows.weight

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from glasswood.inspection.accumulated import Bins
     from glasswood.inspection.additive import Pair
 
+PERCENTILES = (0.05, 0.95)
+"""Quantiles of the rows' values between which grids lie, as those of `partial_dependence` by default."""
+
 OUTPUTS = ("margin", "probability", "prediction")
 
 Name = int | str
@@ -45,7 +48,6 @@ def effects(
     pairs: Sequence[tuple[Name, Name]] | Literal["auto", "all"] = "auto",
     sample_weight: ArrayLike | None = None,
     output: str = "margin",
-    percentiles: tuple[float, float] = (0.05, 0.95),
     grid_resolution: int = 50,
     custom_values: Mapping[Name, ArrayLike] | None = None,
 ) -> Effects:
@@ -64,7 +66,7 @@ def effects(
         Weights of the rows, at least 0.
     output : {"margin", "probability", "prediction"}
         What is averaged. The probability of a binary classifier is that of the second class.
-    percentiles, grid_resolution, custom_values
+    grid_resolution, custom_values
         Grid of each feature, as for `partial_dependence`.
 
     Returns
@@ -119,7 +121,7 @@ def effects(
     if custom_values is not None and not isinstance(custom_values, Mapping):
         raise TypeError(f"custom_values is {quoted(custom_values)}, expected a mapping of features to values")
     custom = {index(feature, "custom_values"): np.array(values) for feature, values in (custom_values or {}).items()}
-    axes = {feature: _axis(rows, feature, custom, percentiles, grid_resolution) for feature in chosen}
+    axes = {feature: _axis(rows, feature, custom, grid_resolution) for feature in chosen}
     is_sum = sums_over_trees(forest, output)
     if isinstance(pairs, str):
         if pairs not in {"auto", "all"}:
@@ -141,15 +143,13 @@ def _pair(found: list[int], chosen: Sequence[int]) -> Pair:
     return min(found), max(found)
 
 
-def _axis(
-    rows: ChangingRows, feature: int, custom: Mapping[int, Array], percentiles: tuple[float, float], resolution: int
-) -> tuple[Array, Array]:
+def _axis(rows: ChangingRows, feature: int, custom: Mapping[int, Array], resolution: int) -> tuple[Array, Array]:
     """Grid of a feature, shown and as rows hold it; one missing value where all are."""
     if feature in custom:
         return custom_grid(rows, feature, custom[feature])
     if np.isnan(rows.values[:, feature]).all():
         return np.array([np.nan]), np.array([np.nan])
-    return grid_of(rows, feature, percentiles, resolution, spread=True)
+    return grid_of(rows, feature, PERCENTILES, resolution, spread=True)
 
 
 class Effects:

@@ -40,7 +40,7 @@ SPARK_TYPES = {
 
 def threads_of_workers() -> int:
     """Threads of a mapper's calls: 1 because engines run a task a core, unless the options give a number."""
-    n_jobs: int = chosen().get("n_jobs", 1)
+    n_jobs: int = chosen("n_jobs", 1)
     return n_jobs
 
 

@@ -28,7 +28,7 @@ class PredictionMapper(Mapper):
     ) -> None:
         evaluator.check(output, "auto", "cpu")
         super().__init__(evaluator, path, inputs, columns)
-        self._output, self._n_jobs, self._device = output, threads_of_workers(), chosen().get("device", "cpu")
+        self._output, self._n_jobs, self._device = output, threads_of_workers(), chosen("device", "cpu")
 
     def _content(self) -> bytes:
         return forest_bytes(self._live.forest)

@@ -232,11 +232,6 @@ class OfEnsemble:
         return self.ensemble.feature_names
 
     @property
-    def columns(self) -> str:
-        """How columns of frames are matched with the features: "name", "subset" or "position" (`glasswood.load`)."""
-        return self.ensemble.columns
-
-    @property
     def classes(self) -> tuple[Array, ...]:
         """Class labels of each classification output; empty for regression."""
         return self.ensemble.classes

@@ -45,7 +45,7 @@ def compare(
     model: Any = None,
     X: Rows | None = None,
     background: Rows | None = None,
-    weights: tuple[ArrayLike | None, ArrayLike | None] = (None, None),
+    sample_weight: tuple[ArrayLike | None, ArrayLike | None] = (None, None),
     output: Any = "margin",
     groups: Any = None,
     n_batches: int = 20,
@@ -65,7 +65,7 @@ def compare(
         For models, the rows that both predict.
     background : array-like or frame, optional
         For models, background rows of both explainers; default path-dependent values.
-    weights : pair of array-like
+    sample_weight : pair of array-like
         Weights of the rows of a and of b; for models, the first one has those of `X`.
     output, groups
         As for `Explainer`.
@@ -123,8 +123,8 @@ def compare(
     if model is not None:
         if background is not None:
             raise TypeError("background is for two models; populations are each other's background")
-        return _populations(a, b, model, weights, int(n_batches), random_state, settings, max_rows)
-    return _models(a, b, X, background, weights[0], int(n_batches), random_state, settings, max_rows)
+        return _populations(a, b, model, sample_weight, int(n_batches), random_state, settings, max_rows)
+    return _models(a, b, X, background, sample_weight[0], int(n_batches), random_state, settings, max_rows)
 
 
 def _populations(
@@ -235,7 +235,7 @@ class _Pace:
 
 
 def _summaries(a: Summary, b: Summary) -> Comparison:
-    if not a.is_like(b):
+    if not a._is_like(b):
         raise ValueError(
             "the summaries come from different explainers; compare summaries of one model, output and background"
         )
@@ -361,7 +361,7 @@ def _weights_of(weights: Any, n_rows: int, name: str) -> Doubles:
     found = np.ones(n_rows) if weights is None else np.asarray(weights, np.float64)
     if found.shape != (n_rows,) or not (np.isfinite(found) & (found >= 0)).all() or not found.any():
         raise ValueError(
-            f"weights of {shown(name)} have shape {found.shape}, expected {n_rows} of at least 0, not all 0"
+            f"sample_weight of {shown(name)} has shape {found.shape}, expected {n_rows} of at least 0, not all 0"
         )
     return found
 

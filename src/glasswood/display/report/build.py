@@ -45,6 +45,9 @@ if TYPE_CHECKING:
 WHOLE = 1e6
 """Medians below which six digits are enough to begin with."""
 
+SEED = 0
+"""Of the choice of rows."""
+
 CHANGED_FEATURES = 30
 """Features of a table."""
 
@@ -64,7 +67,6 @@ def report(
     positive: object = None,
     costs: Mapping[str, float] | None = None,
     language: Language = "en",
-    random_state: int = 0,
 ) -> Path:
     """Write a report of a model and its explanations: one HTML file that needs no network.
 
@@ -102,10 +104,6 @@ def report(
         one that costs least on the last rows.
     language : {"en", "de", "fr", "es"}, default="en"
         Language of the page. Names, categories and what the model itself calls its objective stay as they are.
-    random_state : int
-        Seed of the choice of rows.
-    n_jobs : int, optional
-        Number of threads; None or -1 for all.
 
     Returns
     -------
@@ -146,8 +144,8 @@ def report(
     sets = {"": rows} if unseen is None else {"training": rows, "test": unseen}
     check_costs(costs, rows.classes)
     measured = {name: performance(one, redact, costs) for name, one in sets.items()}
-    at = chosen(rows, random_state)
-    found = explained(rows, at, random_state)
+    at = chosen(rows, SEED)
+    found = explained(rows, at, SEED)
     order = np.argsort(-found.importance.sum(axis=1), kind="stable")
     shown = dependence(rows, order, at, redact)
     content: dict[str, Any] = {
@@ -167,8 +165,8 @@ def report(
         "order": order,
         "dependence": [{key: part for key, part in entry.items() if key != "codes"} for entry in shown],
         "joint": joint_effects(rows, order, at, redact),
-        "score": score_section(rows, list(sets.values())[-1], random_state),
-        "change": None if before is None else _changes(forest, before, X, random_state),
+        "score": score_section(rows, list(sets.values())[-1], SEED),
+        "change": None if before is None else _changes(forest, before, X),
         **_trees(rows, model, redact, wording),
         "card": model_card(rows, found, redact, sets, phrases),
         "nRows": len(rows),
@@ -334,9 +332,9 @@ def start_row(rows: ReportRows) -> list[float]:
     return result
 
 
-def _changes(forest: TreeEnsemble, before: Rows, X: Rows, random_state: int) -> dict[str, Any]:
+def _changes(forest: TreeEnsemble, before: Rows, X: Rows) -> dict[str, Any]:
     """Compare the populations: for each output, the strongest features."""
-    found = compare(before, X, model=Forest(forest), random_state=random_state)
+    found = compare(before, X, model=Forest(forest), random_state=SEED)
     return {
         "explained": found.explained,
         "before": found.before,

@@ -20,7 +20,7 @@ from glasswood.grow.data.sorting import KnownRanks, Sorter
 
 Values = TypeVar("Values", bound="np.ndarray[Any, Any]")
 
-STORAGES = ("float64", "float32")
+STORAGES: tuple[str, ...] = ("float64", "float32")
 """Types that z may be stored in."""
 
 CENTRE_DIGITS = 16

@@ -6,7 +6,7 @@ import contextlib
 import math
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,6 @@ from glasswood.base.escapes import shown
 from glasswood.base.parallel import n_threads
 from glasswood.grow.search.process import Interrupts
 from glasswood.grow.tree.pruning import choice_factor
-from glasswood.grow.tree_search import search_of
 from glasswood.model.facts import CUT_SHORT
 
 if TYPE_CHECKING:
@@ -159,6 +158,46 @@ class SearchResult:
     met: list[dict[str, Any]] = field(default_factory=list)
 
 
+@dataclass(frozen=True)
+class SearchSettings:
+    """Settings of the evolutionary search, the same for all estimators; tests and benchmarks have others.
+
+    Attributes
+    ----------
+    crossover_probability, mutation_probability : float
+        Probability of crossing each pair of trees, and of mutating each tree.
+    tol : float
+        Least relative gain of fitness that counts as an improvement.
+    test_weight : float
+        Number of parameters that a test counts as under BIC. A threshold is chosen among all rows, so it costs more
+        than a coefficient. With 1, the textbook count, chance cuts off small leaves.
+    alpha : float
+        Price of a parameter under ``fitness="weighted"``.
+    rows_per_parameter : float
+        Smallest number of rows in a leaf for each coefficient of its model, including the intercept.
+    operator_rates : dict
+        Rates of operators that differ from `OPERATORS`; 0 switches an operator off.
+    polish : sequence of str
+        Moves of the local search, some of `POLISH`.
+    polish_interval : int
+        Generations between two polishings.
+    polish_trees : int
+        Random trees per polishing. After the first polishing, those of every four are polished together; after 20
+        generations without improvement, every second of these trees is newly grown.
+    """
+
+    crossover_probability: float = 0.2
+    mutation_probability: float = 0.8
+    tol: float = 1e-6
+    test_weight: float = 2.0
+    alpha: float = 0.001
+    rows_per_parameter: float = 5.0
+    operator_rates: Mapping[str, float] = field(default_factory=dict)
+    polish: Sequence[str] = POLISH
+    polish_interval: int = 5
+    polish_trees: int = 1
+
+
 def find_sorter(device: str, home: int | None, n_rows: int, n_columns: int) -> Sorter | None:
     """Find what sorts many rows on the GPUs that are to sum them; None for the cores."""
     if n_rows < SORTED_ROWS or not _may_take_gpus(device, home, n_rows * (n_columns + 2) ** 2):
@@ -258,13 +297,13 @@ def engine_numbers(
     margin : float
         As in `Circumstances`.
     """
-    search = search_of(model)
-    moves = POLISH if search.polish is True else tuple(search.polish or ())
+    search: SearchSettings = model.search_settings
+    moves = search.polish
     bic, any_sets = model.fitness == "bic", bool(columns.is_categorical.any())
     factor = choice_factor(len(rows.y) / copies, columns.n_features) if is_pruned(model) else 1.0
     return {
         **OPERATORS,
-        **(search.operator_rates or {}),
+        **search.operator_rates,
         **{f"polish_{move}": move in moves for move in POLISH},
         "bic": bic,
         "n": len(rows.y) / copies if bic else len(rows.y),
@@ -273,7 +312,7 @@ def engine_numbers(
         "split_weight": search.test_weight if bic else 1,
         "levels": [0 if table is None else len(table) for table in columns.categories] if any_sets else [],
         "min_samples_leaf": -(-model.min_samples_leaf * copies // 1),
-        "rows_per_parameter": model.rows_per_parameter * copies,
+        "rows_per_parameter": search.rows_per_parameter * copies,
         "max_terms": -1 if model.max_terms_per_leaf is None else model.max_terms_per_leaf,
         "term": columns.sources.tolist(),
         "max_leaves": model.max_leaves,
@@ -315,7 +354,7 @@ def search(
     history: list[Progress] = []
     met: list[dict[str, Any]] = []
     interrupted = False
-    interrupts, tol, (patience, least_work) = given.interrupts, search_of(model).tol, at_rest(model)
+    interrupts, tol, (patience, least_work) = given.interrupts, model.search_settings.tol, at_rest(model)
     try:
         with contextlib.nullcontext() if gpu is None else gpu.searching(engine):
             engine.initialise(to_ranks(list(given.population), rows), _seconds(model, given.started))

@@ -25,7 +25,6 @@ from glasswood.grow.search.engine import (
 from glasswood.grow.search.screening import screened
 from glasswood.grow.tree.assembly import grown_tree, target_range
 from glasswood.grow.tree.pruning import Prices, choice_factor, pruned
-from glasswood.grow.tree_search import search_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -110,7 +109,7 @@ def grow(model: Any, data: TrainingData, given: Circumstances) -> Growth:
     linear, threads = ~columns.is_categorical & columns.is_usable & is_linear, n_threads(model.n_jobs)
     device = device_of(model.device)
     ranking = find_sorter(device, given.home, *columns.X.shape), columns.ranks
-    wide = screened(columns.X, target, weight, linear, columns.is_testable, model.rows_per_parameter)
+    wide = screened(columns.X, target, weight, linear, columns.is_testable, model.search_settings.rows_per_parameter)
     rows = prepare(columns.X, target, weight, wide.linear, threads, model.storage, columns.is_testable, *ranking)
     gpu = place_rows(device, model.algorithm, given.home, rows, model.chunks, model.max_leaves)
     engine = make_engine(rows, engine_numbers(model, rows, columns, copies, given.seed, given.margin), gpu)
@@ -119,6 +118,7 @@ def grow(model: Any, data: TrainingData, given: Circumstances) -> Growth:
         columns, target, order = columns.taken(source), gathered(target, source), gathered(order, source)
     prices = None
     if is_pruned(model):
-        price = model.penalty * choice_factor(len(order) / copies, columns.n_features), search_of(model).test_weight
+        factor = choice_factor(len(order) / copies, columns.n_features)
+        price = model.penalty * factor, model.search_settings.test_weight
         prices = Prices(*price, len(order) / copies, copies, model.max_terms_per_leaf)
     return Growth(result, rows, columns, target, order, prices=prices).pruned(model)
