@@ -36,11 +36,11 @@ OUTPUTS: dict[str, str] = {
 PERTURBATIONS = ("auto", "interventional", "tree_path_dependent")
 NAMES = (
     *("data", "masker", "model_output", "feature_perturbation", "approximate", "link", "linearize_link"),
-    *("seed", "output_names"),
+    *("seed", "feature_names", "output_names"),
 )
 OWN_NAMES = (
     *("background", "algorithm", "output", "device", "dtype", "n_jobs", "table_bytes", "background_weight", "groups"),
-    *("feature_names", "rule"),
+    "rule",
 )
 """Arguments of `Explainer`, one of which may be meant by a name that is none."""
 
