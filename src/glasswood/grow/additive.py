@@ -20,6 +20,7 @@ from glasswood.grow.classifier import ClassEstimator, ModelTreeClassifier, class
 from glasswood.grow.curves.fitting import MAX_BINS, CurvedEstimator, CurvePlan, Curves, curves_of, wanted_pairs
 from glasswood.grow.data.reading import routed, training_data
 from glasswood.grow.estimator import ModelTreeRegressor, TreeEstimator
+from glasswood.grow.exposure import as_rates, for_exposure
 from glasswood.grow.losses import check_range, refuse_intervals
 from glasswood.grow.search.engine import Circumstances
 from glasswood.grow.search.fitting import fit_tree
@@ -184,7 +185,9 @@ class AdditiveRegressor(RegressorMixin, AdditiveEstimator):  # type: ignore[misc
         self.random_state = random_state
         self.device = device
 
-    def fit(self, X: Rows, y: ArrayLike, sample_weight: ArrayLike | None = None) -> AdditiveRegressor:
+    def fit(
+        self, X: Rows, y: ArrayLike, sample_weight: ArrayLike | None = None, exposure: ArrayLike | None = None
+    ) -> AdditiveRegressor:
         """Fit the equation, curves and surfaces.
 
         Parameters
@@ -193,6 +196,8 @@ class AdditiveRegressor(RegressorMixin, AdditiveEstimator):  # type: ignore[misc
             NaN marks missing values.
         y : array-like of shape (n_rows,)
         sample_weight : array-like of shape (n_rows,), optional
+            As for `ModelTreeRegressor`.
+        exposure : array-like of shape (n_rows,), optional
             As for `ModelTreeRegressor`.
 
         Returns
@@ -209,6 +214,7 @@ class AdditiveRegressor(RegressorMixin, AdditiveEstimator):  # type: ignore[misc
         check_parameters(self, leaf_model=one_of("auto", *get_args(LeafModel)))
         home = array_gpu(X)
         X, y, sample_weight = (on_host(array) for array in (X, y, sample_weight))
+        y, sample_weight = as_rates(self.loss, y, sample_weight, exposure)
         data = training_data(self, X, y, sample_weight)
         check_range(self.loss, data.target)
         with undisturbed() as interrupts:
@@ -216,10 +222,10 @@ class AdditiveRegressor(RegressorMixin, AdditiveEstimator):  # type: ignore[misc
             self._scores = self._fit(self._plan(self.loss, data, self.quantile), data, given).scores
         return self
 
-    def predict(self, X: Rows) -> Doubles:
+    def predict(self, X: Rows, exposure: ArrayLike | None = None) -> Doubles:
         """Predict rows: float64, (n_rows,), in units of y; see `ModelTreeRegressor.predict`."""
         predictions: Doubles = routed(self, X, "prediction")
-        return predictions
+        return for_exposure(self.loss, predictions, exposure)  # type: ignore[no-any-return]
 
     def predict_interval(self, X: Rows, coverage: float = 0.9) -> Doubles:
         """Intervals that contain y of new rows with a probability of about `coverage`: float64, (n_rows, 2).

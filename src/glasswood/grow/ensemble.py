@@ -18,6 +18,7 @@ from glasswood.grow.boosting import TreeSequence
 from glasswood.grow.data.reading import routed, training_data
 from glasswood.grow.ensemble_base import BOOSTED, TreeEnsembleEstimator
 from glasswood.grow.estimator import ModelTreeRegressor
+from glasswood.grow.exposure import as_rates, for_exposure
 from glasswood.grow.losses import LINKS, SquaredLoss, check_range, loss_of, objective_of, refuse_intervals
 from glasswood.grow.search.fitting import fit_tree
 from glasswood.grow.tree.intervals import MOST_LEFT_OUT, around, of_all_trees, quadratic_mean, usable_errors
@@ -142,7 +143,9 @@ class ModelTreeEnsembleRegressor(RegressorMixin, TreeEnsembleEstimator):  # type
         self.loss, self.quantile = loss, quantile
         self.time_limit, self.n_jobs, self.random_state = time_limit, n_jobs, random_state
 
-    def fit(self, X: Rows, y: ArrayLike, sample_weight: ArrayLike | None = None) -> ModelTreeEnsembleRegressor:
+    def fit(
+        self, X: Rows, y: ArrayLike, sample_weight: ArrayLike | None = None, exposure: ArrayLike | None = None
+    ) -> ModelTreeEnsembleRegressor:
         """Grow the trees.
 
         Parameters
@@ -152,6 +155,8 @@ class ModelTreeEnsembleRegressor(RegressorMixin, TreeEnsembleEstimator):  # type
         y : array-like of shape (n_rows,)
         sample_weight : array-like of shape (n_rows,), optional
             As for `ModelTreeRegressor`. Rows are drawn regardless of their weight.
+        exposure : array-like of shape (n_rows,), optional
+            As for `ModelTreeRegressor`.
 
         Returns
         -------
@@ -172,6 +177,7 @@ class ModelTreeEnsembleRegressor(RegressorMixin, TreeEnsembleEstimator):  # type
             raise ValueError(f"estimator has loss={quoted(member.loss)}, expected it as a parameter of the ensemble")
         home = array_gpu(X)
         X, y, sample_weight = (on_host(array) for array in (X, y, sample_weight))
+        y, sample_weight = as_rates(self.loss, y, sample_weight, exposure)
         data, link = training_data(self, X, y, sample_weight), LINKS.get(self.loss, "identity")
         check_range(self.loss, data.target)
         objective, group = objective_of(self.loss, self.quantile), np.zeros_like(data.target)
@@ -183,10 +189,10 @@ class ModelTreeEnsembleRegressor(RegressorMixin, TreeEnsembleEstimator):  # type
         self._scores = self._out_of_bag(sequences, data.columns.as_rows(), data.target, unseen)
         return self
 
-    def predict(self, X: Rows) -> Doubles:
+    def predict(self, X: Rows, exposure: ArrayLike | None = None) -> Doubles:
         """Predict rows: float64, (n_rows,), as `ModelTreeRegressor.predict` does."""
         predictions: Doubles = routed(self, X, "prediction")
-        return predictions
+        return for_exposure(self.loss, predictions, exposure)  # type: ignore[no-any-return]
 
     def staged_predict(self, X: Rows) -> Iterator[Doubles]:
         """Predict rows after each step of boosted sequences: float64, (n_rows,), the last time as `predict` does.

@@ -29,6 +29,7 @@ from glasswood.forest import Forest
 from glasswood.grow.checks import check_parameters
 from glasswood.grow.curves.fitting import CurvedTree
 from glasswood.grow.data.reading import routed, training_data
+from glasswood.grow.exposure import as_rates, for_exposure
 from glasswood.grow.losses import LINKS, check_range, objective_of, refuse_intervals
 from glasswood.grow.search.alternatives import MARGIN, alternatives_of
 from glasswood.grow.search.consensus import settled
@@ -36,7 +37,7 @@ from glasswood.grow.search.engine import Circumstances, SearchSettings, cut_shor
 from glasswood.grow.search.fitting import fit_tree
 from glasswood.grow.search.process import undisturbed
 from glasswood.grow.search.progress import watching
-from glasswood.grow.table import feature_importances, history_table, leaf_table
+from glasswood.grow.table import feature_importances, history_table, leaf_table, of_outcomes
 from glasswood.grow.tree.intervals import around, usable_errors
 from glasswood.words.outline import estimator_html
 from glasswood.words.rules import rule_table
@@ -141,8 +142,8 @@ class ModelTreeRegressor(CurvedTree, RegressorMixin, TreeEstimator):  # type: ig
         ``huber`` is for data with outliers: residuals beyond 1.345 standard deviations count by their absolute values.
         Predictions are then no means: where y is skewed, they lie nearer to the median. ``poisson`` is for counts,
         ``gamma`` for positive amounts: leaves then predict the logarithm. ``quantile`` predicts a quantile. Each of
-        these runs three searches. For the last three, the searches fit working responses; errors, ranges and `history_`
-        are then those of the working responses, and there are no intervals.
+        these runs three searches. For the last three, the searches fit working responses; standard errors and
+        `history_` are then those of the working responses, and there are no intervals.
     quantile : float, default=0.5
         Share of the rows below the prediction of ``loss="quantile"``, between 0 and 1.
     noise : {"any", "uniform"}, default="any"
@@ -210,7 +211,8 @@ class ModelTreeRegressor(CurvedTree, RegressorMixin, TreeEstimator):  # type: ig
         highest (limits of predictions, infinite without limits) and n_clipped (rows whose predictions are clipped).
         rmse is the root of the weighted mean of the squared residuals of the equation before its predictions are
         clipped. With ``loss="huber"``, outliers have less weight in it; codes of many categories are those of rows left
-        out in turn, so that it can exceed the error of `predict` on the training rows.
+        out in turn, so that it can exceed the error of `predict` on the training rows. With ``poisson`` and ``gamma``,
+        mean is the mean of y (of rates, with `exposure`); with these and ``quantile``, rmse is that of predictions.
     history_ : dict of arrays
         One entry per generation of the search, before pruning, with the keys generation, fitness, rmse, n_leaves,
         mean_leaves (of the population) and seconds (since the call of `fit`).
@@ -330,7 +332,9 @@ class ModelTreeRegressor(CurvedTree, RegressorMixin, TreeEstimator):  # type: ig
         self.chunks = chunks
         self.storage = storage
 
-    def fit(self, X: Rows, y: ArrayLike, sample_weight: ArrayLike | None = None) -> ModelTreeRegressor:
+    def fit(
+        self, X: Rows, y: ArrayLike, sample_weight: ArrayLike | None = None, exposure: ArrayLike | None = None
+    ) -> ModelTreeRegressor:
         """Grow a tree.
 
         Parameters
@@ -342,6 +346,10 @@ class ModelTreeRegressor(CurvedTree, RegressorMixin, TreeEstimator):  # type: ig
         sample_weight : array-like of shape (n_rows,), optional
             At least 0; rows of weight 0 are ignored. If all are whole numbers with a sum of at most 131,072, they are
             counts: a row of weight two is two rows. Other weights are relative.
+        exposure : array-like of shape (n_rows,), optional
+            With ``loss="poisson"`` or ``"gamma"``: what y was counted over, such as years or areas, above 0. The tree
+            then predicts rates, y for each unit of it. An offset of other libraries is its logarithm. Weights are
+            relative with it.
 
         Returns
         -------
@@ -360,6 +368,7 @@ class ModelTreeRegressor(CurvedTree, RegressorMixin, TreeEstimator):  # type: ig
         check_parameters(self)
         home = array_gpu(X)
         X, y, sample_weight = (on_host(array) for array in (X, y, sample_weight))
+        y, sample_weight = as_rates(self.loss, y, sample_weight, exposure)
         data = training_data(self, X, y, sample_weight)
         check_range(self.loss, data.target)
         population = self._population if self.warm_start and hasattr(self, "_population") else []
@@ -379,7 +388,7 @@ class ModelTreeRegressor(CurvedTree, RegressorMixin, TreeEstimator):  # type: ig
             self.interrupted_ |= interrupts.have_come
         return self
 
-    def predict(self, X: Rows) -> Doubles:
+    def predict(self, X: Rows, exposure: ArrayLike | None = None) -> Doubles:
         """Predict rows.
 
         Parameters
@@ -387,6 +396,9 @@ class ModelTreeRegressor(CurvedTree, RegressorMixin, TreeEstimator):  # type: ig
         X : array-like or frame of shape (n_rows, n_features)
             Columns with the names and in the order of `fit`. Missing values, and categories that `fit` did not see,
             go to the learned side of each split.
+        exposure : array-like of shape (n_rows,), optional
+            What rates are multiplied by, as in `fit`; 1 without it, also for `forest_`, exports and SHAP values, which
+            then add up to the logarithm of the rate. With it, the result is a NumPy array.
 
         Returns
         -------
@@ -404,7 +416,7 @@ class ModelTreeRegressor(CurvedTree, RegressorMixin, TreeEstimator):  # type: ig
             If `device` names a GPU that cannot be used, or another one than that of X.
         """
         predictions: Doubles = routed(self, X, "prediction")
-        return predictions
+        return for_exposure(self.loss, predictions, exposure)  # type: ignore[no-any-return]
 
     def predict_interval(self, X: Rows, coverage: float = 0.9) -> Doubles:
         """Intervals that contain y of new rows with a probability of about `coverage`: float64, (n_rows, 2).
@@ -470,6 +482,9 @@ class ModelTreeRegressor(CurvedTree, RegressorMixin, TreeEstimator):  # type: ig
         result = growth.result
         self.forest_ = Forest(grown.forest)
         self.leaves_, self.leaf_summary_ = leaf_table([grown], grown.forest)
+        if growth.outcome is not None:
+            rows = growth.columns.as_rows()[:, : grown.forest.n_features]
+            self.leaf_summary_ = of_outcomes(self.leaf_summary_, grown.forest, rows, *growth.outcome)
         self.history_ = history_table(result.history)
         self.fitness_ = float(result.best["fitness"])
         self.n_iter_ = len(result.history)

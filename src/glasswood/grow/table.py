@@ -9,6 +9,7 @@ import numpy as np
 
 from glasswood.base.typing import Array, Doubles
 from glasswood.evaluate.linear import term_name
+from glasswood.forest import Forest
 from glasswood.model.ensemble import TreeEnsemble
 
 if TYPE_CHECKING:
@@ -45,6 +46,31 @@ def leaf_table(trees: Sequence[GrownTree], forest: TreeEnsemble) -> tuple[Table,
         "n_clipped": np.array([model.n_clipped for model in models]),
     }
     return {name: np.array(values) for name, values in terms.items()}, summary
+
+
+def of_outcomes(summary: Table, forest: TreeEnsemble, rows: Doubles, y: Doubles, weight: Doubles) -> Table:
+    """Give a summary of leaves of working responses in units of y.
+
+    Parameters
+    ----------
+    summary : dict of arrays
+        As `leaf_table` makes it.
+    forest : TreeEnsemble
+    rows : float64, (n_rows, n_features)
+    y, weight : float64, (n_rows,)
+    """
+    tree = Forest(forest)
+    leaves, off = tree.predict(rows, "leaf", device="cpu")[:, 0], y - tree.predict(rows, device="cpu")
+    total, n = np.bincount(leaves, weight, len(summary["mean"])), len(summary["mean"])
+    found = {
+        "rmse": np.sqrt(np.bincount(leaves, weight * off**2, n) / total),
+        "low": np.array([y[leaves == leaf].min() for leaf in range(n)]),
+        "high": np.array([y[leaves == leaf].max() for leaf in range(n)]),
+    }
+    if forest.link == "exp":
+        found["mean"] = np.bincount(leaves, weight * y, n) / total
+        found |= {name: np.exp(summary[name]) for name in ("lowest", "highest")}
+    return {**summary, **found}
 
 
 def history_table(history: list[Progress]) -> Table:

@@ -43,7 +43,8 @@ class Growth:
     `middle` is what equations are fitted to, if it is not the target (`glasswood.grow.search.consensus`); `parts` is
     what trees on parts of the rows tell of its scores; `limits` are those of predictions, if not the target's range.
     `prices` are what the tree was pruned by; `refit` fits the equations of another tree on the same rows as those of
-    this one were, and `deviance` says what its mean loss is, where these are no squares.
+    this one were, `deviance` says what its mean loss is, where these are no squares, and `outcome` holds the y and
+    weights of the rows, where the target is a working response.
     """
 
     result: SearchResult
@@ -57,6 +58,7 @@ class Growth:
     prices: Prices | None = None
     refit: Callable[[Growth], Growth] | None = None
     deviance: Callable[[Growth], float] | None = None
+    outcome: tuple[Doubles, Doubles] | None = None
 
     def with_tree(self, tree: dict[str, Any]) -> Growth:
         """Put another tree on the same rows."""

@@ -82,7 +82,7 @@ def fitted_by(loss: Any, growth: Growth, target: Doubles, weight: Doubles, most_
     target, weight = target[growth.order], weight[growth.order]
     fit = partial(_fitted, loss, target=target, weight=weight, most_steps=most_steps)
     deviance = partial(_mean_deviance, loss, target=target, weight=weight)
-    return dataclasses.replace(fit(growth), refit=fit, deviance=deviance)
+    return dataclasses.replace(fit(growth), refit=fit, deviance=deviance, outcome=(target, weight))
 
 
 def _fitted(loss: Any, growth: Growth, target: Doubles, weight: Doubles, most_steps: int) -> Growth:
