@@ -244,11 +244,18 @@ def join_glasswood(version, header, arrays):
 
 
 def _mutate_array(rng, entries, arrays):
-    """Change entries of one array to values that are special in its type, or to those of other entries."""
+    """Change entries of one array to values that are special in its type, or to those of other entries.
+
+    Half of the arrays of integers have one entry that is one more or less, so that places point to a neighbour.
+    """
     arrays = bytearray(arrays)
     entry = pick(rng, [entry for entry in entries if np.prod(entry["shape"])])
     dtype = np.dtype(entry["dtype"])
     view = np.frombuffer(arrays, dtype, int(np.prod(entry["shape"])), entry["offset"])
+    if dtype.kind in "iu" and rng.random() < 0.5:
+        with np.errstate(over="ignore"):
+            view[int(rng.integers(len(view)))] += pick(rng, (1, -1)) if dtype.kind == "i" else 1
+        return bytes(arrays)
     for _ in range(int(rng.integers(1, 4))):
         value = pick(rng, view) if rng.random() < 0.3 else pick(rng, (*INTEGERS, *FLOATS))
         with np.errstate(all="ignore"):

@@ -8,16 +8,23 @@ An input's first byte chooses the door, the others are the file. A folder withou
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import tempfile
 import warnings
 from pathlib import Path
 
-from tests.fuzz import stored
-from tests.fuzz.formats import SUFFIXES, find_seeds
-from tests.fuzz.target import WrongAnswerError, attack
-from tests.readers import spark_models
+guided = contextlib.nullcontext()
+with contextlib.suppress(ImportError):
+    import atheris
+
+    guided = atheris.instrument_imports(include=["glasswood"])
+with guided:
+    from tests.fuzz import stored
+    from tests.fuzz.formats import SUFFIXES, find_seeds
+    from tests.fuzz.target import WrongAnswerError, attack
+    from tests.readers import spark_models
 
 DOORS = [*(suffix for suffix in SUFFIXES if suffix != ".treelite"), *stored.KINDS, "csv"]
 """Suffixes of models and explainers, kinds of stored objects and tables. treelite itself trusts its checkpoints."""
@@ -73,14 +80,11 @@ def main(arguments):
         for name in arguments[1:]:
             TestOneInput(Path(name).read_bytes())
         return
-    import atheris
-
     for folder in folders:
         folder.mkdir(parents=True, exist_ok=True)
         if not any(folder.iterdir()):
             for number, data in enumerate(corpus()):
                 (folder / f"seed-{number}").write_bytes(data)
-    atheris.instrument_all()
     atheris.Setup(arguments, TestOneInput)
     atheris.Fuzz()
 

@@ -323,6 +323,14 @@ def test_pictures_are_drawn():
     assert "neither" in nothing.axes[0].texts[0].get_text()
 
 
+def test_targets_whose_squares_are_no_numbers_are_refused():
+    X = np.random.default_rng(0).normal(size=(100, 3))
+    with pytest.raises(ValueError, match=r"y has values of 1e\+300, curves expect at most 1e\+150; divide the target"):
+        glasswood.AdditiveRegressor(interactions=0).fit(X, 1e300 * np.sign(X[:, 0]))
+    kept = glasswood.AdditiveRegressor(interactions=0, random_state=0).fit(X, 1e149 * X[:, 0])
+    np.testing.assert_allclose(kept.predict(X) / 1e149, X[:, 0], rtol=0, atol=1e-9)
+
+
 @pytest.mark.parametrize(
     ("interactions", "message"),
     [

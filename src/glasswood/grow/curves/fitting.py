@@ -39,6 +39,9 @@ classes are shrunk by a ridge, so that their coefficients are worth half a param
 OF_NUMBERS = ("squared", "quantile", "huber")
 """Losses whose margins are in units of y."""
 
+MOST_TARGET = 1e150
+"""Largest target whose square is a number."""
+
 ROUNDING = 1e-13
 """Part of the largest target within which margins are exact: curves of rounding errors say nothing."""
 
@@ -120,6 +123,7 @@ def fit_curves(plan: CurvePlan, data: TrainingData, margins: Doubles) -> Curves:
         In their own order (`TrainingData.in_order`).
     margins : float64, (n_rows, n_outputs)
     """
+    _refuse_huge(plan.loss, data.target)
     columns, y, weight = data
     if plan.loss in OF_NUMBERS:
         y = np.where(np.abs(y - margins[:, 0]) <= ROUNDING * np.abs(y).max(), margins[:, 0], y)
@@ -142,6 +146,11 @@ def fit_curves(plan: CurvePlan, data: TrainingData, margins: Doubles) -> Curves:
 def _price(rows: CurveRows, margins: Doubles) -> float:
     """Price a parameter as AIC does (Akaike 1974), in units of the loss."""
     return PRICES.get(rows.loss, 1.0) * dispersion(*rows.slopes(margins))
+
+
+def _refuse_huge(loss: str, y: Doubles) -> None:
+    if loss in OF_NUMBERS and (largest := float(np.abs(y).max())) > MOST_TARGET:
+        raise ValueError(f"y has values of {largest:.3g}, curves expect at most {MOST_TARGET:g}; divide the target")
 
 
 def _unit(loss: str, residual: Doubles, weight: Doubles) -> float:
