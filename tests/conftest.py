@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.limits import LIMITS
+from tests.poison import poison
 from tests.sizes import grade
 
 # Read when a library with OpenMP is loaded: threads that spin while they wait take other workers' cores, and made
@@ -24,6 +25,8 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 # What a shell starts in the background, CI perhaps, ignores interrupts, and so do its children: their tests would fail.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+poison()
 
 settings.register_profile(
     "quick",
