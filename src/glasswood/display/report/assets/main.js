@@ -230,7 +230,7 @@ function rowsSection() {
 function alternativesSection() {
   if (!data.alternatives) return;
   section("alternatives", [say("other trees"), say("other trees link")], note(say("other trees note")), data.alternatives.map((one) => {
-    const write = (error) => say(`error ${one.kind}`, { value: fmt(num(error), 4) }), splits = one.splits.map((split) => ({ ...split, value: num(split.value), more: split.chosen ? ` · ${say("in this tree")}` : "" }));
+    const keys = { RMSE: "error RMSE", "log-loss": "error log-loss", deviance: "error deviance" }, write = (error) => say(keys[one.kind], { value: fmt(num(error), 4) }), splits = one.splits.map((split) => ({ ...split, value: num(split.value), more: split.chosen ? ` · ${say("in this tree")}` : "" }));
     return el("div", {}, one.name && el("h3", {}, say("tree for", { name: one.name })),
       note(say(one.trees.length ? "n other trees" : "no other tree", { met: count(one.met), error: write(one.error) })),
       splits.length > 0 && el("div", {}, el("h3", {}, say("share of trees with split")), bars(splits, say("share of trees with split"), splits.length, (values) => values.map(percent)), one.left > 0 && note(counted(one.left, "n splits left out"))),
