@@ -13,6 +13,7 @@ import numpy as np
 from sklearn.utils import column_or_1d
 
 from glasswood.base.device import on_host
+from glasswood.base.escapes import quoted
 from glasswood.base.typing import Doubles
 
 WEIGHTED = {"poisson": True, "gamma": False}
@@ -46,7 +47,9 @@ def as_rates(loss: str, y: Any, sample_weight: Any, exposure: Any) -> tuple[Any,
 def checked_exposure(loss: str, exposure: Any, n_rows: int) -> Doubles:
     """Read exposures: float64, (n_rows,), above 0."""
     if loss not in WEIGHTED:
-        raise ValueError(f"exposure is for rates, which loss='poisson' and loss='gamma' predict; loss is {loss!r}")
+        raise ValueError(
+            f"exposure is for rates, which loss='poisson' and loss='gamma' predict; loss is {quoted(loss)}"
+        )
     exposed = np.asarray(on_host(exposure), np.float64)
     if exposed.shape != (n_rows,):
         raise ValueError(f"exposure has shape {exposed.shape}, expected ({n_rows},): one for each row")
