@@ -9,7 +9,7 @@ are pruned and fitted as the tree itself is.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -121,7 +121,7 @@ def alternatives_of(
     """
 
     def fit(tree: dict[str, Any]) -> Fitted:
-        other = growth.with_tree(tree).pruned(model)
+        other = replace(growth, parts=None).with_tree(tree).pruned(model)  # no intervals are asked for
         other = other if other.refit is None else other.refit(other)
         return fitted(other, other.tree(model, **meaning))
 
