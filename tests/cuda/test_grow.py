@@ -193,6 +193,20 @@ def test_more_trees_are_polished_than_the_population_has(gpu_engine):
     assert engine.best()["fitness"] == expected_engine.best()["fitness"]
 
 
+def test_more_trees_are_near_the_best_one_than_the_population_has(gpu_engine):
+    """Each task that waits has buffers of its own."""
+    X, y = piecewise(512, 4)
+    changes = {"population": 6, "polish_random": 0, "margin": 1.0, "n_threads": 1}
+    expected_engine, _ = engine_of(X, y, **changes)
+    engine, _kept = gpu_engine(X, y, **changes)
+    for e in (expected_engine, engine):
+        e.initialise([])
+        e.step(40, 100, 0.0, 1e9)
+    expected, found = ([tree["fitness"] for tree in e.met()] for e in (expected_engine, engine))
+    assert len(expected) > 18
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
+
+
 def assert_same_trees(found_engine, expected_engine):
     for expected, found in zip(expected_engine.population(), found_engine.population(), strict=True):
         for name in ("feature", "threshold", "n_rows", "model", "node_error"):

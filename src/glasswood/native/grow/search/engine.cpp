@@ -45,16 +45,20 @@ double Engine::work() const {
   return kPerTree * double(total.n_evaluations) + kPerValue * double(total.rows_read) * double(evaluator_.data().width);
 }
 
-// Tasks see the cache as it was before the phase, whatever the number of threads.
+// Tasks see the cache as it was before the phase, whatever the number of threads. Where tasks wait beside each other,
+// no more of them run at a time than there are scratch buffers.
 template <class Task>
 void Engine::parallel(int n_tasks, Task task, int purpose) {
   std::vector<StatsLayer> layers;
   layers.reserve(n_tasks);
   for (int i = 0; i < n_tasks; ++i) layers.emplace_back(cache_);
-  machine_.tasks->run(pool_, n_tasks, [&](int i, int scratch) {
-    Random random(settings_.seed, uint64_t(generation_), uint64_t(i), uint64_t(purpose));
-    task(i, OperatorContext{evaluator_, layers[i], scratch_[scratch], random});
-  });
+  const int most = machine_.tasks->n_together() > 1 ? int(scratch_.size()) : n_tasks;
+  for (int first = 0; first < n_tasks; first += most)
+    machine_.tasks->run(pool_, std::min(most, n_tasks - first), [&](int at, int scratch) {
+      const int i = first + at;
+      Random random(settings_.seed, uint64_t(generation_), uint64_t(i), uint64_t(purpose));
+      task(i, OperatorContext{evaluator_, layers[i], scratch_[scratch], random});
+    });
   for (StatsLayer& layer : layers) cache_.merge(layer);
 }
 
