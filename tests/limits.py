@@ -62,7 +62,7 @@ LIMITS = {
     "score_tolerance": ("TOLERANCE", "explain.score_estimates"),
     "scored_players": ("MOST", "explain.score"),
     "scratch_bytes": ("SCRATCH_BYTES", "explain.cuda.tables"),
-    "selection_rows": ("MOST_ROWS", "grow.search.selection", "grow.ensemble_base", "grow.search.consensus"),
+    "selection_rows": ("MOST_ROWS", "grow.search.selection", "grow.search.consensus"),
     "serial_steps": ("SERIAL_STEPS", "reference.speculative"),
     "small_bucket": ("SMALL_BUCKET", "explain.cuda.tapes"),
     "smoothing_strengths": ("STRENGTHS", "grow.tree.smoothing"),

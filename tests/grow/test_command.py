@@ -107,14 +107,14 @@ def test_the_device_reaches_the_search(table, device, monkeypatch):
     devices = []
 
     def fit(tree, X, y):
-        devices.append(tree.device)
+        devices.append((tree.device, glasswood.get_config()["device"]))
         return original(tree.set_params(device="cpu", generations=2), X, y)
 
     original = glasswood.ModelTreeRegressor.fit
     monkeypatch.setattr(glasswood.ModelTreeRegressor, "fit", fit)
     data, out = str(table / "data.parquet"), str(table / "tree.glasswood")
     assert main(["grow", data, "--target", "y", "-o", out, "--device", device]) == 0
-    assert devices == [device]
+    assert devices == [("auto", device)]
 
 
 @pytest.mark.parametrize("storage", [None, "float64", "float32"])
