@@ -40,7 +40,9 @@ def test_finds_the_tree_of_a_generalised_linear_model(loss):
     assert np.sqrt(np.mean((np.log(tree.predict(X_test)) - middle) ** 2)) < 0.08
     assert (tree.forest_.ensemble.link, tree.forest_.objective) == ("exp", loss)
     np.testing.assert_array_equal(tree.forest_.predict(X), tree.predict(X))
-    assert glasswood.export_text(tree).startswith("Leaves add to the logarithm of the prediction.\n")
+    text = glasswood.export_text(tree)
+    assert text.startswith("Leaves add to the logarithm of the prediction.\n")
+    assert "Leaves are clipped to " in text, "these are logarithms, too"
 
 
 @pytest.mark.parametrize(("loss", "oracle"), [("poisson", PoissonRegressor), ("gamma", GammaRegressor)])

@@ -116,7 +116,7 @@ def export_text(
     clipped = "Log-odds" if speaks_of_odds(forest) else "Predictions"
     common = "" if speaks_of_odds(forest) and not log_odds else common_range(forest, tree, wording)
     added = sum_note(forest, tree, wording)
-    clipped = "Leaves" if added and not speaks_of_odds(forest) else clipped
+    clipped = "Leaves" if (added or forest.link == "exp") and not speaks_of_odds(forest) else clipped
     notes = [*filter(None, [added]), *([f"{clipped} are clipped to {common}."] if common else [])]
     if (
         forest.source == "glasswood"

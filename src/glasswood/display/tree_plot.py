@@ -265,7 +265,8 @@ def _heading(picture: Picture, title: str | None, target: object) -> list[str]:
     if added := sum_note(forest, picture.tree, picture.wording):
         parts.append(added)
     if common := "" if name else common_range(forest, picture.tree, picture.wording):
-        parts.append(f"{'Leaves' if added else 'Predictions'} are clipped to {common}.")
+        clipped = "Leaves" if added or forest.link == "exp" else "Predictions"
+        parts.append(f"{clipped} are clipped to {common}.")
     return [*lines, " ".join(parts)]
 
 

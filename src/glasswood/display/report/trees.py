@@ -185,7 +185,7 @@ def _what(rows: ReportRows, tree: int, wording: Wording) -> str:
 def _note(forest: TreeEnsemble, tree: int, wording: Wording) -> str:
     common = "" if speaks_of_odds(forest) else common_range(forest, tree, wording)
     added = sum_note(forest, tree, wording)
-    clipped = "leaves clipped" if added else "predictions clipped"
+    clipped = "leaves clipped" if added or forest.link == "exp" else "predictions clipped"
     lines = [*filter(None, [added]), *([wording.text(clipped, range=common)] if common else [])]
     is_leaf = forest.tree_offsets[tree + 1] - forest.tree_offsets[tree] == 1
     if is_leaf and not forest.n_curves and not is_cut_short(forest):
