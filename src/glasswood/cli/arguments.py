@@ -164,9 +164,6 @@ def _add_files(command: argparse.ArgumentParser) -> None:
         help=f"CSV, Parquet or Arrow file to write, by its suffix, or - for standard output{REPLACED}",
     )
     command.add_argument(
-        "--partition-rows", type=positive, metavar="N", help="write files of N rows each into the new directory OUT"
-    )
-    command.add_argument(
         "--out-format",
         choices=FORMATS,
         help="format of standard output (default: csv) or directories (parquet)",
@@ -176,6 +173,24 @@ def _add_files(command: argparse.ArgumentParser) -> None:
         action="store_true",
         help="put an apostrophe before texts of a CSV file that spreadsheets take for formulas (those that begin with "
         "=, +, -, @, a tab or a line end)",
+    )
+    _add_parts(command)
+    add_dialect(command)
+    command.add_argument(
+        "--columns", type=names, default=[], metavar="A,B,...", help="columns of DATA to keep in the output"
+    )
+    command.add_argument("--inputs", type=names, metavar="A,B,...", help=INPUTS)
+    command.add_argument(
+        "--batch-rows", type=positive, metavar="N", help="rows in memory at a time (default: by the size of a row)"
+    )
+    add_threads(command)
+    add_device(command, "default: whichever is faster for each batch of rows")
+
+
+def _add_parts(command: argparse.ArgumentParser) -> None:
+    """Arguments of outputs that are directories."""
+    command.add_argument(
+        "--partition-rows", type=positive, metavar="N", help="write files of N rows each into the new directory OUT"
     )
     command.add_argument(
         "--scheduler",
@@ -189,13 +204,3 @@ def _add_files(command: argparse.ArgumentParser) -> None:
         help="keep the parts that are finished when a run ends early, in OUT.unfinished, and go on from them when the "
         "same command runs again; with --partition-rows or --scheduler",
     )
-    add_dialect(command)
-    command.add_argument(
-        "--columns", type=names, default=[], metavar="A,B,...", help="columns of DATA to keep in the output"
-    )
-    command.add_argument("--inputs", type=names, metavar="A,B,...", help=INPUTS)
-    command.add_argument(
-        "--batch-rows", type=positive, metavar="N", help="rows in memory at a time (default: by the size of a row)"
-    )
-    add_threads(command)
-    add_device(command, "default: whichever is faster for each batch of rows")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from glasswood.cli.tables.sources import Source
 
 FREE = {"run", "command", "out", "scheduler", "resume", "batch_rows", "n_jobs", "device"}
-"""Options that change no row of the output."""
+"""Options that do not change the output; another device may change the last digits of explanations."""
 
 
 def job_of(options: argparse.Namespace, source: Source) -> dict[str, Any]:
@@ -37,10 +38,11 @@ def _files(source: Source) -> list[list[Any]]:
 
 
 def _digest(model: Path) -> str:
-    """Hash the files of a model."""
+    """Hash the files of a model, and their names in its folder."""
     digest = hashlib.sha256()
     for path in sorted(model.rglob("*")) if model.is_dir() else [model]:
         if path.is_file():
+            digest.update(os.fsencode(path.relative_to(model)) + b"\0")
             with path.open("rb") as file:
                 digest.update(hashlib.file_digest(file, "sha256").digest())
     return digest.hexdigest()
