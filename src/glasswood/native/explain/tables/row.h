@@ -1,6 +1,7 @@
 // One row: the keys of 32 subtrees at a time, then the same sums as rows of a batch take.
 #pragma once
 #include "explain/tables/encode.h"
+#include "explain/tables/entries.h"
 #include "explain/tables/kernels.h"
 #include "explain/tables/pack.h"
 #include "explain/tables/plan.h"
@@ -11,9 +12,27 @@
 namespace glasswood {
 namespace {
 
+// A few steps' codes are taken from their columns, then compared as vectors: neither waits for the other, and no branch
+// depends on a row.
 inline void find_block_keys(const RowStep* step, const RowStep* end, const int16_t* codes, uint16_t* keys) {
-  for (; step < end; ++step)
-    for (int i = 0; i < kRowLanes; ++i) keys[i] += codes[step->column[i]] > step->bound[i] ? step->weight[i] : 0;
+  constexpr int kTaken = 4, kVectors = kRowLanes / kKeyLanes;
+  alignas(64) int16_t taken[kTaken][kRowLanes];
+  KeyVector key[kVectors];
+  __builtin_memcpy(key, keys, sizeof(key));
+  for (; step < end; step += kTaken) {
+    const int n = end - step < kTaken ? int(end - step) : kTaken;
+    for (int s = 0; s < n; ++s)
+      for (int i = 0; i < kRowLanes; ++i) taken[s][i] = codes[step[s].column[i]];
+    for (int s = 0; s < n; ++s) {
+      CodeVector code[kVectors], bound[kVectors];
+      KeyVector weight[kVectors];
+      __builtin_memcpy(code, taken[s], sizeof(code));
+      __builtin_memcpy(bound, step[s].bound, sizeof(bound));
+      __builtin_memcpy(weight, step[s].weight, sizeof(weight));
+      for (int v = 0; v < kVectors; ++v) key[v] += KeyVector(code[v] > bound[v]) & weight[v];
+    }
+  }
+  __builtin_memcpy(keys, key, sizeof(key));
 }
 
 #if defined(__AVX512BW__)
