@@ -8,6 +8,7 @@ LIMITS = {
     "candidates": ("CANDIDATES", "explain.strongest"),
     "coalition_tolerance": ("TOLERANCE", "explain.responses.coalitions"),
     "coalitions_together": ("COALITIONS_TOGETHER", "explain.responses.pair_sums"),
+    "comparison_kept": ("KEPT_BYTES", "populations.reading"),
     "comparison_operations": ("OPERATIONS", "populations.comparing"),
     "cpu_work": ("CPU_WORK", "grow.cuda.parts"),
     "cube_bytes": ("CUBE_BYTES", "explain.responses.coalitions"),

@@ -94,6 +94,18 @@ def test_tables_of_any_library(explained):
     np.testing.assert_array_equal(explainer.summary(iter(batches)).sketch, expected.sketch)
 
 
+def test_frames_that_are_not_computed_are_read_in_batches(explained, tmp_path):
+    explainer, X, _ = explained
+    polars, dataset = pytest.importorskip("polars"), pytest.importorskip("pyarrow.dataset")
+    expected = explainer.summary(X)
+    frame = polars.DataFrame(np.asarray(X), schema=list(explainer.players))
+    frame.write_parquet(tmp_path / "rows.parquet")
+    for batches in (frame.lazy(), dataset.dataset(str(tmp_path)), polars.scan_parquet(tmp_path)):
+        found = explainer.summary(batches)
+        assert found.n_rows == expected.n_rows
+        np.testing.assert_array_equal(found.mean_abs, expected.mean_abs)
+
+
 def test_other_columns_are_ignored_if_told():
     pandas = pytest.importorskip("pandas")
     forest = random_forest(0, Options(n_trees=3, n_features=3))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -188,16 +188,23 @@ def _transform_on_cluster(
 
 def read_features(data: Path, options: argparse.Namespace, forest: TreeEnsemble, most_rows: int) -> Any:
     """Read the first rows of a table as one of the model's features."""
+    return import_pyarrow().Table.from_batches(list(feature_batches(data, options, forest, most_rows)))
+
+
+def feature_batches(
+    data: Path, options: argparse.Namespace, forest: TreeEnsemble, most_rows: int
+) -> Iterator[RecordBatch]:
+    """Read the first rows of a table in batches of the model's features."""
     reader = TableReader(data, dialect_of(options))
     inputs = _input_columns(options.inputs, reader, forest)
     reader.check_columns(inputs)
-    parts, n_rows = [], 0
+    n_rows = 0
     for batch in reader.batches(*_wanted(inputs, (), forest, min(MOST_ROWS, most_rows), reader)):
-        parts.append(_features(batch.slice(0, most_rows - n_rows), inputs, forest))
-        n_rows += parts[-1].num_rows
+        part = _features(batch.slice(0, most_rows - n_rows), inputs, forest)
+        n_rows += part.num_rows
+        yield part
         if n_rows >= most_rows:
             break
-    return import_pyarrow().Table.from_batches(parts)
 
 
 def read_column(source: Path, name: str, options: argparse.Namespace, most_rows: int) -> list[Any]:

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 DESCRIPTION = """Show which features changed the mean prediction of MODEL from the rows of A to the rows of B.
 
 Also shows how far each feature's distribution shifted, with standard errors. With --other, shows in which features two
-models differ on the rows of A.
+models differ on the rows of A. Both are read in batches, in constant memory; of more rows than take 128 MiB, some are
+drawn at random and explained, and the text says so.
 
 Examples:
   glasswood compare model.json january.parquet february.parquet
@@ -59,17 +60,17 @@ def run(options: argparse.Namespace) -> None:
     """Run `glasswood compare`."""
     import glasswood
     from glasswood.base.files import replacing
-    from glasswood.cli.commands import read_features
+    from glasswood.cli.commands import feature_batches
 
     if (options.other is None) == (options.other_data is None):
         raise ValueError("compare expects a second file of rows, or --other and a second model")
     forest, most = load_model(options), options.rows or sys.maxsize
-    first = read_features(options.data, options, forest.ensemble, most)
+    first = feature_batches(options.data, options, forest.ensemble, most)
     settings = {"n_batches": options.batches}
     if options.other is not None:
         found = glasswood.compare(forest, glasswood.load(options.other), X=first, **settings)
     else:
-        second = read_features(options.other_data, options, forest.ensemble, most)
+        second = feature_batches(options.other_data, options, forest.ensemble, most)
         found = glasswood.compare(first, second, model=forest, **settings)
     if options.out:
         with replacing(options.out) as temporary:

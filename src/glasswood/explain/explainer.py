@@ -215,9 +215,9 @@ class Explainer(ExplainerCalls):
 
         Parameters
         ----------
-        batches : array-like or frame, or an iterable of them
-            Rows, such as the batches of a Parquet file. They are explained some thousands at a time, in constant
-            memory.
+        batches : array-like or frame, or batches of them
+            Rows, or an iterator of them, a `polars.LazyFrame`, a `pyarrow.dataset.Dataset`. They are explained some
+            thousands at a time, in constant memory.
         pair_rows : int
             Rows of each of these parts (16,384 rows) whose interactions are computed, for `Summary.strongest_pairs`.
 

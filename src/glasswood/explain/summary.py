@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +17,8 @@ from glasswood.base.extras import import_extra
 from glasswood.base.files import check_output, replacing
 from glasswood.base.parallel import n_threads
 from glasswood.base.typing import Array, Doubles, Int64s
+from glasswood.inputs.batches import batches_of, length_of
 from glasswood.model.storage import UNREADABLE
-
-TOGETHER = 1 << 14
-"""Rows that are explained together."""
 
 OCTAVES, STEPS = 45, 32
 """Powers of 2 below the scale that the sketch tells apart, and bins of each; 23 KB a feature and output."""
@@ -346,25 +344,10 @@ def scale_of(explainer: Any) -> float:
 
 def summarised(explainer: Any, result: Summary, batches: Any, pair_rows: int) -> Summary:
     """Add the values of all batches."""
-    for rows in _batches(batches):
+    for rows in batches_of(batches):
         values = np.asarray(explainer.shap_values(rows))
         result._add_values(values, explainer.settings.n_jobs)
         if pair_rows:
-            some = rows[:: max(1, _length(rows) // pair_rows)][:pair_rows]
+            some = rows[:: max(1, length_of(rows) // pair_rows)][:pair_rows]
             result._add_interactions(np.asarray(explainer.shap_interaction_values(some)))
     return result
-
-
-def _batches(batches: Any) -> Iterator[Any]:
-    """Rows in pieces of some thousands, of one table or of an iterable of them."""
-    if hasattr(batches, "num_rows") or hasattr(batches, "shape"):
-        batches = [batches]
-    for rows in batches:
-        n_rows = _length(rows)
-        for first in range(0, n_rows, TOGETHER):
-            last = min(first + TOGETHER, n_rows)
-            yield rows.slice(first, last - first) if hasattr(rows, "num_rows") else rows[first:last]
-
-
-def _length(rows: Any) -> int:
-    return int(rows.num_rows if hasattr(rows, "num_rows") else len(rows))

@@ -6,28 +6,28 @@ import dataclasses
 import math
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from glasswood.base.device import on_host
-from glasswood.base.escapes import quoted, retold, shown
-from glasswood.base.seeds import generator_of
+from glasswood.base.escapes import quoted
 from glasswood.base.typing import Array, Doubles, Int64s, Rows
 from glasswood.explain import Explainer, Summary
 from glasswood.explain.players import make_players
 from glasswood.explain.responses.coalitions import MOST, WARNED_SECONDS, CostWarning
 from glasswood.explain.responses.response import is_margin
 from glasswood.forest import Forest
-from glasswood.inputs import arranged, as_rows, with_tables
-from glasswood.inputs.shown import own_values, unknown_labels
+from glasswood.inputs import with_tables
+from glasswood.inputs.batches import batches_of, come_in_batches
 from glasswood.loading import load
 from glasswood.model.ensemble import TreeEnsemble
 from glasswood.model.facts import output_names
 from glasswood.populations.batches import means_of, parts_of, pooled, standard_error
 from glasswood.populations.comparison import Comparison
+from glasswood.populations.reading import Labels, Reading, rows_of, smallest, with_unknown
 from glasswood.populations.shift import shift_of
 
 OPERATIONS, FEWEST_ROWS, PROBED = 4e9, 200, 50
@@ -43,7 +43,7 @@ def compare(
     b: Any,
     *,
     model: Any = None,
-    X: Rows | None = None,
+    X: Rows | Iterable[Rows] | None = None,
     background: Rows | None = None,
     sample_weight: tuple[ArrayLike | None, ArrayLike | None] = (None, None),
     output: Any = "margin",
@@ -56,12 +56,14 @@ def compare(
 
     Parameters
     ----------
-    a, b : array-like or frame, two models, or two summaries
+    a, b : array-like or frame, batches of rows, two models, or two summaries
         With `model`, two populations, such as the rows of last month and of this month. With `X`, two models of the
         same features, from any libraries. Without either, two summaries of one explainer (`Explainer.summary`).
+        Batches come from an iterator, a `polars.LazyFrame`, a `pyarrow.dataset.Dataset` (a folder), or a list of
+        frames. They are read once and need constant memory.
     model : Forest, estimator, or any model that `glasswood.load` reads
         For populations, the model that predicts both.
-    X : array-like or frame of shape (n, n_features)
+    X : array-like or frame of shape (n, n_features), or batches of rows
         For models, the rows that both predict.
     background : array-like or frame, optional
         For models, background rows of both explainers; default path-dependent values.
@@ -78,7 +80,7 @@ def compare(
         Rows of each population (or of X) that are explained; more are drawn at random, in their order, with the seed
         `random_state`. Standard errors are then those of the drawn rows; means are of all rows. "auto" draws only for
         outputs other than the margin, whose cost grows with the number of pairs, as many as take some ten seconds on a
-        CPU (at least 200). None explains all rows.
+        CPU (at least 200), and of batches as many as take 128 MiB. None explains all rows, of batches too.
 
     Returns
     -------
@@ -89,7 +91,7 @@ def compare(
     ValueError
         If there are no rows, rows do not fit the model, or the two models have different features or outputs.
     TypeError
-        If neither or both of `model` and `X` are given with rows or models.
+        If neither or both of `model` and `X` are given with rows or models, or batches with `sample_weight`.
 
     Warns
     -----
@@ -101,6 +103,10 @@ def compare(
     Between populations, the change is the mean SHAP value of the rows of b with a as their background. Changes add up
     exactly to the difference of the mean predictions. glasswood also explains the rows of a with b as their background,
     because the standard error depends on the samples of both populations.
+
+    The rows that are drawn depend on the seed and on the order of all rows alone: batches give the bits of the frame
+    that they make up. Where more rows came in batches than are kept, shifts are those of the kept rows, and the means
+    of all rows are sums over batches, equal up to rounding (1e-12 of the largest).
 
     Between models, SHAP values of the difference of two forests are the differences of their values, since margins are
     sums over trees.
@@ -130,23 +136,31 @@ def compare(
 def _populations(
     a: Any, b: Any, model: Any, weights: Any, n_batches: int, random_state: int, settings: dict[str, Any], max_rows: Any
 ) -> Comparison:
-    found, rows, told, weight, parts, errors = [], [], [], [], [], []
-    own, coded, settings = _coded(model, settings, a)
-    for population, name, given in ((a, "a", weights[0]), (b, "b", weights[1])):
-        rows.append(_rows_of(population, own, name))
-        told.append(_told_apart(population, own, rows[-1]))
-        weight.append(_weights_of(given, len(rows[-1]), name))
-        parts.append(parts_of(len(rows[-1]), n_batches))
+    found, errors, labels = [], [], Labels()
+    batches = [batches_of(one) if come_in_batches(one) else None for one in (a, b)]
+    first = a if batches[0] is None else next(batches[0], None)
+    own, coded, settings = _coded(model, settings, first)
+    reading = Reading((own,), coded, settings, labels, max_rows, random_state)
+    if batches[0] is not None:
+        batches[0] = chain(() if first is None else (first,), batches[0])
+    both = [
+        reading.whole(X, weight, name, side) if parts is None else reading.batches(parts, weight, name, side)
+        for side, (X, parts, name, weight) in enumerate(zip((a, b), batches, ("a", "b"), weights, strict=True))
+    ]
+    rows, weight = [one.rows[0] for one in both], [one.weight for one in both]
     whole = [Explainer(coded, rows[side], background_weight=weight[side], **settings) for side in (0, 1)]
-    expected = [np.atleast_1d(explainer.expected_value) for explainer in whole]
-    drawn = _drawn(own, rows, settings["output"], max_rows, random_state)
+    names, k = whole[0].players, whole[0].n_outputs
+    expected = [
+        np.atleast_1d(explainer.expected_value if one.mean is None else one.mean)
+        for explainer, one in zip(whole, both, strict=True)
+    ]
+    drawn = _drawn(own, rows, [one.keys for one in both], settings["output"], max_rows)
     some = [one[at] for one, at in zip(rows, drawn, strict=True)]
     shares = [_some(one[at]) for one, at in zip(weight, drawn, strict=True)]
     is_drawn = any(len(at) < len(one) for at, one in zip(drawn, rows, strict=True))
     explainers = whole
     if is_drawn:
         explainers = [Explainer(coded, some[side], background_weight=shares[side], **settings) for side in (0, 1)]
-    names, k = whole[0].players, whole[0].n_outputs
     magnitude: Any = 0.0
     pace = _Pace(sum(map(len, some)))
     for side in (0, 1):
@@ -155,18 +169,25 @@ def _populations(
         found.append(pooled(means[:, 0], sizes))
         errors.append(standard_error(means[:, 0], sizes, random_state, side))
         magnitude = pooled(means[:, 1], sizes)
-    offset = expected[1] - expected[0] - found[1].sum(axis=0) if is_drawn else np.zeros(k)
+    n_rows = both[0].n_rows, both[1].n_rows
+    is_cut = n_rows != (len(rows[0]), len(rows[1]))
+    offset = expected[1] - expected[0] - found[1].sum(axis=0) if is_drawn or is_cut else np.zeros(k)
     is_feature = not settings["groups"]
-    moved = shift_of(own, _with_unknown(rows, told), (weight[0], weight[1]), (parts[0], parts[1]), random_state)
+    parts = parts_of(len(rows[0]), n_batches), parts_of(len(rows[1]), n_batches)
+    seen = with_unknown(own, rows, [one.told for one in both])
+    moved = shift_of(own, seen, (weight[0], weight[1]), parts, random_state)
     return Comparison(
         "populations", tuple(names), output_names(own, k), found[1], np.hypot(*errors), magnitude, expected[0],
         expected[1], offset, moved.distance if is_feature else None,
-        moved.standard_error if is_feature else None, (len(rows[0]), len(rows[1])), wording_of(own, settings["output"]),
-        (len(some[0]), len(some[1])) if is_drawn else None,
+        moved.standard_error if is_feature else None, n_rows, wording_of(own, settings["output"]),
+        (len(some[0]), len(some[1])) if is_drawn or is_cut else None,
+        (len(rows[0]), len(rows[1])) if is_feature and is_cut else None,
     )  # fmt: skip
 
 
-def _drawn(forest: TreeEnsemble, rows: Sequence[Array], output: Any, max_rows: Any, random_state: int) -> list[Int64s]:
+def _drawn(
+    forest: TreeEnsemble, rows: Sequence[Array], keys: Sequence[Doubles], output: Any, max_rows: Any
+) -> list[Int64s]:
     """Places of the rows of two populations that are explained, in their order."""
     most = [len(one) for one in rows]
     if max_rows == "auto":
@@ -177,11 +198,7 @@ def _drawn(forest: TreeEnsemble, rows: Sequence[Array], output: Any, max_rows: A
             most = [min(n, max(side, int(pairs / fewest))) if n > fewest else n for n in most]
     elif max_rows is not None:
         most = [min(n, int(max_rows)) for n in most]
-    found = []
-    for stream, (one, n) in enumerate(zip(rows, most, strict=True)):
-        rng = generator_of(random_state, stream, len(one))
-        found.append(np.sort(rng.choice(len(one), n, replace=False)) if n < len(one) else np.arange(len(one)))
-    return found
+    return [smallest(one, n) for one, n in zip(keys, most, strict=True)]
 
 
 def _operations_of_pair(forest: TreeEnsemble, rows: Sequence[Array]) -> float:
@@ -200,10 +217,10 @@ def _some(weights: Doubles) -> Doubles:
 
 
 class _Pace:
-    """Says how long the rest of the rows takes, once, if that is long; a first batch, which plans, does not count."""
+    """Says how long the rest takes, once, if that is long; two batches, which plan and build, do not count."""
 
     def __init__(self, n_rows: int) -> None:
-        self._n_rows, self._n_done, self._is_told = n_rows, 0, False
+        self._n_rows, self._n_done, self._n_batches, self._is_told = n_rows, 0, 0, False
         self._first: tuple[int, float] | None = None
 
     def counting(self, values: Callable[[slice], Doubles]) -> Callable[[slice], Doubles]:
@@ -212,9 +229,10 @@ class _Pace:
         def counted(part: slice) -> Doubles:
             found = values(part)
             self._n_done += len(found)
-            if self._first is None:
+            self._n_batches += 1
+            if self._n_batches == 2:
                 self._first = self._n_done, time.perf_counter()
-            elif not self._is_told:
+            elif self._first is not None and not self._is_told:
                 self._tell(*self._first)
             return found
 
@@ -261,7 +279,7 @@ def _models(
     forests, explainers = [], []
     for model in (a, b):
         own, coded, found = _coded(model, settings)
-        against = None if background is None else _rows_of(background, own, "background")
+        against = None if background is None else rows_of(background, own, "background")
         forests.append(own)
         explainers.append(Explainer(coded, against, **found))
     if explainers[0].n_outputs != explainers[1].n_outputs or explainers[0].players != explainers[1].players:
@@ -271,12 +289,14 @@ def _models(
             "the same names, and outputs"
         )
     k = explainers[0].n_outputs
-    rows = [_rows_of(X, forest, "X") for forest in forests]
-    weight, n_rows = _weights_of(weights, len(rows[0]), "X"), len(rows[0])
+    reading = Reading(forests, None, {}, Labels(), max_rows, random_state)
+    read = reading.batches(batches_of(X), weights, "X", 0) if come_in_batches(X) else reading.whole(X, weights, "X", 0)
+    rows, weight, n_rows = read.rows, read.weight, read.n_rows
     others = explainers[0].game.background
     if max_rows != "auto" or others is not None:
         pairs = [rows[0], rows[0] if others is None else others.rows]
-        at = _drawn(forests[0], pairs, settings["output"], max_rows, random_state)[0]
+        keys = [read.keys, np.zeros(len(pairs[1]))]
+        at = _drawn(forests[0], pairs, keys, settings["output"], max_rows)[0]
         rows, weight = [one[at] for one in rows], _some(weight[at])
     parts = parts_of(len(rows[0]), n_batches)
     values = [_values_of(*one, k) for one in zip(explainers, rows, strict=True)]
@@ -315,55 +335,6 @@ def _coded(model: Any, settings: dict[str, Any], X: Any = None) -> tuple[TreeEns
     unset: dict[str, Any] = {"categories": None, "category_hash": "", "missing": np.nan, "transform": None}
     unset |= {"open_tables": (), "table_places": np.zeros((0, 0), np.bool_)}
     return forest, Forest(dataclasses.replace(forest, **unset, nan_allowed=True)), settings | {"groups": groups}
-
-
-def _rows_of(X: Any, forest: TreeEnsemble, name: str) -> Array:
-    try:
-        rows = as_rows(arranged(X, forest), forest)
-    except (TypeError, ValueError) as error:
-        raise retold(error, f"{shown(name)}: {shown(error)}") from error
-    if not len(rows):
-        raise ValueError(f"{shown(name)} has no rows, expected at least 1")
-    return rows
-
-
-def _told_apart(X: Any, forest: TreeEnsemble, rows: Array) -> dict[int, dict[Any, Array]]:
-    """Rows of each category that the forest's table lacks, by feature and label."""
-    tables = forest.categories or ()
-    found: dict[int, dict[Any, Array]] = {}
-    shown = None
-    for feature, table in enumerate(tables):
-        if table is None or (rows[:, feature] < len(table)).all():
-            continue
-        shown = own_values(arranged(on_host(X), forest), forest) if shown is None else shown
-        unknown = unknown_labels(shown[:, feature], rows[:, feature], table)
-        labels = dict.fromkeys(shown[unknown, feature].tolist())
-        found[feature] = {label: unknown & (shown[:, feature] == label) for label in labels}
-    return found
-
-
-def _with_unknown(rows: list[Array], told: list[dict[int, dict[Any, Array]]]) -> tuple[Array, Array]:
-    """Give categories that the forest's tables lack codes of their own, the same in both populations."""
-    if not any(told):
-        return rows[0], rows[1]
-    result = [each.copy() for each in rows]
-    for feature in {*told[0], *told[1]}:
-        labels = dict.fromkeys(label for one in told for label in one.get(feature, ()))
-        first = 1 + max(float(np.nanmax(each[:, feature], initial=-1)) for each in rows)
-        for place, label in enumerate(labels):
-            for one, each in zip(told, result, strict=True):
-                if (mask := one.get(feature, {}).get(label)) is not None:
-                    each[mask, feature] = first + place
-    return result[0], result[1]
-
-
-def _weights_of(weights: Any, n_rows: int, name: str) -> Doubles:
-    found = np.ones(n_rows) if weights is None else np.asarray(weights, np.float64)
-    if found.shape != (n_rows,) or not (np.isfinite(found) & (found >= 0)).all() or not found.any():
-        raise ValueError(
-            f"sample_weight of {shown(name)} has shape {found.shape}, expected {n_rows} of at least 0, not all 0"
-        )
-    return found
 
 
 def _values_of(explainer: Explainer, rows: Array, k: int) -> Callable[[slice], Doubles]:

@@ -52,6 +52,8 @@ class Comparison:
         What the means are of, in words: "prediction", "margin (log-odds)", "probability", ...
     n_explained : pair of int, or None
         Rows that were drawn at random and explained, if not all were.
+    n_shifted : pair of int, or None
+        Rows whose distributions `shift` compares, if not all: those that were kept of batches.
 
     Notes
     -----
@@ -72,6 +74,7 @@ class Comparison:
     n_rows: tuple[int, int]
     explained: str = "prediction"
     n_explained: tuple[int, int] | None = None
+    n_shifted: tuple[int, int] | None = None
 
     def strongest(self, output: int = 0) -> list[str]:
         """Names by how far the change exceeds two standard errors, then by its ratio to the standard error."""
@@ -129,7 +132,8 @@ class Comparison:
         if self.n_explained:
             pairs = zip(self.n_explained, self.n_rows, strict=True)
             drawn = " and ".join(f"{n:,} of {of:,}" for n, of in pairs)
-            lines.append(f"Explained by {drawn} rows, drawn at random; the standard errors are theirs.")
+            theirs = "shifts and standard errors" if self.n_shifted else "standard errors"
+            lines.append(f"Explained by {drawn} rows, drawn at random; the {theirs} are theirs.")
         return "\n".join(lines)
 
     def _change_text(self, change: float, output: int) -> str:
