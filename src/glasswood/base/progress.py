@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
-logger = logging.getLogger("glasswood")
+logger: logging.Logger = logging.getLogger("glasswood")
 
 SILENCE = 1.0
 """Seconds after which users are told what is being done."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from glasswood.base.escapes import shown
@@ -30,7 +32,7 @@ With DATA, splits show the target over their feature: the column --target, or th
 
 Example: glasswood plot tree.glasswood houses.csv --target price -o tree.svg"""
 
-picture = file_of(".svg", ".png", ".pdf")
+picture: Callable[[str], Path] = file_of(".svg", ".png", ".pdf")
 
 
 def add_parser(subparsers: argparse._SubParsersAction[Parser]) -> None:

@@ -215,4 +215,4 @@ def file_of(*suffixes: str) -> Callable[[str], Path]:
     return checked
 
 
-forest_file = file_of(".glasswood")
+forest_file: Callable[[str], Path] = file_of(".glasswood")

@@ -71,8 +71,8 @@ class CodeTables:
 
     def __init__(self, forest: TreeEnsemble, codes: Codes, code_type: DTypeLike | None = None) -> None:
         self.codes = codes
-        self.code_type = np.dtype(codes.code_type if code_type is None else code_type)
-        self.row_bytes = codes.n_columns * self.code_type.itemsize
+        self.code_type: np.dtype[Any] = np.dtype(codes.code_type if code_type is None else code_type)
+        self.row_bytes: int = codes.n_columns * self.code_type.itemsize
         self._forest = forest
         self._search = _SearchTrees(codes)
         self._uploads = PerGpu()

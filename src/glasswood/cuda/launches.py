@@ -191,6 +191,10 @@ class Plan:
         The launches that run beside each other.
     """
 
+    launches: list[PreparedLaunch]
+    make_buffers: Callable[[], Any] | None
+    n_bytes: int
+
     def __init__(
         self,
         launches: list[PreparedLaunch],

@@ -60,13 +60,18 @@ class Beside:
         Addresses of the further streams, and of the events that their launches are done.
     """
 
+    first: int
+    n: int
+
     def __init__(self, first: int, n: int) -> None:
         self.first, self.n = first, n
         cuda = import_cupy().cuda
         self._sides = _side_streams(cuda.runtime.getDevice(), n - 1) if n > 1 else []
         self._begin, *self._ends = (cuda.Event(disable_timing=True) for _ in range(len(self._sides) + 1))
         self.begin: int = self._begin.ptr
-        self.sides = [(side.ptr, end.ptr) for side, end in zip(self._sides, self._ends, strict=True)]
+        self.sides: list[tuple[Any, Any]] = [
+            (side.ptr, end.ptr) for side, end in zip(self._sides, self._ends, strict=True)
+        ]
 
     @contextlib.contextmanager
     def streams(self, stream: Any) -> Iterator[list[Any]]:

@@ -25,6 +25,8 @@ LINKS = ("identity", "logistic", "exp")
 class Writer:
     """A forest in one language."""
 
+    language: Language
+
     def __init__(self, forest: TreeEnsemble, language: Language, output: int, has_codes: bool = False) -> None:
         _refuse(forest, output)
         self._forest, self.language, self._output, self._has_codes = forest, language, output, has_codes

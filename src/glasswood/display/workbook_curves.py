@@ -53,7 +53,7 @@ class CurveSheets:
         self._forest, self._writer, self._book = forest, writer, book
         self._letter = import_extra("openpyxl.utils", "excel", "workbooks need openpyxl").get_column_letter
         self._next = {"Curves": 2, "Surfaces": 1}
-        self.n_lines = 0
+        self.n_lines: int = 0
 
     def write(self, tree: int) -> tuple[list[tuple[str, str]], Callable[..., str]]:
         """Write a table; return formulas that find a row's place in it, with titles, and what makes one of their cells.

@@ -38,7 +38,7 @@ class Evaluator:
 
     def __init__(self, forest: TreeEnsemble) -> None:
         self.forest = forest
-        self.cpu = CpuEvaluator(forest)
+        self.cpu: CpuEvaluator = CpuEvaluator(forest)
         self._algorithms = {"auto", *runnable(forest)}
         self._cuda: CudaEvaluator | None = None
 

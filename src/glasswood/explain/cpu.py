@@ -29,6 +29,9 @@ class CpuExplainer:
         The budget is for tables of values, and as much again for those of pairs; "paths" means the walk here.
     """
 
+    game: Game
+    settings: Settings
+
     def __init__(self, game: Game, settings: Settings) -> None:
         self.game, self.settings = game, settings
         self._tables: dict[Explained, TableRunner | None] = {}

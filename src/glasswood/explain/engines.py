@@ -39,9 +39,12 @@ class Engines:
     cpu : CpuExplainer, ResponseExplainer or CoalitionExplainer
     """
 
+    game: Game
+    settings: Settings
+
     def __init__(self, game: Game, settings: Settings) -> None:
         self.game, self.settings = game, settings
-        self.cpu = _kind_of(settings)(game, settings)
+        self.cpu: CoalitionExplainer | CpuExplainer | ResponseExplainer = _kind_of(settings)(game, settings)
 
     @cached_property
     def cuda(self) -> CudaExplainer:

@@ -39,6 +39,9 @@ class InteractionCalls:
     settings : Settings
     """
 
+    game: Game
+    settings: Settings
+
     def __init__(self, game: Game, settings: Settings) -> None:
         self.game, self.settings = game, settings
         self._engines = Engines(game, settings)

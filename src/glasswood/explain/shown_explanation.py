@@ -19,7 +19,7 @@ class _Objects(Obj):  # type: ignore[misc]
     def __init__(self, o: Any, dim: Any = "auto") -> None:
         AtomicSlicer.__init__(self, o, max_dim=np.ndim(o))
         self._name = None
-        self.dim = list(range(np.ndim(o))) if dim == "auto" else list(dim)
+        self.dim: list[int] = list(range(np.ndim(o))) if dim == "auto" else list(dim)
 
 
 class Explanation(shap.Explanation):  # type: ignore[misc]
@@ -29,7 +29,7 @@ class Explanation(shap.Explanation):  # type: ignore[misc]
         has_objects = data.dtype == object
         super().__init__(values=values, data=np.zeros(data.shape, np.bool_) if has_objects else data, **fields)
         if has_objects:
-            self.data = _Objects(data)
+            self.data: Any = _Objects(data)
 
     def __getitem__(self, key: Any) -> Any:
         found = super().__getitem__(key)

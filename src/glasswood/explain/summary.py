@@ -44,6 +44,15 @@ class Summary:
     expected_value : ndarray of shape (k,)
     """
 
+    names: tuple[str, ...]
+    output_names: list[str]
+    scale: float
+    total: Doubles
+    squares: Doubles
+    magnitudes: Doubles
+    n_rows: int
+    n_pair_rows: int
+
     def __init__(self, names: Sequence[str], output_names: Sequence[str], expected_value: Any, scale: float) -> None:
         self.names, self.output_names = tuple(names), list(output_names)
         self.expected_value: Doubles = np.atleast_1d(np.asarray(expected_value, np.float64))

@@ -130,6 +130,8 @@ class TableRunner:
     is_built : bool
     """
 
+    is_built: bool
+
     def __init__(self, game: Game, choice: TableChoice, walk: Walk | None) -> None:
         self._game, self._choice, self._whole_walk = game, choice, walk
         self.rest: Walk | None = None

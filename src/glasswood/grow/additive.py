@@ -14,7 +14,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from glasswood.base.device import array_gpu, on_host
-from glasswood.base.typing import Doubles, LeafModel, Loss, Rows
+from glasswood.base.typing import Array, Doubles, LeafModel, Loss, Rows
 from glasswood.grow.checks import check_parameters, one_of
 from glasswood.grow.classifier import ClassEstimator, ModelTreeClassifier, class_weights, classes_of, refuse_several
 from glasswood.grow.curves.fitting import MAX_BINS, CurvedEstimator, CurvePlan, Curves, curves_of, wanted_pairs
@@ -38,6 +38,8 @@ Interactions = int | float | str | Sequence[tuple[int | str, int | str]]
 
 class AdditiveEstimator(CurvedEstimator, TreeEstimator):
     """Base of both kinds of glass boxes."""
+
+    leaves_: Any
 
     interactions: Interactions
     max_bins: int
@@ -287,6 +289,8 @@ class AdditiveClassifier(AdditiveEstimator, ClassEstimator):
     >>> sorted(set(model.curves_["feature"].tolist()))
     ['x0']
     """
+
+    classes_: Array
 
     def __init__(
         self,

@@ -168,6 +168,10 @@ class ModelTreeClassifier(CurvedTree, ClassEstimator):
     2
     """
 
+    classes_: Array
+    leaves_: Table
+    leaf_summary_: Table
+
     search_settings: ClassVar[SearchSettings] = SearchSettings()
 
     def __init__(
@@ -311,8 +315,8 @@ class ModelTreeClassifier(CurvedTree, ClassEstimator):
         self._keep(found, data.weight, reader)
         if given.margin and all(one.growth.result.met for one in found):
             several = [self._alternatives_of(k, found, data, searching, given) for k in range(n_trees)]
-            self.alternatives_ = several[0] if n_trees == 1 else tuple(several)
-        self.interrupted_ = given.interrupts.have_come or any(one.growth.result.interrupted for one in found)
+            self.alternatives_: Alternatives | tuple[Alternatives, ...] = several[0] if n_trees == 1 else tuple(several)
+        self.interrupted_: bool = given.interrupts.have_come or any(one.growth.result.interrupted for one in found)
 
     def _assembled(self, found: list[Candidate], weight: Doubles, reader: Any) -> tuple[list[GrownTree], TreeEnsemble]:
         """Make trees of what was found, and a forest of them."""
@@ -356,8 +360,8 @@ class ModelTreeClassifier(CurvedTree, ClassEstimator):
         self.leaves_, self.leaf_summary_ = leaf_table(grown, self.forest_.ensemble)
         self.leaf_summary_["log_loss"] = self.leaf_summary_.pop("rmse")
         self.leaf_summary_["share"] = np.array([model.share for tree in grown for model in tree.models])
-        self.ridges_ = np.array([one.ridge for one in found])
-        self.n_leaves_ = self.forest_.n_leaves
+        self.ridges_: Doubles = np.array([one.ridge for one in found])
+        self.n_leaves_: int = self.forest_.n_leaves
         importances = [feature_importances(tree, 1.0) for tree in grown]
         self._importances: Doubles = np.mean([shares for shares, _ in importances], axis=0)
         self._explained = float(np.sqrt(np.mean([explained**2 for _, explained in importances])))

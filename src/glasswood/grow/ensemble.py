@@ -124,6 +124,8 @@ class ModelTreeEnsembleRegressor(RegressorMixin, TreeEnsembleEstimator):  # type
     6
     """
 
+    quantile: float
+
     def __init__(
         self,
         estimator: ModelTreeRegressor | None = None,

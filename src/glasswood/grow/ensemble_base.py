@@ -161,9 +161,9 @@ class TreeEnsembleEstimator(TreeEstimator):
         draws = self._samples(rows, group[order].astype(np.int64))
         with undisturbed() as interrupts:
             sequences, draws = self._grown(member, data, draws, home, interrupts)
-            self.samples_ = [order[draw.seen] for draw in draws]
+            self.samples_: list[Int32s] = [order[draw.seen] for draw in draws]
             self._join(sequences, **meaning, objective=f"{objective}{self._constraints}")
-            self.interrupted_ = interrupts.have_come
+            self.interrupted_: bool = interrupts.have_come
         return sequences, draws, data
 
     def _samples(self, row: Int64s, group: Int64s) -> list[Draw]:
@@ -225,11 +225,13 @@ class TreeEnsembleEstimator(TreeEstimator):
 
     def _join(self, sequences: list[TreeSequence | Mixture], **meaning: Any) -> None:
         """Set the trees and their forest, the mean of the sequences; `meaning` are further fields of it."""
-        self.estimators_ = [tree for sequence in sequences for tree in sequence.estimators]
-        self.sequence_ = np.repeat(np.arange(len(sequences)), [len(sequence.estimators) for sequence in sequences])
+        self.estimators_: list[Any] = [tree for sequence in sequences for tree in sequence.estimators]
+        self.sequence_: Int64s = np.repeat(
+            np.arange(len(sequences)), [len(sequence.estimators) for sequence in sequences]
+        )
         self._steps = np.concatenate([sequence.steps for sequence in sequences])
         share = 1 / len(sequences)
-        self.forest_ = Forest(
+        self.forest_: Forest = Forest(
             merged(
                 [tree.forest_.ensemble for tree in self.estimators_],
                 np.concatenate([sequence.outputs for sequence in sequences]),
@@ -238,4 +240,4 @@ class TreeEnsembleEstimator(TreeEstimator):
                 **meaning,
             )
         )
-        self.n_leaves_ = self.forest_.n_leaves
+        self.n_leaves_: int = self.forest_.n_leaves

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from glasswood.base.device import array_gpu, on_host
-from glasswood.base.typing import Doubles, Rows
+from glasswood.base.typing import Array, Doubles, Rows
 from glasswood.grow.boosting import TreeSequence
 from glasswood.grow.classifier import (
     ClassEstimator,
@@ -111,6 +111,8 @@ class ModelTreeEnsembleClassifier(ClassEstimator, TreeEnsembleEstimator):
     >>> glasswood.ModelTreeEnsembleClassifier(n_estimators=3).fit(X, y).predict([[0.5, 0.5]])
     array([ True])
     """
+
+    classes_: Array
 
     def __init__(
         self,

@@ -43,6 +43,7 @@ from glasswood.words.outline import estimator_html
 from glasswood.words.rules import rule_table
 
 if TYPE_CHECKING:
+    from glasswood.grow.search.alternatives import Alternatives
     from glasswood.grow.search.growing import Growth
     from glasswood.grow.table import Table
     from glasswood.grow.tree.assembly import GrownTree
@@ -257,6 +258,11 @@ class ModelTreeRegressor(CurvedTree, RegressorMixin, TreeEstimator):  # type: ig
     2
     """
 
+    leaves_: Table
+    leaf_summary_: Table
+    n_leaves_: int
+    smoothing_: float
+
     search_settings: ClassVar[SearchSettings] = SearchSettings()
 
     def __init__(
@@ -383,7 +389,9 @@ class ModelTreeRegressor(CurvedTree, RegressorMixin, TreeEstimator):  # type: ig
             growth = settled(self, growth, data, given)
             grown = self._keep(growth, self)
             if growth.result.met:
-                self.alternatives_ = alternatives_of(self, growth, grown, self._meaning(growth, self), interrupts)
+                self.alternatives_: Alternatives = alternatives_of(
+                    self, growth, grown, self._meaning(growth, self), interrupts
+                )
             self._bend(self.loss, data)
             self.interrupted_ |= interrupts.have_come
         return self
@@ -485,14 +493,14 @@ class ModelTreeRegressor(CurvedTree, RegressorMixin, TreeEstimator):  # type: ig
         if growth.outcome is not None:
             rows = growth.columns.as_rows()[:, : grown.forest.n_features]
             self.leaf_summary_ = of_outcomes(self.leaf_summary_, grown.forest, rows, *growth.outcome)
-        self.history_ = history_table(result.history)
-        self.fitness_ = float(result.best["fitness"])
-        self.n_iter_ = len(result.history)
+        self.history_: Table = history_table(result.history)
+        self.fitness_: float = float(result.best["fitness"])
+        self.n_iter_: int = len(result.history)
         self.n_leaves_, self.smoothing_ = grown.forest.n_leaves, grown.smoothing
-        self.n_evaluations_ = result.n_evaluations
-        self.interrupted_ = result.interrupted
+        self.n_evaluations_: int = result.n_evaluations
+        self.interrupted_: bool = result.interrupted
         if self.algorithm == "qr":
-            self.procedure_seconds_ = result.procedure_seconds
+            self.procedure_seconds_: dict[str, float] = result.procedure_seconds
         self._importances, self._explained = feature_importances(grown, growth.rows.target.scale or 1.0)
         self._population = growth.population()
         self._scores = grown.scores

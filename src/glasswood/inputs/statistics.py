@@ -157,6 +157,8 @@ class Lookup:
         The forest's feature that is the first statistic.
     """
 
+    parts: list[Part]
+
     def __init__(
         self,
         parts: list[Part],

@@ -180,10 +180,12 @@ class Effects:
         self._is_sum = is_sum
         self._parts = self._find({feature: codes for feature, (_, codes) in axes.items()}, pairs, None)
         self._joint_pairs = pairs
-        self.mean = self._parts.mean
-        self.feature_names = tuple(feature_name(rows.forest, feature) for feature in axes)
-        self.pairs = [(feature_name(rows.forest, a), feature_name(rows.forest, b)) for a, b in pairs]
-        self.output_names = output_names(rows.forest, len(self.mean))
+        self.mean: Doubles = self._parts.mean
+        self.feature_names: tuple[str, ...] = tuple(feature_name(rows.forest, feature) for feature in axes)
+        self.pairs: list[tuple[str, str]] = [
+            (feature_name(rows.forest, a), feature_name(rows.forest, b)) for a, b in pairs
+        ]
+        self.output_names: list[str] = output_names(rows.forest, len(self.mean))
 
     def __repr__(self) -> str:
         return (

@@ -33,7 +33,7 @@ class Ranks:
             "missing": float("nan"),
             "choices": (),
         }
-        self.forest = dataclasses.replace(forest, threshold=threshold, **unset)
+        self.forest: TreeEnsemble = dataclasses.replace(forest, threshold=threshold, **unset)
 
     @staticmethod
     def serve(forest: TreeEnsemble) -> bool:

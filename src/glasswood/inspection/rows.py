@@ -58,6 +58,10 @@ class ChangingRows:
         As for `Forest.predict`.
     """
 
+    forest: TreeEnsemble
+    values: Array
+    shown: Array
+
     def __init__(self, forest: TreeEnsemble, X: Rows, device: str = "auto") -> None:
         X = arranged(on_host(X), forest)
         rows = as_rows(X, forest)

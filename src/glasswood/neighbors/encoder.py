@@ -67,9 +67,9 @@ class LeafEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             self.forest_: Forest = load(model)
         except NotFittedError:
             self.forest_ = load(clone(model).fit(X, y))
-        self.n_features_in_ = self.forest_.n_features
+        self.n_features_in_: int = self.forest_.n_features
         if self.forest_.feature_names is not None:
-            self.feature_names_in_ = np.array(self.forest_.feature_names, object)
+            self.feature_names_in_: Array = np.array(self.forest_.feature_names, object)
         return self
 
     def transform(self, X: Rows) -> Any:

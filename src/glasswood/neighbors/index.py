@@ -95,6 +95,14 @@ class LeafIndex:
         Places of the rows' classes, for `class_weight`.
     """
 
+    forest: TreeEnsemble
+    lists: LeafLists
+    weights: Int64s
+    bags: Counts | None
+    row_weight: Doubles | None
+    class_weight: Doubles | None
+    row_class: Int64s | None
+
     def __init__(
         self,
         forest: TreeEnsemble,
@@ -187,6 +195,9 @@ class TargetIndex:
     lists : LeafLists
         Ranks of the targets.
     """
+
+    targets: Doubles
+    lists: LeafLists
 
     @classmethod
     def of(cls, index: LeafIndex, targets: Doubles, n_jobs: int | None) -> TargetIndex:

@@ -119,7 +119,7 @@ class AverageInfluence:
             # A leaf in which no other row is left keeps its value.
             share = np.divide(ones[:, tree], left, out=np.zeros(len(y)), where=left > 1e-9 * total)
             self._change[tree] = share[:, None] * (y - mean)
-        self.unexplained = differs / spread if spread else float(differs > 0)
+        self.unexplained: float = differs / spread if spread else float(differs > 0)
 
     def check(self) -> None:
         """Refuse leaves that are no means of the targets, for which a mean without the row would be another number.

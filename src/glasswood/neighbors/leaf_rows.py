@@ -33,6 +33,8 @@ class LeafRows:
         As for `Neighbors`.
     """
 
+    forest: Forest
+
     def __init__(
         self,
         model: object,

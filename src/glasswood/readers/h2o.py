@@ -166,6 +166,8 @@ def _read(content: Callable[[str], bytes], room: int) -> TreeEnsemble:
 class Room:
     """Entries that are left for the sets of all splits."""
 
+    entries: int
+
     def __init__(self, entries: int) -> None:
         self.entries = entries
 

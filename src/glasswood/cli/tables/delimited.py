@@ -60,7 +60,7 @@ class CsvTable:
         self._head = b"" if isinstance(source, Path) else source.read(BLOCK)
         start = _first_line(source) if isinstance(source, Path) else self._head
         header = LINE_END.split(start, 1)[0]
-        self.delimiter = dialect.delimiter or _guessed(header, name)
+        self.delimiter: str = dialect.delimiter or _guessed(header, name)
         if header.count(self.delimiter.encode()) >= MOST_COLUMNS:
             raise ValueError(f"it has more than {MOST_COLUMNS:,} columns; write it as Parquet")
         self._decimal = dialect.decimal

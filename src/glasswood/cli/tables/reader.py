@@ -42,11 +42,11 @@ class TableReader:
     ) -> None:
         self._pa = import_pyarrow()
         self._dialect = dialect or Dialect()
-        self.source = find(path) if isinstance(path, Path) else path
-        self.name = self.source.name
-        self.files = self.source.files
+        self.source: Source = find(path) if isinstance(path, Path) else path
+        self.name: str = self.source.name
+        self.files: tuple[Path, ...] = self.source.files
         self._first = self._open(self.files[0]) if self.files else self._from_stream()
-        self.types = self._first.types if types is None else types
+        self.types: dict[str, Any] = self._first.types if types is None else types
         self._folders = list(self.source.partitions[0]) if self.files else []
         self.names: list[str] = [*self._first.names, *(name for name in self._folders if name not in self._first.names)]
 

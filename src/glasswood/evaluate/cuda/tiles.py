@@ -48,6 +48,10 @@ class PackedForest:
         Format of the nodes.
     """
 
+    forest: TreeEnsemble
+    codes: CodeTables
+    name: str
+
     def __init__(self, forest: TreeEnsemble, codes: CodeTables, name: str) -> None:
         self.forest, self.codes, self.name = forest, codes, name
         self._order, self._starts = order_by_output(forest)

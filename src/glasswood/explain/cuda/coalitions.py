@@ -21,8 +21,11 @@ from glasswood.explain.cuda.job import Job, diagonal_launch, padded_rows
 
 if TYPE_CHECKING:
     from glasswood.cuda.compiler import Variant
+    from glasswood.explain.background import Background
     from glasswood.explain.game import Settings
     from glasswood.explain.responses.coalitions import CoalitionExplainer
+    from glasswood.explain.responses.response import Response
+    from glasswood.model.ensemble import TreeEnsemble
 
 MASK_THREADS, MASK_ROWS = 128, 8
 """As in native/explain/cuda/coalitions/find_masks.cu."""
@@ -130,15 +133,25 @@ class CoalitionPlan:
         Of the conditions that a row does not meet at a leaf.
     """
 
+    forest: TreeEnsemble
+    response: Response
+    background: Background
+    most: int
+    cheaper: str
+    unit: Any
+    bit: Any
+    n_bits: int
+    n_leaves: int
+
     def __init__(self, on_cpu: CoalitionExplainer, dtype: DTypeLike) -> None:
         self.forest, self.response, self.background = on_cpu.game.forest, on_cpu.response, on_cpu.background
         self.most, self.cheaper, codes = on_cpu.most, on_cpu.cheaper, encode_forest(self.forest)
-        self.codes = CodeTables(self.forest, codes)
+        self.codes: CodeTables = CodeTables(self.forest, codes)
         is_short = np.dtype(dtype).itemsize == np.dtype(np.float32).itemsize
         self._arrays = on_cpu.layout.gpu_plan(codes.node_column, codes.node_rank, is_short)
         self.unit, self.bit = self._arrays["unit"], self._arrays["player_bit"]
         self.n_bits, self.n_leaves = int(self.bit.max(initial=-1)) + 1, len(self._arrays["first_condition"]) - 1
-        self.mask = np.dtype(f"uint{next(bits for bits in (8, 16, 32) if bits >= self.n_bits)}")
+        self.mask: np.dtype[Any] = np.dtype(f"uint{next(bits for bits in (8, 16, 32) if bits >= self.n_bits)}")
         self._uploads = PerGpu()
 
     @property
@@ -183,6 +196,9 @@ class CoalitionJob(Job):
     chosen : array of int or None
         Of pairs, the players whose pairs are wanted.
     """
+
+    plan: CoalitionPlan
+    wanted: Wanted
 
     def __init__(self, plan: CoalitionPlan, dtype: DTypeLike, wanted: Wanted, chosen: Array | None = None) -> None:
         super().__init__(plan.forest, plan.codes, dtype, chosen is not None, chosen, len(plan.bit))

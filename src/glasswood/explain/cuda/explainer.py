@@ -47,6 +47,10 @@ class CudaExplainer:
         What searches of the strongest pairs read.
     """
 
+    game: Game
+    settings: Settings
+    n_outputs: int
+
     def __init__(
         self, game: Game, settings: Settings, on_cpu: CpuExplainer | ResponseExplainer | CoalitionExplainer
     ) -> None:
@@ -58,7 +62,7 @@ class CudaExplainer:
         if isinstance(on_cpu, CoalitionExplainer):
             self._source = CoalitionJobs(settings, on_cpu)
         self.jobs: dict[object, Job] = {}
-        self.uploads = PerGpu()
+        self.uploads: PerGpu = PerGpu()
         self._calls = Calls()
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -10,7 +10,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from glasswood.base.device import import_cupy
 from glasswood.base.parallel import cached_property
-from glasswood.base.typing import Array, GpuArray
+from glasswood.base.typing import Array, GpuArray, Int64s
 from glasswood.cuda.compiler import variant
 from glasswood.cuda.launches import KeptByRows, Plan, PreparedLaunch
 from glasswood.cuda.per_gpu import PerGpu
@@ -40,6 +40,11 @@ class Job:
         Default: the features.
     """
 
+    forest: TreeEnsemble
+    codes: CodeTables
+    dtype: np.dtype[Any]
+    pairs: bool
+
     def __init__(
         self,
         forest: TreeEnsemble,
@@ -50,8 +55,8 @@ class Job:
         n_players: int | None = None,
     ) -> None:
         self.forest, self.codes, self.dtype, self.pairs = forest, codes, np.dtype(dtype), pairs
-        self.n_players = forest.n_features if n_players is None else n_players
-        self.chosen = np.arange(self.n_players) if chosen is None else np.asarray(chosen)
+        self.n_players: int = forest.n_features if n_players is None else n_players
+        self.chosen: Int64s = np.arange(self.n_players) if chosen is None else np.asarray(chosen)
         self._uploads = PerGpu()
 
     def compute(self, x: GpuArray, out: GpuArray) -> None:

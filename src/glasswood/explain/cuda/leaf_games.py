@@ -38,7 +38,7 @@ LEAF_POINTS, MOST_POINTS = (2, 4, 8), 8
 class BackgroundContents:
     """The game against background rows."""
 
-    arrays = ("subtrees", "leaves_of", "leaf_lanes", "unmet", "leaves")
+    arrays: tuple[str, ...] = ("subtrees", "leaves_of", "leaf_lanes", "unmet", "leaves")
 
     def __init__(self, background: Background) -> None:
         self._background = background
@@ -67,7 +67,7 @@ class BackgroundContents:
 class ShareContents:
     """The path-dependent game from the shares of the covers: interactions, and players of several features."""
 
-    arrays = ("subtrees", "leaves_of", "leaf_lanes", "leaf_shares", "unmet", "leaves")
+    arrays: tuple[str, ...] = ("subtrees", "leaves_of", "leaf_lanes", "leaf_shares", "unmet", "leaves")
 
     def prepare(self, plan: TablePlan, arrays: dict[str, Any]) -> None:
         """Nothing."""

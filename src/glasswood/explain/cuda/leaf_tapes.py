@@ -72,6 +72,9 @@ class LeafGames:
         Of each leaf.
     """
 
+    z: Doubles
+    leaves: Array
+
     def __init__(self, forest: TreeEnsemble, codes: Codes) -> None:
         paths = _core.extract_paths(forest, codes)
         self.output: Int32s = paths["output"][paths["offsets"][:-1]]
@@ -99,7 +102,7 @@ class LeafGames:
         rank = np.argsort(keys)
         entry = rank[np.searchsorted(keys, term_keys, sorter=rank)] if len(keys) else term_keys
         order = np.argsort(entry, kind="stable")
-        self.terms = np.zeros(len(order), TERM)
+        self.terms: Array = np.zeros(len(order), TERM)
         for name in TERM.names or ():
             self.terms[name] = getattr(forest, f"linear_{name}")[order]
         self._term_starts = np.searchsorted(entry[order], np.arange(len(keys) + 1))
@@ -107,7 +110,7 @@ class LeafGames:
     def _take_tests(self, paths: dict[str, Array], element: Int64s) -> None:
         """Take the tests of each entry: those of an element of its path, or none (-1)."""
         is_tested, self.z = element >= 0, np.where(element >= 0, paths["z"][element], 1.0)
-        self.entries = np.zeros(len(element), ENTRY)
+        self.entries: Array = np.zeros(len(element), ENTRY)
         for name, column in zip(("column", "lower", "width"), paths["test"].reshape(-1, 3).T, strict=True):
             self.entries[f"test.{name}"] = np.where(is_tested, column[element], 0)
         self.entries["first_extra"] = np.where(is_tested, paths["extra_begin"][element], 0)

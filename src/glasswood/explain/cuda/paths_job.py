@@ -34,7 +34,7 @@ class PathsJob(Job):
         self, forest: TreeEnsemble, codes: CodeTables, dtype: DTypeLike, pairs: bool, features: NDArray[np.intp] | None
     ) -> None:
         super().__init__(forest, codes, dtype, pairs, features)
-        self.paths = PackedPaths(forest, codes, self.dtype, pairs, self.chosen)
+        self.paths: PackedPaths = PackedPaths(forest, codes, self.dtype, pairs, self.chosen)
 
     def _batch_rows(self, n_rows: int, row_shape: tuple[int, ...]) -> int:  # noqa: ARG002
         return fitting_rows(SUM_BYTES, 8 * math.prod(row_shape))

@@ -46,7 +46,7 @@ class SmallForest:
 
     def __init__(self, tape: Tape, dtype: DTypeLike, codes: CodeTables) -> None:
         self._tape, self._dtype, self._codes = tape, dtype, codes
-        self.shared = SUM_STRIDE * len(tape.slot_keys) * np.dtype(dtype).itemsize + WARP * codes.row_bytes
+        self.shared: int = SUM_STRIDE * len(tape.slot_keys) * np.dtype(dtype).itemsize + WARP * codes.row_bytes
 
     def plan(self, x: GpuArray, tables: OnGpu) -> Plan:
         """Lay out the launch that fills results, (n, F, k) and contiguous, for such rows."""
@@ -108,8 +108,8 @@ class QuadratureJob(PlannedJob):
     ) -> None:
         super().__init__(forest, codes, dtype, pairs, features)
         self.tapes: Any = self._write(features)
-        self.n_slots = sum(len(tape.slot_keys) for tape in self.tapes)
-        self.small = self._make_small()
+        self.n_slots: int = sum(len(tape.slot_keys) for tape in self.tapes)
+        self.small: SmallForest | None = self._make_small()
 
     def kernel(self, tape: Any, input_type: DTypeLike, *, shared: bool) -> Variant:  # noqa: ARG002
         """Kernel that walks a tape for rows of a type, with accumulators in global or in shared memory."""
@@ -187,12 +187,12 @@ class WalkLaunches:
 
     def __init__(self, job: QuadratureJob, x: GpuArray, tables: OnGpu, rows: Any = NOWHERE) -> None:
         self._job, self._n_rows, self._stride = job, len(x), padded_rows(len(x))
-        self.encode = job.codes.prepare(x.dtype, row_strides(x), len(x), self._stride, rows)
+        self.encode: PreparedLaunch | None = job.codes.prepare(x.dtype, row_strides(x), len(x), self._stride, rows)
         self._walks = self._walking(x, tables, rows)
-        self.launches = [*([] if self.encode is None else [self.encode]), *self._walks]
-        self.code_bytes = math.prod(job.codes.shape(self._stride)) * job.codes.code_type.itemsize
+        self.launches: list[PreparedLaunch] = [*([] if self.encode is None else [self.encode]), *self._walks]
+        self.code_bytes: int = math.prod(job.codes.shape(self._stride)) * job.codes.code_type.itemsize
         self._tape_bytes = [len(tape.slot_keys) * self._stride * job.dtype.itemsize for tape in job.tapes]
-        self.sum_bytes = sum(self._tape_bytes)
+        self.sum_bytes: int = sum(self._tape_bytes)
 
     def places(self, codes: int, sums: int) -> list[Place]:
         """Find where launches take the addresses of codes and sums, from the numbers of their buffers."""

@@ -47,6 +47,8 @@ class ResponseJob(Job):
         Type of the results.
     """
 
+    values: TableJob
+
     def __init__(self, values: TableJob, jobs: list[TableJob], on_cpu: ResponseExplainer, dtype: DTypeLike) -> None:
         first = jobs[0]
         chosen = first.chosen if first.pairs else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,12 +77,15 @@ def _group(target: Int64s, known: Int64s) -> tuple[Int64s, Int64s]:
 class OnGpu:
     """Tapes and targets in the memory of one GPU."""
 
+    host_starts: Int64s
+    slot_starts: Any
+
     def __init__(
         self, cupy: ModuleType, tapes: Sequence[Tape | LeafTape], targets: Targets, chosen: NDArray[np.intp]
     ) -> None:
-        self.tapes = [tape.upload(cupy) for tape in tapes]
+        self.tapes: list[dict[str, Any]] = [tape.upload(cupy) for tape in tapes]
         self.host_starts, self.slot_starts = targets.slot_starts, cupy.asarray(targets.slot_starts)
-        self.slots = cupy.asarray(targets.slots)
-        self.target = cupy.asarray(targets.target)
-        self.mirror = cupy.asarray(targets.mirror)
-        self.chosen = cupy.asarray(chosen.astype(np.int32))
+        self.slots: Any = cupy.asarray(targets.slots)
+        self.target: Any = cupy.asarray(targets.target)
+        self.mirror: Any = cupy.asarray(targets.mirror)
+        self.chosen: Any = cupy.asarray(chosen.astype(np.int32))

@@ -158,6 +158,9 @@ class TableJob(PlannedJob):
         Interactions of these players only.
     """
 
+    plan: TablePlan
+    tables: SharedTables
+
     def __init__(
         self,
         forest: TreeEnsemble,
@@ -169,7 +172,7 @@ class TableJob(PlannedJob):
         self.plan, self.tables = tables.plan, tables
         self._features = features
         self._walks = self._walks_of_rest()
-        self.n_slots = len(self.plan.arrays["slot_keys"]) + (self._walks.n_slots if self._walks else 0)
+        self.n_slots: int = len(self.plan.arrays["slot_keys"]) + (self._walks.n_slots if self._walks else 0)
         self._fallback: QuadratureJob | None = None
 
     def prepare(self) -> None:

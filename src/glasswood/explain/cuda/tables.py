@@ -84,6 +84,9 @@ class TablePlan:
         Of tables that are kept and of the largest batch of others.
     """
 
+    dtype: np.dtype[Any]
+    of_pairs: bool
+
     def __init__(
         self,
         forest: TreeEnsemble,
@@ -96,10 +99,10 @@ class TablePlan:
     ) -> None:
         self.dtype, self.of_pairs = np.dtype(dtype), of_pairs
         players = make_players(None, forest) if players is None else players
-        self.n_players = players.n
+        self.n_players: int = players.n
         settings = table_bytes, self.dtype.itemsize, forced, of_pairs, has_background, n_threads(None)
-        self.arrays = _core.plan_gpu_tables(forest, players.of_feature, *settings)
-        self.codes = CodeTables(forest, _columns(forest, self.arrays), np.uint16)
+        self.arrays: dict[str, Any] = _core.plan_gpu_tables(forest, players.of_feature, *settings)
+        self.codes: CodeTables = CodeTables(forest, _columns(forest, self.arrays), np.uint16)
         self.walked_trees: Int32s = self.arrays["walked_trees"]
         self.n_components: int = forest.leaf_width
         self.n_subtrees: int = len(self.arrays["subtrees"])
@@ -148,8 +151,10 @@ class Tables:
     def __init__(self, plan: TablePlan, contents: Contents) -> None:
         cupy = import_cupy()
         self._plan, self._contents = plan, contents
-        self.numbers = cupy.empty((plan.n_components, plan.arrays["kept_size"]), plan.dtype)
-        self.arrays = {name: cupy.asarray(plan.arrays[name]) for name in (*ROW_ARRAYS, *contents.arrays)}
+        self.numbers: Any = cupy.empty((plan.n_components, plan.arrays["kept_size"]), plan.dtype)
+        self.arrays: dict[str, Any] = {
+            name: cupy.asarray(plan.arrays[name]) for name in (*ROW_ARRAYS, *contents.arrays)
+        }
         self._state = contents.prepare(plan, self.arrays)
         stream = cupy.cuda.get_current_stream()
         for batch in plan.batches:
@@ -181,6 +186,10 @@ class SharedTables:
     may_be_walked : bool
         Whether the walk can take the tables' place.
     """
+
+    plan: TablePlan
+    contents: Contents
+    may_be_walked: bool
 
     def __init__(self, plan: TablePlan, contents: Contents, *, may_be_walked: bool) -> None:
         self.plan, self.contents, self.may_be_walked = plan, contents, may_be_walked
@@ -221,7 +230,7 @@ class Contents(Protocol):
 class CoverContents:
     """Values of the path-dependent game, split by split."""
 
-    arrays = ("subtrees", "splits", "cells", "bits", "factors", "leaves")
+    arrays: tuple[str, ...] = ("subtrees", "splits", "cells", "bits", "factors", "leaves")
 
     def prepare(self, plan: TablePlan, arrays: dict[str, Any]) -> None:
         """Nothing."""

@@ -29,6 +29,7 @@ from glasswood.model.ensemble import TreeEnsemble
 
 if TYPE_CHECKING:
     from glasswood.explain.game import Game, Settings
+    from glasswood.explain.responses.response import Response
     from glasswood.inputs.placed import PlacedRows
 
 WARNED_SECONDS = 20.0
@@ -117,14 +118,22 @@ class CoalitionExplainer:
         standard error, relative to the mean distance of responses from the background's.
     """
 
+    has_tables: bool
+    n_bytes: int
+    whole_tables: None
+    row_trees: None
+    game: Game
+    settings: Settings
+    tolerance: float
+
     has_tables, n_bytes, whole_tables, row_trees = False, 0, None, None
 
     def __init__(self, game: Game, settings: Settings) -> None:
         self.game, self.settings, self.tolerance = game, settings, TOLERANCE
         background = cast("Background", game.background)
-        self.response = make_response(settings.output, game.forest)
-        self.most = most_players(max(game.forest.n_outputs, self.response.n))
-        self.background = background if game.forest.has_linear_leaves else merged(background, game.forest)
+        self.response: Response = make_response(settings.output, game.forest)
+        self.most: int = most_players(max(game.forest.n_outputs, self.response.n))
+        self.background: Background = background if game.forest.has_linear_leaves else merged(background, game.forest)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return CoalitionExplainer, (self.game, self.settings)

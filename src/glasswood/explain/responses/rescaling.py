@@ -125,6 +125,10 @@ class ResponseExplainer:
         Explanations against each, none where tables are filled one after the other.
     """
 
+    game: Game
+    settings: Settings
+    weighted: list[Background]
+
     whole_tables = row_trees = None
 
     def __init__(self, game: Game, settings: Settings) -> None:
@@ -152,9 +156,11 @@ class ResponseExplainer:
         if self._is_loss:
             everything = Piece(np.arange(len(margins)), np.zeros(1), np.ones((1, len(margins))))
             self.weighted += weigh(background, everything)
-        self.parts = WeightedParts(nodes, self._slope, self._is_loss, background, self.weighted[: len(nodes)])
+        self.parts: WeightedParts = WeightedParts(
+            nodes, self._slope, self._is_loss, background, self.weighted[: len(nodes)]
+        )
         n_kept = len(self.weighted) if len(self.weighted) <= KEPT else 0
-        self.kept = [self._against(part, n_kept) for part in self.weighted[:n_kept]]
+        self.kept: list[CpuExplainer] = [self._against(part, n_kept) for part in self.weighted[:n_kept]]
 
     def __reduce__(self) -> tuple[Any, ...]:
         return ResponseExplainer, (self.game, self.settings)

@@ -124,8 +124,8 @@ class GpuMemory:
         self._kept: list[Any] = []
         self._registered: list[int] = []
         with self._cupy.cuda.Device(gpu) as device:
-            self.n_processors = int(device.attributes["MultiProcessorCount"])
-            self.free = free_bytes(self._cupy)
+            self.n_processors: int = int(device.attributes["MultiProcessorCount"])
+            self.free: int = free_bytes(self._cupy)
 
     @contextlib.contextmanager
     def _on_gpu(self) -> Iterator[None]:
@@ -369,9 +369,11 @@ class RowsOnGpus:
         memories = {gpu: GpuMemory(gpu) for gpu in gpus}
         n_features, n_rows = rows.ranks.shape
         free = {gpu: memory.free for gpu, memory in memories.items()}
-        self.layouts = parts.divide_rows(n_rows, n_features, rows.width, free, chunks, more_bytes, rows.z.itemsize)
+        self.layouts: list[GpuLayout] = parts.divide_rows(
+            n_rows, n_features, rows.width, free, chunks, more_bytes, rows.z.itemsize
+        )
         self._memories = [memories[layout.gpu] for layout in self.layouts]
-        self.search = lay_out(rows, self.layouts, self._memories)
+        self.search: _core.GrowGpu = lay_out(rows, self.layouts, self._memories)
 
     @contextlib.contextmanager
     def searching(self, engine: Any) -> Iterator[None]:

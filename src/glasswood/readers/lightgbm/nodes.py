@@ -43,22 +43,25 @@ class Layout:
         If arrays are too short or too long, or hold what no tree can hold; the message names the tree.
     """
 
+    split_tree: Int64s
+    leaf_tree: Int64s
+
     def __init__(self, document: Document) -> None:
         self.document = document
-        self.n_leaves = _n_leaves(document)
-        self.n_splits = self.n_leaves - 1
+        self.n_leaves: Int64s = _n_leaves(document)
+        self.n_splits: Int64s = self.n_leaves - 1
         # Nothing of the declared sizes is made before the text has been found to hold as much.
-        self.leaf_value = document.tree_arrays("leaf_value", self.n_leaves, np.float64)
+        self.leaf_value: Array = document.tree_arrays("leaf_value", self.n_leaves, np.float64)
         trees = np.arange(len(self.n_leaves))
         self.split_tree, self.leaf_tree = np.repeat(trees, self.n_splits), np.repeat(trees, self.n_leaves)
-        self.leaf_number = count_up(self.n_leaves)
+        self.leaf_number: Int64s = count_up(self.n_leaves)
         counts = self.n_splits + self.n_leaves
         starts = np.cumsum(counts) - counts
         self._split_at = starts[self.split_tree] + count_up(self.n_splits)
         self._leaf_at = (starts + self.n_splits)[self.leaf_tree] + self.leaf_number
-        self.kind = self.splits("decision_type", np.int64)
-        self.threshold = self.splits("threshold", np.float64)
-        self.feature = self.splits("split_feature", np.int64)
+        self.kind: Array = self.splits("decision_type", np.int64)
+        self.threshold: Array = self.splits("threshold", np.float64)
+        self.feature: Array = self.splits("split_feature", np.int64)
         self._check()
 
     def _check(self) -> None:

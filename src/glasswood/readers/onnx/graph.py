@@ -69,6 +69,8 @@ class Graph:
         trees do.
     """
 
+    row_type: str
+
     def __init__(
         self, operators: list[Operator], inputs: dict[str, tuple[int, int]], own: dict[str, Any] | None = None
     ) -> None:
@@ -80,7 +82,7 @@ class Graph:
                 f"the graph holds {len(trees)} operators of trees (its operators: {kinds}); graphs of one are read"
             )
         self._trees = trees[0]
-        self.operator = self._trees.kind
+        self.operator: str = self._trees.kind
         self._attributes = {
             attribute.text(Model.NAME): attribute for attribute in self._trees.message.messages(Model.ATTRIBUTE)
         }

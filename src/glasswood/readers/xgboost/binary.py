@@ -51,6 +51,9 @@ def is_binary(start: bytes) -> bool:
 class Stream:
     """Reads a file from a place on, and never beyond its end."""
 
+    data: bytes
+    at: int
+
     def __init__(self, data: bytes, at: int) -> None:
         self.data, self.at = data, at
 

@@ -27,18 +27,20 @@ MAX_OUTPUTS = 2**20
 class DocumentReader:
     """One document; the columns of all its trees are read as one array each."""
 
+    model: dict[str, Any]
+
     def __init__(self, document: object, n_rounds: int | None) -> None:
         if not isinstance(document, dict):
             raise ValueError(f"it is a {type(document).__name__}, expected an object with the member 'learner'")
-        self.learner = get(document, "learner", dict)
-        self.version = _version(document)
+        self.learner: dict[str, Any] = get(document, "learner", dict)
+        self.version: Version = _version(document)
         self.model, weights = _tree_model(get(self.learner, "gradient_booster", dict))
-        self.parameters = get(self.learner, "learner_model_param", dict)
-        self.objective = get(get(self.learner, "objective", dict), "name", str)
-        self.n_features = get_int(self.parameters, "num_feature")
-        self.n_outputs = self._count_outputs()
-        self.trees = self._used_trees(n_rounds)
-        self.tree_weight = self._weights(weights)
+        self.parameters: dict[str, Any] = get(self.learner, "learner_model_param", dict)
+        self.objective: str = get(get(self.learner, "objective", dict), "name", str)
+        self.n_features: int = get_int(self.parameters, "num_feature")
+        self.n_outputs: int = self._count_outputs()
+        self.trees: list[dict[str, Any]] = self._used_trees(n_rounds)
+        self.tree_weight: Doubles = self._weights(weights)
 
     def _count_outputs(self) -> int:
         counts = (get_int(self.parameters, "num_target", 1), get_int(self.parameters, "num_class", 0), 1)
