@@ -39,7 +39,7 @@ def fill(array, byte):
 
 
 def poison():
-    """Fill what modules of glasswood, and the emulator of GPUs, ask NumPy for."""
+    """Fill what modules of glasswood ask NumPy for; the emulator of GPUs fills its memory itself."""
     for name in ("empty", "empty_like"):
         setattr(np, name, _for_glasswood(getattr(np, name)))
 
@@ -50,7 +50,7 @@ def _for_glasswood(function):
         frame = sys._getframe(1)
         module = frame.f_globals.get("__name__", "")
         array = function(*arguments, **options)
-        if module.startswith(("glasswood", "tests.cuda")) and array.nbytes <= MOST_BYTES:
+        if module.startswith("glasswood") and array.nbytes <= MOST_BYTES:
             if SEEN:
                 note(frame)
             return fill(array, BYTE)

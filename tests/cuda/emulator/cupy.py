@@ -5,6 +5,10 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
+import math
+import mmap
+import os
+import tempfile
 import threading
 import types
 
@@ -13,8 +17,11 @@ import numpy as np
 ATTRIBUTES = {16: 4, 97: 227 * 1024, 81: 228 * 1024}
 """A small Hopper: four multiprocessors."""
 
-POISONED_BYTES = 1 << 19
-"""What an allocation holds before anybody writes is not a number, as far as most tests use it."""
+POISON = 0xFF
+"""The bytes of an allocation before anybody writes: not a number in any type of floats, and no index."""
+
+LEAST_MAPPED, MOST_MAPPED = 1 << 18, 1 << 26
+"""Allocations of so many bytes are mapped, so that only pages that are touched take time; larger ones hold anything."""
 
 
 class OutOfMemoryError(Exception):
@@ -212,9 +219,23 @@ class Function:
 
 
 def poisoned(shape, dtype=np.uint8):
+    dtype = np.dtype(dtype)
+    n_bytes = math.prod(shape if isinstance(shape, tuple) else (shape,)) * dtype.itemsize
+    if LEAST_MAPPED <= n_bytes <= MOST_MAPPED:
+        return np.frombuffer(mmap.mmap(poisoned_file(), n_bytes, access=mmap.ACCESS_COPY), dtype).reshape(shape)
     array = np.empty(shape, dtype)
-    array.reshape(-1).view(np.uint8)[:POISONED_BYTES] = 0xFF
+    array.reshape(-1).view(np.uint8)[:LEAST_MAPPED] = POISON
     return array
+
+
+@functools.cache
+def poisoned_file():
+    """Number of a file for private maps, which read its bytes until they write their own."""
+    number, path = tempfile.mkstemp()
+    os.unlink(path)
+    for _ in range(MOST_MAPPED // LEAST_MAPPED):
+        os.write(number, bytes([POISON]) * LEAST_MAPPED)
+    return number
 
 
 def as_array(values, *rest, order="K"):
