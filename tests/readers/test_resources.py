@@ -7,7 +7,7 @@ import sys
 import pytest
 from tests.readers.door_attacks import DOORS
 from tests.readers.resource_attacks import MEGABYTE, attacks
-from tests.readers.resource_costs import BYTES, SECONDS, cost_of, place
+from tests.readers.resource_costs import BYTES, SECONDS, cost_of, place, small_process
 
 import glasswood
 from glasswood.base.sources import BINARY, FILES
@@ -17,13 +17,19 @@ from glasswood.readers.spark.stages import STAGES
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="how much is used is read as Linux tells it")
 
 
+@pytest.fixture(scope="module")
+def small():
+    with small_process() as cost_of_one:
+        yield cost_of_one
+
+
 @pytest.mark.parametrize("name", attacks())
-def test_a_small_file_costs_little(tmp_path, name):
+def test_a_small_file_costs_little(tmp_path, small, name):
     attack = attacks()[name]
     data = attack.build()
     assert len(data) <= 1.01 * MEGABYTE
     path = place(data, attack.suffix, tmp_path)
-    cost = cost_of(path, attack.door)
+    cost = small(path, attack.door)
     assert cost.seconds < SECONDS
     assert cost.peak < BYTES
     assert not cost.ran_out
@@ -47,9 +53,9 @@ def refusing(path):
 
 
 @pytest.mark.parametrize("name", [name for name in attacks() if "root" in name or "child" in name])
-def test_trees_that_share_nodes_are_refused(tmp_path, name):
+def test_trees_that_share_nodes_are_refused(tmp_path, small, name):
     path = place(attacks()[name].build(), ".onnx", tmp_path)
-    assert "is reached on two ways: its trees are cyclic or share nodes" in cost_of(path, "load").told
+    assert "is reached on two ways: its trees are cyclic or share nodes" in small(path, "load").told
 
 
 def test_every_kind_of_file_has_attacks():
