@@ -9,6 +9,8 @@ from sklearn.linear_model import GammaRegressor, PoissonRegressor
 import glasswood
 
 FAST = {"n_iter_no_change": 5, "n_jobs": 1, "time_limit": None, "verbose": False}
+pytestmark = pytest.mark.usefixtures("unjudged")
+
 RATES = [0.001, 0.01, 0.05, 0.15, 0.5]
 
 
@@ -30,6 +32,7 @@ def calibration(loss, y, predicted, weight):
     return np.average(ratio, weights=weight)
 
 
+@pytest.mark.sizes("each")
 @pytest.mark.parametrize("rate", RATES)
 @pytest.mark.parametrize("loss", ["poisson", "gamma"])
 @pytest.mark.parametrize("options", [
@@ -43,6 +46,7 @@ def test_one_tree_is_as_large_as_the_targets(loss, rate, options):
         assert calibration(loss, y, tree.predict(X), own) == pytest.approx(1, abs=2e-3)
 
 
+@pytest.mark.sizes("each")
 @pytest.mark.parametrize("rate", RATES)
 @pytest.mark.parametrize(("loss", "oracle"), [("poisson", PoissonRegressor), ("gamma", GammaRegressor)])
 def test_a_leaf_is_the_generalised_linear_model(loss, oracle, rate):
@@ -55,6 +59,7 @@ def test_a_leaf_is_the_generalised_linear_model(loss, oracle, rate):
     np.testing.assert_allclose(tree.leaves_["coefficient"][0], expected.intercept_ + np.log(rate), atol=5e-3)
 
 
+@pytest.mark.sizes("each")
 @pytest.mark.parametrize("rate", RATES[1:])
 @pytest.mark.parametrize("loss", ["poisson", "gamma"])
 @pytest.mark.parametrize("method", ["mean", "boosting"])

@@ -28,10 +28,10 @@ def table(tmp_path):
     return tmp_path
 
 
-@pytest.mark.parametrize("name", ["data.csv", "data.parquet"])
-def test_grows_prints_and_saves(table, name, capsys):
+@pytest.mark.parametrize(("name", "options"), [("data.csv", []), ("data.parquet", ["--generations", "10"])])
+def test_grows_prints_and_saves(table, name, options, capsys):
     out = table / "tree.glasswood"
-    assert main(["grow", str(table / name), "--target", "y", "-o", str(out), "--n-jobs", "1"]) == 0
+    assert main(["grow", str(table / name), "--target", "y", "-o", str(out), "--n-jobs", "1", *options]) == 0
     shown = capsys.readouterr().out
     assert "kind = b" in shown
     assert "595 rows, 2 leaves" in shown

@@ -68,7 +68,7 @@ def test_known_curves_are_found_within_their_bands():
 def test_the_error_is_near_that_of_the_truth():
     X, y, _ = bent(3000)
     X_test, _, f = bent(2000, seed=1)
-    model = glasswood.AdditiveRegressor().fit(X, y)
+    model = glasswood.AdditiveRegressor(interactions=2).fit(X, y)
     assert np.sqrt(np.mean((model.predict(X_test) - f) ** 2)) < 0.2
     low, high = model.predict_interval(X_test).T
     held = np.mean((low <= f + 0.3 * np.random.default_rng(2).normal(size=len(f))) & (f <= high))
@@ -171,7 +171,7 @@ def from_tables(model, rows):
 
 
 def test_surfaces_have_no_main_effects_and_shares_add_up():
-    X, y, _ = bent()
+    X, y, _ = bent(600)
     model = glasswood.AdditiveRegressor(interactions=4).fit(X, y)
     surfaces = model.surfaces_
     pairs = set(zip(surfaces["feature"].tolist(), surfaces["other_feature"].tolist(), strict=True))
@@ -222,7 +222,7 @@ def test_explanations_are_those_of_coalitions(name):
 
 @pytest.mark.parametrize("loss", ["squared", "huber", "poisson", "gamma", "quantile"])
 def test_every_loss_gains_from_curves(loss):
-    X, _, f = bent()
+    X, _, f = bent(600)
     rng = np.random.default_rng(3)
     positive = np.exp(f / 2)
     y = {
@@ -242,10 +242,10 @@ def test_every_loss_gains_from_curves(loss):
 
 
 def test_classes_of_three():
-    X, y, _ = bent(2000)
+    X, y, _ = bent(800)
     labels = np.array(["low", "mid", "top"])[np.digitize(y, [0, 1.5])]
-    model = glasswood.AdditiveClassifier(interactions=2, n_jobs=1).fit(X[:1500], labels[:1500])
-    assert model.score(X[1500:], labels[1500:]) > 0.8
+    model = glasswood.AdditiveClassifier(interactions=2, n_jobs=1).fit(X[:600], labels[:600])
+    assert model.score(X[600:], labels[600:]) > 0.8
     assert set(model.curves_["output"].tolist()) == {"low", "mid", "top"}
     np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1, atol=1e-12)
 
@@ -270,7 +270,7 @@ def test_curves_rise_where_they_must():
 
 
 def test_threads_change_nothing():
-    X, y, _ = bent(800)
+    X, y, _ = bent(400)
     first, second = (glasswood.AdditiveRegressor(interactions=2, n_jobs=n).fit(X, y) for n in (1, 3))
     np.testing.assert_array_equal(first.predict(X), second.predict(X))
 
@@ -287,7 +287,7 @@ def test_auto_leaves_curves_out_where_nothing_is_bent():
 
 
 def test_curves_beside_a_tree_take_off_its_error():
-    X, y, f = bent(1500)
+    X, y, f = bent(800)
     plain = glasswood.ModelTreeRegressor(**FAST).fit(X, y)
     model = glasswood.ModelTreeRegressor(curves="auto", pairs="auto", **FAST).fit(X, y)
     X_test, y_test, f = bent(1500, seed=5)
@@ -314,7 +314,7 @@ def test_files_keep_the_curves(tmp_path):
 def test_pictures_are_drawn():
     matplotlib = pytest.importorskip("matplotlib")
     matplotlib.use("Agg")
-    X, y = mixed(800)
+    X, y = mixed(300)
     figure = glasswood.AdditiveRegressor(n_jobs=1).fit(X, y).plot()
     figure.savefig(io.BytesIO())
     labels = [ax.get_xlabel() for ax in figure.axes]
@@ -360,7 +360,7 @@ def test_what_does_not_go_together_is_refused():
 
 @pytest.mark.parametrize("name", ["additive", "tree", "classes", "counts"])
 def test_weights_are_relative_and_whole_ones_are_repetitions(name):
-    X, y, _ = bent(300)
+    X, y, _ = bent(200)
     poisson = glasswood.AdditiveRegressor(loss="poisson", n_jobs=1), False
     model, is_classifier = (estimators() | {"counts": poisson})[name]
     model.set_params(**{"pairs" if name == "tree" else "interactions": 1})
@@ -484,7 +484,7 @@ def test_exports_compute_the_same(name, tmp_path):
     """SQL by DuckDB and ONNX by its runtime, against the model."""
     duckdb, onnxruntime = pytest.importorskip("duckdb"), pytest.importorskip("onnxruntime")
     model, is_classifier = estimators()[name]
-    X, y = mixed(900)
+    X, y = mixed(400)
     model.fit(X, y > 1 if is_classifier else y)
     connection = duckdb.connect()
     connection.register("given", X.assign(place=np.arange(len(X))))

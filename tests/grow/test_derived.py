@@ -130,10 +130,11 @@ def test_many_categories_of_noise_make_no_leaves():
     assert glasswood.ModelTreeRegressor(**FAST).fit(X, y).n_leaves_ == 1
 
 
+@pytest.mark.usefixtures("unjudged")
 @pytest.mark.parametrize("smoothing", [0, 15])
 def test_categories_that_the_path_excludes_have_no_term(smoothing):
     """One city of many has rows of its own kind, so that it is split off."""
-    X, y = frame_of(3000)
+    X, y = frame_of(1500)
     is_alone = (X["city"] == X["city"].iloc[0]).to_numpy()
     y = np.where(is_alone, 100 * X["x"], y)
     settings = {"smoothing": smoothing, "n_jobs": 1, "n_iter_no_change": 20}

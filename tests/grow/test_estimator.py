@@ -254,6 +254,7 @@ def test_time_limit(data):
     assert tree.n_leaves_ == 3
 
 
+@pytest.mark.usefixtures("unjudged")
 def test_small_data_are_searched_for_a_counted_time(data):
     """The same generations for any number of threads, and after a hundred without gain only what is missing of it."""
     trees = [glasswood.ModelTreeRegressor(n_jobs=n).fit(*data) for n in (1, 2)]

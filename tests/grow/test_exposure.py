@@ -25,6 +25,7 @@ def models(loss):
     ]
 
 
+@pytest.mark.sizes("each")
 @pytest.mark.parametrize("place", range(3))
 @pytest.mark.parametrize("loss", ["poisson", "gamma"])
 def test_counts_of_exposures_are_weighted_rates(loss, place):

@@ -39,6 +39,7 @@ def test_one_equation_is_as_good_as_a_robust_regression(size):
     assert ours < 1.2 * theirs
 
 
+@pytest.mark.sizes("each")
 @pytest.mark.parametrize("spread", [1, 2, 3])
 @pytest.mark.parametrize("level", [0.1, 0.5, 0.9])
 def test_quantiles_of_heavy_tails_hold_their_share(spread, level):

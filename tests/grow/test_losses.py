@@ -85,6 +85,7 @@ def test_a_leaf_is_nearly_the_linear_program_of_its_quantile():
     assert minimize(lambda c: loss(A @ c), program.x[:4], method="Nelder-Mead").fun >= program.fun * (1 - 1e-6)
 
 
+@pytest.mark.sizes("each")
 @pytest.mark.parametrize("method", ["mean", "boosting"])
 @pytest.mark.parametrize("loss", ["poisson", "gamma", "quantile"])
 def test_ensembles(method, loss):

@@ -51,6 +51,7 @@ def leaf_terms(tree):
     ]
 
 
+@pytest.mark.sizes("each")
 @pytest.mark.parametrize("strength", [1e-3, 15.0, 1e4])
 @pytest.mark.parametrize("leaf_model", ["linear", "constant"])
 def test_every_prediction_is_that_of_the_recursion(strength, leaf_model):
