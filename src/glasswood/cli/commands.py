@@ -195,27 +195,39 @@ def feature_batches(
     data: Path, options: argparse.Namespace, forest: TreeEnsemble, most_rows: int
 ) -> Iterator[RecordBatch]:
     """Read the first rows of a table in batches of the model's features."""
+    for _, _, features in _first_rows(data, (), options, forest, most_rows):
+        yield features
+
+
+def read_features_and_target(
+    data: Path, target: str | None, options: argparse.Namespace, forest: TreeEnsemble, most_rows: int
+) -> tuple[Any, list[Any] | None]:
+    """Read the first rows of a table, once: standard input gives them no second time."""
+    if target is None:
+        return read_features(data, options, forest, most_rows), None
+    parts, values = [], []
+    for name, rows, features in _first_rows(data, (target,), options, forest, most_rows):
+        values += rows.column(target).to_pylist()
+        parts.append(features)
+        if None in values:
+            at = values.index(None)
+            raise ValueError(f"column {target!r} of {name} has no value in row {at}; leave such rows out")
+    return import_pyarrow().Table.from_batches(parts), values
+
+
+def _first_rows(
+    data: Path, kept: Sequence[str], options: argparse.Namespace, forest: TreeEnsemble, most_rows: int
+) -> Iterator[tuple[str, RecordBatch, RecordBatch]]:
+    """Name of a table, and its first rows in batches: with the columns `kept`, and as the model's features."""
     reader = TableReader(data, dialect_of(options))
-    inputs = _input_columns(options.inputs, reader, forest)
-    reader.check_columns(inputs)
-    n_rows = 0
-    for batch in reader.batches(*_wanted(inputs, (), forest, min(MOST_ROWS, most_rows), reader)):
-        part = _features(batch.slice(0, most_rows - n_rows), inputs, forest)
-        n_rows += part.num_rows
-        yield part
+    inputs, n_rows = _input_columns(options.inputs, reader, forest), 0
+    reader.check_columns([*inputs, *kept])
+    for batch in reader.batches(*_wanted(inputs, kept, forest, min(MOST_ROWS, most_rows), reader)):
+        rows = batch.slice(0, most_rows - n_rows)
+        n_rows += rows.num_rows
+        yield reader.name, rows, _features(rows, inputs, forest)
         if n_rows >= most_rows:
             break
-
-
-def read_column(source: Path, name: str, options: argparse.Namespace, most_rows: int) -> list[Any]:
-    """Read the target of a table."""
-    reader = TableReader(source, dialect_of(options))
-    reader.check_columns([name])
-    parts = [batch.column(0) for batch in reader.batches([name], [], [], min(MOST_ROWS, most_rows))]
-    values = [value for part in parts for value in part.to_pylist()][:most_rows]
-    if None in values:
-        raise ValueError(f"column {name!r} of {source} has no value in row {values.index(None)}; leave such rows out")
-    return values
 
 
 def _batch_rows(row_bytes: int) -> int:

@@ -116,10 +116,9 @@ def _neighbors(options: argparse.Namespace) -> Neighbors:
 
 
 def _rows_and_target(source: Path, options: argparse.Namespace, forest: Any) -> tuple[Any, Any]:
-    from glasswood.cli.commands import read_column, read_features
+    from glasswood.cli.commands import read_features_and_target
 
-    X = read_features(source, options, forest.ensemble, sys.maxsize)
-    return X, None if options.target is None else read_column(source, options.target, options, sys.maxsize)
+    return read_features_and_target(source, options.target, options, forest.ensemble, sys.maxsize)
 
 
 def _mapper(neighbors: Neighbors, options: argparse.Namespace) -> Callable[[Any], Any]:

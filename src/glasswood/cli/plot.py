@@ -57,15 +57,16 @@ def run(options: argparse.Namespace) -> None:
     import glasswood
     from glasswood.base.extras import import_extra
     from glasswood.base.pictures import save_picture
-    from glasswood.cli.commands import read_column, read_features
+    from glasswood.cli.commands import read_features_and_target
 
     if options.target is not None and options.data is None:
         raise ValueError("--target names a column of DATA; pass DATA too")
     pyplot = import_extra("matplotlib.pyplot", "plot", "pictures need matplotlib")
     pyplot.switch_backend("Agg")
     forest, most = load_model(options), options.rows or sys.maxsize
-    X = None if options.data is None else read_features(options.data, options, forest.ensemble, most)
-    y = None if options.target is None else read_column(options.data, options.target, options, most)
+    X, y = None, None
+    if options.data is not None:
+        X, y = read_features_and_target(options.data, options.target, options, forest.ensemble, most)
     settings = {"tree": options.tree, "max_terms": options.max_terms, "positive": options.positive}
     figure = glasswood.plot_tree(forest, X, y, **settings).get_figure(root=True)
     assert figure is not None

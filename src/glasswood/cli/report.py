@@ -74,13 +74,12 @@ def add_parser(subparsers: argparse._SubParsersAction[Parser]) -> None:
 def run(options: argparse.Namespace) -> None:
     """Run `glasswood report`."""
     import glasswood
-    from glasswood.cli.commands import read_column, read_features
+    from glasswood.cli.commands import read_features, read_features_and_target
 
     start = time.perf_counter()
     forest = load_model(options, class_names=options.class_names)
     most = options.rows or sys.maxsize
-    X = read_features(options.data, options, forest.ensemble, most)
-    y = None if options.target is None else read_column(options.data, options.target, options, most)
+    X, y = read_features_and_target(options.data, options.target, options, forest.ensemble, most)
     before = None if options.before is None else read_features(options.before, options, forest.ensemble, most)
     settings = {
         "positive": options.positive,

@@ -51,15 +51,14 @@ def add_parser(subparsers: argparse._SubParsersAction[Parser]) -> None:
 def run(options: argparse.Namespace) -> None:
     """Run `glasswood score`."""
     import glasswood
-    from glasswood.cli.commands import read_column, read_features
+    from glasswood.cli.commands import read_features, read_features_and_target
 
     forest, most = load_model(options), options.rows or sys.maxsize
-    X = read_features(options.data, options, forest.ensemble, most)
-    y = np.asarray(read_column(options.data, options.target, options, most))
+    X, y = read_features_and_target(options.data, options.target, options, forest.ensemble, most)
     background = None
     if options.background is not None:
         background = read_features(options.background, options, forest.ensemble, sys.maxsize)
-    found = glasswood.score_values(forest, X, y, loss=options.loss, background=background)
+    found = glasswood.score_values(forest, X, np.asarray(y), loss=options.loss, background=background)
     if options.out:
         found.save(options.out)
     width = max(len(shown(name)) for name in found.names)

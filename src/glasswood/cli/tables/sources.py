@@ -61,12 +61,14 @@ def find(path: Path) -> Source:
     FileNotFoundError
         If there are none.
     ValueError
-        For unknown suffixes, files of different formats, or folders that name different columns.
+        For pipes and devices, unknown suffixes, files of different formats, or folders that name different columns.
     """
     if str(path) == STREAM:
         return Source("standard input", (), (), "")
     if not path.is_dir() and not is_pattern(path):
         path.stat()
+        if not path.is_file():  # Arrow would wait for it for ever, or fail to go back in it
+            raise ValueError(f"{path} is a pipe or a device, expected a file; name - and redirect it to standard input")
         return Source(str(path), (path,), ({},), table_format(path))
     if path.is_dir():
         root, files = path, _within(path)
