@@ -219,6 +219,8 @@ def test_files_and_sums(data, tmp_path):
         state | {"n_rows": 0},
         state | {"moments": [[1.0]]},
         state | {"loss": 2},
+        state | {"moments": [[0.0] * 5, *state["moments"][1:]]},
+        state | {"moments": [[1.0, 2.0, 1.0, 1.0, 1.0], *state["moments"][1:]]},
     ):
         (tmp_path / "wrong.json").write_text(json.dumps(wrong))
         with pytest.raises(ValueError, match=r"wrong\.json holds no values that ScoreValues\.save wrote"):

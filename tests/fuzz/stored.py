@@ -1,4 +1,4 @@
-"""Mutated files of neighbours, summaries, Arrow and Parquet tables: python -m tests.fuzz.stored --cases 1000 --seed 1.
+"""Mutated files of neighbours, summaries, scores, Arrow and Parquet: python -m tests.fuzz.stored --cases 1000 --seed 1.
 
 Each is refused by a ValueError that names it, or read; what is read answers the same whatever memory held before.
 Some cases are the attacks on memory and time that `tests/readers` has for every format and object, mutated or not.
@@ -42,7 +42,14 @@ MEMORY, SECONDS, COSTLY_SECONDS = 3 * 2**30, 20, 6
 COSTLY = 0.2
 """Share of the cases that ask for memory or time."""
 
-KINDS = {"neighbors": ".glasswood", "summary": ".json", "arrow": ".arrow", "stream": ".arrow", "parquet": ".parquet"}
+KINDS = {
+    "neighbors": ".glasswood",
+    "summary": ".json",
+    "score": ".json",
+    "arrow": ".arrow",
+    "stream": ".arrow",
+    "parquet": ".parquet",
+}
 
 
 def seeds(folder):
@@ -60,6 +67,8 @@ def seeds(folder):
         summary = glasswood.Explainer(forest).summary(X, pair_rows=10 * number)
         summary.save(folder / "seed.json")
         found["summary"].append((folder / "seed.json").read_bytes())
+        glasswood.score_values(forest, X, X[:, 0], sample_weight=weights).save(folder / "seed.json")
+        found["score"].append((folder / "seed.json").read_bytes())
     texts = pa.array(["u", "vw", None, "xyz"] * 15)
     for column in (texts, texts.dictionary_encode()):
         table = pa.table({"a": X[:, 0], "k": column, "b": pa.array(X[:, 1] > 0)})
@@ -98,7 +107,7 @@ def make_case(found, seed, number):
                 data = pick(rng, (mutate_explainer, mutate_explainer, mutate_glasswood))(rng, data, other)
             except Exception:  # a mutation before has left no file to mutate
                 data = mutate_bytes(rng, data, other)
-        elif kind == "summary" and rng.random() < 0.9:
+        elif kind in {"summary", "score"} and rng.random() < 0.9:
             try:
                 document = json.loads(data)
             except ValueError:
@@ -124,6 +133,10 @@ def ask(kind, path):
     if kind == "summary":
         read = glasswood.Summary.load(path)
         return [read.mean, read.quantiles(), read.share_first] if read.n_rows else [read.total]
+    if kind == "score":
+        read = glasswood.ScoreValues.load(path)
+        sums = read + read
+        return [read.values, read.standard_error, read.shares, read.estimate_error, sums.values, len(repr(sums))]
     reader = TableReader(path)
     return [len(batch.to_pylist()) for batch in reader.batches(reader.names, [], [], 10)]
 

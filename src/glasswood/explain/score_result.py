@@ -209,4 +209,6 @@ def _checked_state(state: Any) -> dict[str, Any]:
         raise ValueError("baseline is not a finite number")
     if moments.shape != (6, len(names)) or not np.isfinite(moments).all() or (moments[[0, 1, 4, 5]] < 0).any():
         raise ValueError(f"moments has the shape {moments.shape}, expected (6, {len(names)}) finite sums")
+    if names and (moments[:2].min() <= 0 or (moments[:2] != moments[:2, :1]).any()):
+        raise ValueError("the weights of the rows are not above 0, or not the same for all features")
     return state | {"names": tuple(names), "moments": moments, "rows": None}
