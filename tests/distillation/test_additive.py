@@ -6,6 +6,7 @@ import pytest
 pytest.importorskip("sklearn")
 
 import glasswood
+from tests.strategies import Options, random_forest, random_rows
 
 
 def data(n=800, gaps=True):
@@ -101,3 +102,65 @@ def test_what_is_no_sum_of_constants_is_refused():
     tree = glasswood.ModelTreeRegressor(generations=2, population_size=8, time_limit=None).fit(X, y)
     with pytest.raises(NotImplementedError, match="linear ones"):
         glasswood.additive(tree, X)
+
+
+def test_numbers_beside_each_other_stay_apart():
+    """Midway between two float32 numbers is none of that type: half of the rows went to the other side."""
+    xgboost = pytest.importorskip("xgboost")
+    rng, beside = np.random.default_rng(0), [np.float32(1)]
+    for _ in range(7):
+        beside.append(np.nextafter(beside[-1], np.float32(2)))
+    X = np.column_stack([np.array(beside)[rng.integers(0, 8, 4000)], rng.normal(size=(4000, 2))]).astype(np.float32)
+    y = 3.0 * np.isin(X[:, 0], beside[1::2]) + (X[:, 1] > 0) * (X[:, 2] > 0) * (X[:, 0] > beside[3])
+    model = xgboost.train({"max_depth": 4, "nthread": 1, "eta": 0.5}, xgboost.DMatrix(X, y), 20)
+    found = glasswood.additive(model, X)
+    assert not found.is_exact
+    assert found.kept[0] > 0.99
+
+
+def adds_of(table, before, entry, x):
+    """Where an entry of a table applies to the numbers of a feature."""
+    low, high, category = (table[before + key][entry] for key in ("from", "to", "category"))
+    inside = (x >= low) & ((x < high) | (np.isinf(high) & ~np.isnan(x))) if low == low else np.zeros(len(x), bool)
+    return inside | (np.isnan(x) if "missing" in category else False)
+
+
+def by_tables(found, rows):
+    """Margins of rows by the tables alone, but for a number that all have."""
+    total, curves, surfaces = np.zeros(len(rows)), found.curves_, found.surfaces_
+    for entry, adds in enumerate(curves["adds"]):
+        total += adds * adds_of(curves, "", entry, rows[:, int(curves["feature"][entry][1:])])
+    for entry, adds in enumerate(surfaces["adds"]):
+        one, other = (rows[:, int(surfaces[key][entry][1:])] for key in ("feature", "other_feature"))
+        total += adds * (adds_of(surfaces, "", entry, one) & adds_of(surfaces, "other_", entry, other))
+    return total
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_random_forests_are_what_their_tables_say(seed):
+    """Rows on thresholds and beside them, infinite and missing, of both types; and exact sums are the forest."""
+    rng = np.random.default_rng(seed)
+    options = Options(
+        shape=str(rng.choice(["stump", "bushy", "bushy"])),
+        n_trees=int(rng.integers(1, 5)),
+        n_features=int(rng.choice([2, 3, 4])),
+        row_type=str(rng.choice(["float32", "float64"])),
+        thresholds=str(rng.choice(["plain", "ties"])),
+        weights=str(rng.choice(["ones", "dart"])),
+    )
+    forest = random_forest(seed, options)
+    rows, new = random_rows(seed, forest, int(rng.choice([1, 40, 300]))), random_rows(seed + 1000, forest, 300)
+    for feature in range(options.n_features):
+        if not np.isnan(rows[:, feature]).any():  # then it is not said where missing values go
+            new[np.isnan(new[:, feature]), feature] = 0.3
+        if np.isinf(rows[:, feature]).any():  # an entry from infinity on holds what no number is
+            rows[np.isinf(rows[:, feature]), feature] = 1.0
+    rows[np.abs(rows) > 1e38] = 1.0
+    found = glasswood.additive(forest, rows)
+    margins = np.asarray(found.forest_.predict(new, "margin"))
+    scale = 1e-12 * (1 + np.abs(margins).max() + np.abs(forest.ensemble.leaf_value).sum())
+    if found.is_exact:
+        np.testing.assert_allclose(margins, np.asarray(forest.predict(new, "margin")), rtol=0, atol=scale)
+    with np.errstate(over="ignore"):
+        rest = margins - by_tables(found, new.astype(options.row_type))
+    np.testing.assert_allclose(rest, rest[0], rtol=0, atol=10 * scale)

@@ -123,7 +123,8 @@ def additive(model: object, X: Rows, *, interactions: int | None = None) -> Addi
         )
     rows = ChangingRows(forest, X, "cpu")
     refuse_no_rows(rows)
-    values = np.asarray(rows.values)
+    with np.errstate(over="ignore"):  # as the model itself rounds rows; numbers beyond its type are infinite
+        values = np.asarray(rows.values).astype(forest.threshold.dtype)
     margins = np.asarray(on_host(Forest(forest).predict(X, "margin", device="cpu")))
     margins = margins.reshape(len(values), -1).astype(np.float64)
     boxes = [[boxes_of(forest, tree, k) for tree in _trees_of(forest, k)] for k in range(forest.n_outputs)]
@@ -214,6 +215,14 @@ def _axis(forest: TreeEnsemble, values: Array, feature: int) -> Axis:
     return Axis(feature, codes, edges.astype(np.float64), n_categories, np.maximum(weight, LEAST))
 
 
+def _rounded(axis: Axis, dtype: Any) -> Axis:
+    """Edges as numbers of the rows' type, rounded up: the same numbers of this type are below them."""
+    with np.errstate(over="ignore"):
+        near = axis.edges.astype(dtype)
+    above = np.where(near < axis.edges, np.nextafter(near, np.array(np.inf, dtype)), near)
+    return dataclasses.replace(axis, edges=above.astype(np.float64))
+
+
 def _term(axes: tuple[Axis, ...], boxes: list[Box]) -> Term:
     """Add up boxes over the cells of axes."""
     sizes = tuple(axis.n_bins for axis in axes)
@@ -230,7 +239,8 @@ def _nearest(
 ) -> tuple[Doubles, list[Shape]]:
     """Boost curves and surfaces on margins."""
     columns, weight = _columns(forest, values), np.ones(len(values))
-    axes, fold = axes_of(columns, weight, 256), folds_of(np.arange(len(values)), 0)
+    axes = [_rounded(axis, forest.threshold.dtype) for axis in axes_of(columns, weight, 256)]
+    fold = folds_of(np.arange(len(values)), 0)
     base, shapes = margins.mean(axis=0), []
     for output in range(margins.shape[1]):
         rest = margins[:, output] - base[output]
