@@ -28,7 +28,7 @@ from glasswood.explain.score_estimates import Chains, estimated
 from glasswood.explain.score_result import ScoreValues
 from glasswood.inputs import arranged
 from glasswood.inputs.placed import PlacedRows
-from glasswood.inputs.targets import as_targets, refuse_text
+from glasswood.inputs.targets import as_targets, refuse_text, row_weights
 from glasswood.model.ensemble import TreeEnsemble
 
 Loss = Literal["auto", "squared", "absolute", "log_loss", "poisson"]
@@ -137,9 +137,7 @@ def score_values(
     if not len(rows):
         raise ValueError("X has no rows, expected at least 1")
     targets = game.targets(y, len(rows))
-    weight = np.ones(len(rows)) if sample_weight is None else np.asarray(sample_weight, np.float64)
-    if weight.shape != (len(rows),) or not (np.isfinite(weight) & (weight >= 0)).all() or not weight.any():
-        raise ValueError(f"sample_weight has shape {weight.shape}, expected {len(rows)} of at least 0, not all 0")
+    weight = np.ones(len(rows)) if sample_weight is None else row_weights(sample_weight, len(rows))
     result = _summed(game, explainer.players, rows, targets, weight, per_row)
     if game.is_estimated:
         warnings.warn(

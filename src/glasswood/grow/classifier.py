@@ -29,6 +29,7 @@ from glasswood.grow.search.engine import Circumstances, SearchSettings, cut_shor
 from glasswood.grow.search.process import undisturbed
 from glasswood.grow.search.progress import watching
 from glasswood.grow.table import feature_importances, leaf_table
+from glasswood.inputs.targets import as_vector, row_numbers
 from glasswood.words.rules import rule_table
 
 if TYPE_CHECKING:
@@ -372,6 +373,7 @@ def classes_of(estimator: Any, y: Any) -> tuple[Array, Doubles]:
     if y is None:
         name = type(estimator).__name__
         raise ValueError(f"This {name} estimator requires y to be passed, but the target y is None")
+    as_vector(y, "y")
     labels = column_or_1d(y, warn=True)
     _refuse_missing(labels)
     _refuse_two_kinds(labels)
@@ -424,7 +426,12 @@ def class_weights(class_weight: Any, y: Any, sample_weight: Any) -> Any:
     if class_weight is None:
         return sample_weight
     of_classes = compute_sample_weight(class_weight, y)
-    return of_classes if sample_weight is None else np.asarray(sample_weight, np.float64) * of_classes
+    if sample_weight is None:
+        return of_classes
+    weight = row_numbers(sample_weight, "sample_weight")
+    if weight.shape not in {(), of_classes.shape}:
+        raise ValueError(f"sample_weight has shape {weight.shape}, expected {of_classes.shape}, one per row of X")
+    return weight * of_classes
 
 
 def meaning_of(classes: Array) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from sklearn.utils import column_or_1d
 from glasswood.base.device import on_host
 from glasswood.base.escapes import quoted
 from glasswood.base.typing import Doubles
+from glasswood.inputs.targets import in_range, row_numbers
 
 WEIGHTED = {"poisson": True, "gamma": False}
 """Whether exposures are weights of rates, by the losses that have them."""
@@ -36,12 +37,18 @@ def as_rates(loss: str, y: Any, sample_weight: Any, exposure: Any) -> tuple[Any,
     """
     if exposure is None:
         return y, sample_weight
-    target = np.asarray(column_or_1d(y), np.float64)
+    target = column_or_1d(row_numbers(y, "y"))
     exposed = checked_exposure(loss, exposure, len(target))
+    with np.errstate(over="ignore"):
+        rates = target / exposed
+    if (wrong := np.isinf(rates) & np.isfinite(target)).any():
+        at = int(wrong.argmax())
+        raise ValueError(f"exposure is {exposed[at]:g} in row {at}, too small to divide y by; give it in larger units")
     if not WEIGHTED[loss]:
-        return target / exposed, sample_weight
-    weight = np.ones(len(target)) if sample_weight is None else np.asarray(on_host(sample_weight), np.float64)
-    return target / exposed, weight * (exposed / exposed.mean())  # in the mean 1: whole numbers would count rows
+        return rates, sample_weight
+    exposed = in_range(exposed)
+    weight = np.ones(len(target)) if sample_weight is None else row_numbers(sample_weight, "sample_weight")
+    return rates, weight * (exposed / exposed.mean())  # in the mean 1: whole numbers would count rows
 
 
 def checked_exposure(loss: str, exposure: Any, n_rows: int) -> Doubles:
@@ -50,7 +57,7 @@ def checked_exposure(loss: str, exposure: Any, n_rows: int) -> Doubles:
         raise ValueError(
             f"exposure is for rates, which loss='poisson' and loss='gamma' predict; loss is {quoted(loss)}"
         )
-    exposed = np.asarray(on_host(exposure), np.float64)
+    exposed = row_numbers(exposure, "exposure")
     if exposed.shape != (n_rows,):
         raise ValueError(f"exposure has shape {exposed.shape}, expected ({n_rows},): one for each row")
     wrong = ~(np.isfinite(exposed) & (exposed > 0))

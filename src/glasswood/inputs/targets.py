@@ -9,8 +9,11 @@ from numpy.typing import ArrayLike
 
 from glasswood.base.device import on_host
 from glasswood.base.escapes import quoted
-from glasswood.base.typing import Array, Int64s
+from glasswood.base.typing import Array, Doubles, Int64s
 from glasswood.model.ensemble import TreeEnsemble
+
+LEAST_WEIGHT, MOST_WEIGHT = 1e-100, 1e100
+"""Largest weights of rows that are taken as they are."""
 
 
 def as_targets(y: ArrayLike, n_rows: int) -> Array:
@@ -30,11 +33,75 @@ def as_targets(y: ArrayLike, n_rows: int) -> Array:
 
 
 def as_vector(values: Any, name: str) -> Array:
-    """Make an array of what a caller gave; lists within lists of different lengths are refused by name."""
+    """Make an array of what a caller gave.
+
+    Raises
+    ------
+    ValueError
+        For lists within lists of different lengths, and for values that a mask hides: nobody should count these.
+    """
+    if np.ma.is_masked(values):
+        raise ValueError(
+            f"{name} is masked in row {int(np.ma.getmaskarray(values).argmax())}, expected a value in each row; leave "
+            "such rows out"
+        )
     try:
         return np.asarray(values)
     except ValueError as error:
         raise ValueError(f"{name} holds lists of different lengths, expected one number per row") from error
+
+
+def row_numbers(values: Any, name: str) -> Doubles:
+    """Copy numbers that a caller gave as float64; what float64 would make numbers of, such as dates, is refused.
+
+    Raises
+    ------
+    ValueError
+        If they are no numbers.
+    """
+    found = as_vector(on_host(values), name)
+    if found.dtype.kind not in "biufOUST":
+        raise ValueError(f"{name} holds {found.dtype}, expected numbers")
+    try:
+        return np.array(found, np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} holds {quoted(next(filter(_is_no_number, found.flat)))}, expected numbers") from None
+
+
+def _is_no_number(value: Any) -> bool:
+    try:
+        float(value)
+    except (TypeError, ValueError):
+        return True
+    return False
+
+
+def row_weights(values: Any, n_rows: int, name: str = "sample_weight") -> Doubles:
+    """Copy weights of rows as float64, (n_rows,), scaled where their sums would be too large or too small a number.
+
+    Raises
+    ------
+    ValueError
+        If they are not one finite number of at least 0 for each row, or all 0.
+    """
+    found = row_numbers(values, name)
+    if found.shape != (n_rows,):
+        raise ValueError(f"{name} has shape {found.shape}, expected ({n_rows},), one per row of X")
+    wrong = ~(np.isfinite(found) & (found >= 0))
+    if wrong.any():
+        at = int(wrong.argmax())
+        raise ValueError(f"{name} is {found[at]:g} in row {at}, expected finite numbers of at least 0")
+    if n_rows and not found.any():
+        raise ValueError(f"{name} is 0 in all rows, expected one above 0")
+    return in_range(found)
+
+
+def in_range(weights: Doubles) -> Doubles:
+    """Relative weights times a power of 2, where squares and sums of them would overflow or vanish."""
+    largest = float(weights.max(initial=0.0))
+    if largest == 0 or LEAST_WEIGHT < largest < MOST_WEIGHT:
+        return weights
+    return np.ldexp(weights, -np.frexp(largest)[1])
 
 
 def class_places(labels: Array, forest: TreeEnsemble) -> Int64s:

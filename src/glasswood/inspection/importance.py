@@ -184,6 +184,9 @@ def _checked_targets(labels: Array, forest: TreeEnsemble, scoring: str | None) -
         return places if scoring == "neg_log_loss" else forest.classes[0][places]
     if not (forest.is_estimator and forest.classes):
         refuse_text(labels)
+    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
+        at = np.argwhere(~np.isfinite(labels))[0]
+        raise ValueError(f"y is {labels[tuple(at)]} in row {at[0]}, expected finite numbers; leave such rows out")
     return labels
 
 

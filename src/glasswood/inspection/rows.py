@@ -19,6 +19,7 @@ from glasswood.evaluate.evaluator import Evaluator
 from glasswood.evaluate.links import respond, sums_as_margin
 from glasswood.inputs import arranged, as_rows
 from glasswood.inputs.shown import own_values, unknown_labels
+from glasswood.inputs.targets import row_weights
 from glasswood.inspection.ranks import Ranks
 from glasswood.model.ensemble import TreeEnsemble
 
@@ -258,10 +259,7 @@ def weights_of(sample_weight: ArrayLike | None, n_rows: int) -> Doubles | None:
     """Weights of rows as float64; refuses others than one per row."""
     if sample_weight is None:
         return None
-    weights = np.asarray(sample_weight, np.float64)
-    if weights.shape != (n_rows,):
-        raise ValueError(f"sample_weight has shape {weights.shape}, expected ({n_rows},), one per row of X")
-    return weights
+    return row_weights(sample_weight, n_rows)
 
 
 def refuse_no_rows(rows: ChangingRows) -> None:

@@ -76,6 +76,13 @@ def list_rows(
     return LeafLists(*_core.index_leaves(positions, first, places.astype(np.int32), bags, row_weight, threads))
 
 
+def as_counts(weight: Doubles | None) -> Doubles | None:
+    """Weights of rows as they are where all are whole numbers, which count rows; else those above 0 in the mean 1."""
+    if weight is None or (weight == np.floor(weight)).all():
+        return weight
+    return np.asarray(weight * (np.count_nonzero(weight) / weight.sum()))
+
+
 class LeafIndex:
     """An index from a forest's leaves to its training rows.
 
@@ -155,10 +162,13 @@ class LeafIndex:
         return weight
 
     def given(self, n_jobs: int | None, order: Int64s | None = None) -> LeafLists:
-        """List the rows that trees were given, by leaf, with their weights; by number, or as places in an order."""
+        """List the rows that trees were given, by leaf, with their weights; by number, or as places in an order.
+
+        Quantiles interpolate as if weights counted rows, so that relative ones are in the mean 1.
+        """
         if order is None and self.bags is None and self.row_weight is None:
             return self.lists
-        return list_rows(self.forest, self.positions, n_jobs, order, self.bags, self.row_weight)
+        return list_rows(self.forest, self.positions, n_jobs, order, self.bags, as_counts(self.row_weight))
 
     def leaf_weights(self, n_jobs: int | None) -> Doubles:
         """Weight of the rows that each leaf was given, (n_leaves,)."""

@@ -16,7 +16,7 @@ from glasswood.base.typing import Array, Doubles, Int32s, Rows
 from glasswood.evaluate.evaluator import evaluator_of
 from glasswood.forest import Forest
 from glasswood.inputs import arranged, as_rows, with_tables
-from glasswood.inputs.targets import as_targets, class_places, refuse_text
+from glasswood.inputs.targets import as_targets, class_places, refuse_text, row_weights
 from glasswood.loading import load
 from glasswood.model.ensemble import TreeEnsemble
 from glasswood.neighbors.index import LeafIndex, TargetIndex, in_parts, list_rows
@@ -216,14 +216,7 @@ class LeafRows:
 
 
 def _row_weight(sample_weight: ArrayLike | None, n_rows: int) -> Doubles | None:
-    if sample_weight is None:
-        return None
-    weight = np.array(sample_weight, np.float64)  # the caller may change it later
-    if weight.shape != (n_rows,):
-        raise ValueError(f"sample_weight has shape {weight.shape}, expected ({n_rows},), one per row of X")
-    if not np.isfinite(weight).all() or weight.min() < 0 or not weight.any():
-        raise ValueError("sample_weight expects finite numbers of at least 0, and one above 0")
-    return weight
+    return None if sample_weight is None else row_weights(sample_weight, n_rows)  # the caller may change it later
 
 
 def targets_of(forest: TreeEnsemble, y: ArrayLike, n_rows: int) -> Array:

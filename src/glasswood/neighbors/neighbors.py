@@ -41,7 +41,8 @@ class Neighbors(SimilarRows):
     y : array-like of shape (n,) or (n, n_outputs), optional
         Their targets or class labels. Similar rows, `impute` and `outlier_score` do not need them.
     sample_weight : array-like of shape (n,), optional
-        Weights of the rows in the training.
+        Weights of the rows in the training. Quantiles take whole numbers as counts of rows, others relative to their
+        mean.
     tree_weight : {"auto", "uniform"} or array-like of shape (n_trees,)
         Weights of the trees. "auto": equal in forests that average (random forests); in boosted forests the standard
         deviation, over the training rows, of what the tree adds to the margin, so that the first trees count most.

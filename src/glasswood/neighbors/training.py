@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from glasswood.base.escapes import quoted
 from glasswood.base.typing import Array, Doubles, Int64s
+from glasswood.inputs.targets import in_range, row_numbers
 from glasswood.model.ensemble import TreeEnsemble
 
 if TYPE_CHECKING:
@@ -159,14 +160,14 @@ def _wanted_weight(forest: TreeEnsemble, counts: Doubles, wanted: str | ArrayLik
         if wanted == "uniform" or is_average(forest) or not spread.any():
             return np.ones(forest.n_trees)
         return spread
-    weight = np.asarray(wanted, np.float64)
+    weight = row_numbers(wanted, "tree_weight")
     if weight.shape != (forest.n_trees,):
         raise ValueError(
             f"tree_weight has shape {weight.shape}, expected ({forest.n_trees},), one number for each tree"
         )
     if not np.isfinite(weight).all() or weight.min() < 0 or not weight.any():
         raise ValueError("tree_weight expects numbers of at least 0, and one above 0")
-    return weight
+    return in_range(weight)
 
 
 def is_average(forest: TreeEnsemble) -> bool:

@@ -15,6 +15,7 @@ from glasswood.base.typing import Array, Doubles, Int32s, Int64s
 from glasswood.explain import Explainer
 from glasswood.inputs import arranged, as_rows
 from glasswood.inputs.shown import own_values, unknown_labels
+from glasswood.inputs.targets import row_weights
 from glasswood.model.ensemble import TreeEnsemble
 
 if TYPE_CHECKING:
@@ -189,9 +190,4 @@ def with_unknown(forest: TreeEnsemble, rows: Sequence[Array], told: Sequence[Int
 
 
 def _weights_of(weights: Any, n_rows: int, name: str) -> Doubles:
-    found = np.ones(n_rows) if weights is None else np.asarray(weights, np.float64)
-    if found.shape != (n_rows,) or not (np.isfinite(found) & (found >= 0)).all() or not found.any():
-        raise ValueError(
-            f"sample_weight of {shown(name)} has shape {found.shape}, expected {n_rows} of at least 0, not all 0"
-        )
-    return found
+    return np.ones(n_rows) if weights is None else row_weights(weights, n_rows, f"sample_weight of {shown(name)}")

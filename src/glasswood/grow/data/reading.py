@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 from contextlib import contextmanager
+from numbers import Number
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,6 +28,7 @@ from glasswood.grow.data import columns as grow_columns
 from glasswood.grow.data.groups import constraints_text, groups_of
 from glasswood.inputs.arrays import records_message
 from glasswood.inputs.matching import listed
+from glasswood.inputs.targets import as_vector, row_numbers
 
 if TYPE_CHECKING:
     from glasswood.grow.data.columns import TrainingColumns, TrainingData
@@ -35,6 +37,9 @@ if TYPE_CHECKING:
 def training_data(estimator: Any, X: Rows, y: ArrayLike, sample_weight: ArrayLike | None) -> TrainingData:
     """Read the rows that count."""
     check_labels(y)
+    as_vector(y, "y")
+    if sample_weight is not None and not isinstance(sample_weight, Number):
+        sample_weight = row_numbers(sample_weight, "sample_weight")
     _refuse_text(X, estimator.categorical_features)
     if grow_columns.has_categories(X, estimator.categorical_features):
         _check_feature_names(estimator, X, reset=True)
