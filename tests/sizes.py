@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from typing import Any
 
@@ -60,6 +60,9 @@ def parts(item: pytest.Function, drawn: list[str]) -> tuple[tuple, tuple]:
 def quick(cases: list[tuple], together: int) -> set[int]:
     """Choose cases that between them have every combination of so many parameters that any case has."""
     combinations = [set(itertools.combinations(case, min(together, len(case)))) for case in cases]
+    often = Counter(itertools.chain.from_iterable(combinations))
+    if all(any(often[one] == 1 for one in own) for own in combinations):
+        return set(range(len(cases)))  # found at once: they are some thousands, of one parameter
     missing, kept, used = set().union(*combinations), set(), defaultdict(int)
     while missing:
         best = max(
