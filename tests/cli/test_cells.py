@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import os
 import pty
 import re
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pandas as pd
@@ -103,20 +105,34 @@ def test_other_formats_have_no_formulas(folder, tmp_path, capsys):
     assert pq.read_table(tmp_path / "out.parquet").column("note").to_pylist() == FORMULAS + HARMLESS
 
 
+def read_all(leader):
+    """What a terminal gets."""
+    found = b""
+    with contextlib.suppress(OSError):  # Linux's word for the end
+        while part := os.read(leader, 65536):
+            found += part
+    os.close(leader)
+    return found.decode().replace("\r\n", "\n")
+
+
 def on_a_terminal(*arguments):
-    """What a terminal gets of a command's standard output, and its exit code."""
+    """What a terminal gets of a command's standard output in this process, its messages and its exit code."""
+    leader, follower = pty.openpty()
+    with ThreadPoolExecutor(1) as pool, open(follower, "w", encoding="utf-8") as terminal:
+        shown = pool.submit(read_all, leader)
+        with contextlib.redirect_stdout(terminal), contextlib.redirect_stderr(io.StringIO()) as told:
+            code = run(*arguments)
+    return shown.result(), told.getvalue(), code
+
+
+def on_a_terminal_of_its_own(*arguments):
+    """`on_a_terminal`, of a process that starts with it."""
     leader, follower = pty.openpty()
     with subprocess.Popen(command(*arguments), stdout=follower, stderr=subprocess.PIPE) as process:
         os.close(follower)
-        found = b""
-        try:
-            while part := os.read(leader, 65536):
-                found += part
-        except OSError:  # Linux's word for the end
-            pass
-        os.close(leader)
+        shown = read_all(leader)
         message = process.stderr.read().decode()
-    return found.decode().replace("\r\n", "\n"), message, process.returncode
+    return shown, message, process.returncode
 
 
 @pytest.fixture(scope="module")
@@ -144,7 +160,7 @@ SHOWING = {
 @pytest.mark.parametrize("name", SHOWING)
 def test_terminals_get_no_orders(hostile, name):
     paths = [hostile / word if "." in word else word for word in ["model.json", *SHOWING[name]]]
-    shown, message, code = on_a_terminal(name, *paths)
+    shown, message, code = (on_a_terminal_of_its_own if name == "predict" else on_a_terminal)(name, *paths)
     assert code == 0, message
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", shown + message)
     assert "\\u001b7owned" in shown
