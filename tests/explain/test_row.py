@@ -46,6 +46,27 @@ def test_rows_of_large_forests(n_features, row_type):
     np.testing.assert_array_equal([row(x[None]) for x in X], explainer.shap_values(X))
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_rows_have_tables_where_batches_are_walked(dtype):
+    """Of many features, whose tables gain batches nothing; a budget that they exceed leaves rows to a walk."""
+    forest = full_forest(0, n_trees=30, depth=5, n_features=64)
+    X = np.random.default_rng(1).normal(size=(20, 64))
+    explainer = Explainer(forest, dtype=dtype).prepare()
+    row = explainer.row()
+    plan = plan_of(explainer)
+    assert plan.whole_tables is None
+    assert plan.row_tables is not None
+    assert plan.n_bytes == plan.row_tables.n_bytes > 0
+    exact = Explainer(forest, algorithm="quadrature", dtype="float64").shap_values(X)
+    assert_close(np.array([row(x) for x in X]), exact[:, :, None], forest, dtype)
+    of_tables = Explainer(forest, algorithm="tables", dtype=dtype).row()
+    np.testing.assert_array_equal([row(x) for x in X], [of_tables(x) for x in X])
+    small = Explainer(forest, dtype=dtype, table_bytes=plan.n_bytes - 1)
+    walked = small.row()
+    assert plan_of(small).row_tables is None
+    assert_close(np.array([walked(x) for x in X]), exact[:, :, None], forest, dtype)
+
+
 @pytest.mark.parametrize("forest", [chain_forest(60, 1e-3), full_forest(0, 20, 6, 5)], ids=["walked", "tables"])
 @pytest.mark.parametrize("n_outputs", [1, 3])
 @pytest.mark.parametrize("top", [1, 3, 1000])

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from glasswood.explain.game import Game, Settings
     from glasswood.inputs.placed import PlacedRows
 
+ROW_NODE_BYTES = 512
+"""Bytes of tables a node below which forests of many features do not come: no plan is made where these exceed the
+budget."""
+
 ROW_TREES: dict[str, Any] = {"float32": _core.RowTrees32, "float64": _core.RowTrees64}
 
 
@@ -62,13 +66,31 @@ class CpuExplainer:
     @property
     def n_bytes(self) -> int:
         """Bytes of the tables that are built."""
-        return sum(tables.n_bytes for tables in self._tables.values() if tables)
+        of_rows = self.__dict__.get("row_tables")
+        more = 0 if of_rows is None or of_rows is self.whole_tables else int(of_rows.n_bytes)
+        return sum(tables.n_bytes for tables in self._tables.values() if tables) + more
 
     @property
     def whole_tables(self) -> Any:
         """The compiled tables if they are built and no tree is walked, else None."""
         tables = self.tables("values")
         return tables.whole_tables if tables else None
+
+    @cached_property
+    def row_tables(self) -> Any:
+        """Tables of all trees for single rows, also where batches are walked; None where they have no room.
+
+        Lanes of a walk are leaves for one row and rows for batches, which tables of many features gain less from.
+        """
+        if found := self.whole_tables:
+            return found
+        budget = (TABLE_BYTES if self.settings.table_bytes is None else self.settings.table_bytes) - self.n_bytes
+        is_walked = self.settings.algorithm == "auto" and self.settings.takes_tables and self.row_trees is not None
+        if not is_walked or budget < self.game.forest.n_nodes * ROW_NODE_BYTES:
+            return None
+        choice = choose_tables(self.game, self.settings, "values", budget, is_forced=True)
+        runner = TableRunner(self.game, choice._replace(budget=budget), self._walk)
+        return runner.all_tables(self.settings.n_jobs)
 
     @cached_property
     def row_trees(self) -> Any:

@@ -60,7 +60,7 @@ def make_row(explainer: Engine, top: int | None, names: bool = False) -> Callabl
 def _row_of_codes(explainer: Engine, top: int | None) -> Callable[[Array], Any]:
     """Explain rows whose categories are codes."""
     n_top = 0 if top is None else min(int(top), explainer.game.players.n)
-    of = explainer.whole_tables or explainer.row_trees
+    of = explainer.row_tables or explainer.row_trees
     if of is None:
         return WalkedRow(explainer, n_top)
     row: Callable[[Array], Any] = ROWS[explainer.settings.dtype](

@@ -153,6 +153,13 @@ class TableRunner:
         is_whole = self.is_built and self.rest is None and self.compiled.is_whole
         return self.compiled if is_whole else None
 
+    def all_tables(self, n_jobs: int | None) -> Any:
+        """Build the tables if all trees keep them; None, and nothing built, if not."""
+        if not self.has_tables(n_jobs) or not self.compiled.is_whole or len(self.compiled.walked_trees):
+            return None
+        self.prepare(n_jobs)
+        return self.whole_tables
+
     def has_tables(self, n_jobs: int | None) -> bool:
         """Whether any tree has tables."""
         self._plan(n_jobs)

@@ -101,7 +101,8 @@ def in_range(weights: Doubles) -> Doubles:
     largest = float(weights.max(initial=0.0))
     if largest == 0 or LEAST_WEIGHT < largest < MOST_WEIGHT:
         return weights
-    return np.ldexp(weights, -np.frexp(largest)[1])
+    scaled: Doubles = np.ldexp(weights, -np.frexp(largest)[1])
+    return scaled
 
 
 def class_places(labels: Array, forest: TreeEnsemble) -> Int64s:

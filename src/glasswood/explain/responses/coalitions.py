@@ -120,13 +120,13 @@ class CoalitionExplainer:
 
     has_tables: bool
     n_bytes: int
-    whole_tables: None
+    row_tables: None
     row_trees: None
     game: Game
     settings: Settings
     tolerance: float
 
-    has_tables, n_bytes, whole_tables, row_trees = False, 0, None, None
+    has_tables, n_bytes, row_tables, row_trees = False, 0, None, None
 
     def __init__(self, game: Game, settings: Settings) -> None:
         self.game, self.settings, self.tolerance = game, settings, TOLERANCE

@@ -129,7 +129,7 @@ class ResponseExplainer:
     settings: Settings
     weighted: list[Background]
 
-    whole_tables = row_trees = None
+    row_tables = row_trees = None
 
     def __init__(self, game: Game, settings: Settings) -> None:
         self.game, self.settings = game, settings
