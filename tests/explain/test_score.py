@@ -265,7 +265,11 @@ def test_frames_and_pictures(data):
         ({"y": np.zeros(3)}, ValueError, r"y has shape \(3,\), expected \(10,\)"),
         ({"y": np.full(10, np.nan)}, ValueError, "NaN or infinite"),
         ({"y": np.array(["a"] * 10)}, ValueError, "y holds text"),
-        ({"sample_weight": -np.ones(10)}, ValueError, "at least 0, not all 0"),
+        (
+            {"sample_weight": -np.ones(10)},
+            ValueError,
+            "sample_weight is -1 in row 0, expected finite",
+        ),
         ({"loss": "log_loss"}, NotImplementedError, "needs a classifier"),
         ({"loss": "poisson", "y": -np.ones(10)}, ValueError, "y holds negative numbers"),
         ({"loss": lambda *_: 0.0}, ValueError, "one loss for each row and coalition"),
