@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
 from collections.abc import Callable
 from functools import partial
@@ -134,6 +135,7 @@ MODELS: dict[str, Callable[[], Model]] = {
     "glasswood: classes": partial(of_glasswood, "ModelTreeClassifier", "three"),
     "glasswood: constant leaves": partial(of_glasswood, "ModelTreeClassifier", "two", leaf_model="constant"),
 }
+MODELS = {name: functools.cache(make) for name, make in MODELS.items()}  # several tests ask for each
 
 
 def classifier(library: str, n_classes: int) -> Model:

@@ -109,7 +109,7 @@ def test_chain_of_distinct_features(algorithm, d, P, dtype, go_left):
         (10, 3, "float32"),
         (1000, 3, "float64"),
         (40, 8, "float64"),
-        (200, 8, "float32"),
+        (80, 8, "float32"),
         pytest.param(1000, 8, "float32", marks=pytest.mark.slow),
         (3, 16, "float32"),
         (3, 16, "float64"),
