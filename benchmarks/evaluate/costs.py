@@ -148,15 +148,16 @@ def losses(one: Measured) -> list[tuple[int, str, float]]:
 
 
 def judge(title: str, measured: Iterable[Measured]) -> None:
-    """Print how many batches are within a tenth of the fastest, and the mean loss, by family and size."""
+    """Print how many batches are within a tenth of the fastest, and losses, by family and size."""
     lost = [(one.shape, *each) for one in measured for each in losses(one)]
     groups = [("all", lost)]
     groups += [(family, [x for x in lost if x[0].family == family]) for family in sorted({x[0].family for x in lost})]
     groups += [(f"{size} rows", [x for x in lost if x[1] == size]) for size in sorted({x[1] for x in lost})]
-    print(f"{title}\n{'':24}batches  within a tenth  mean loss")
+    print(f"{title}\n{'':24}batches  within a tenth     mean   median     95 %    worst")
     for name, group in groups:
         loss = np.array([x[3] for x in group])
-        print(f"{name:24}{len(loss):7}{np.mean(loss <= 1.1):15.0%}{np.mean(loss) - 1:11.1%}")
+        found = [np.mean(loss), np.median(loss), np.quantile(loss, 0.95), loss.max()]
+        print(f"{name:24}{len(loss):7}{np.mean(loss <= 1.1):16.0%}{''.join(f'{one - 1:9.1%}' for one in found)}")
     for shape, size, chosen, loss in sorted(lost, key=lambda x: -x[3])[:5]:
         print(f"  {loss:.1f} times the fastest: {chosen} for {size} rows of {shape}")
 
