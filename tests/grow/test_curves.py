@@ -397,6 +397,22 @@ def test_friedmans_function_is_found_within_its_bands():
     assert np.abs(model.parts_["share"][noise]).sum() < 0.002
 
 
+@pytest.mark.parametrize("kind", [glasswood.ModelTreeRegressor, glasswood.ModelTreeClassifier])
+def test_a_fit_without_curves_leaves_none_of_an_earlier_fit(kind):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 3))
+    y = np.sin(3 * X[:, 0]) + X[:, 1]
+    y = y > 0 if kind is glasswood.ModelTreeClassifier else y
+    settings = {"time_limit": None, "generations": 5, "verbose": False}
+    model = kind(curves=True, **settings).fit(X, y)
+    assert hasattr(model, "curves_")
+    model.set_params(curves=False, alternatives=0).fit(X, y)
+    fresh = kind(alternatives=0, **settings).fit(X, y)
+    assert vars(model).keys() == vars(fresh).keys()
+    with pytest.raises(ValueError, match="has no curves; fit it with curves=True"):
+        model.plot()
+
+
 def test_few_rows_have_no_curves():
     model = glasswood.AdditiveRegressor(n_jobs=1).fit([[1.0], [2.0], [4.0]], [1.0, 2.0, 3.0])
     assert not len(model.curves_["adds"])

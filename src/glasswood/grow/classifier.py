@@ -355,7 +355,7 @@ class ModelTreeClassifier(CurvedTree, ClassEstimator):
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(reader, name):
                 setattr(self, name, getattr(reader, name))
-        self.__dict__.pop("alternatives_", None)
+        self._forget()
         grown, forest = self._assembled(found, weight, reader)
         self.forest_ = Forest(forest)
         self.leaves_, self.leaf_summary_ = leaf_table(grown, self.forest_.ensemble)

@@ -52,6 +52,11 @@ if TYPE_CHECKING:
 class TreeEstimator(BaseEstimator):  # type: ignore[misc]
     """Base of all estimators of model trees, which tells scikit-learn that NaN marks missing values."""
 
+    def _forget(self) -> None:
+        """Leave out what an earlier `fit` has set and this one may not set."""
+        for name in ("alternatives_", "curves_", "surfaces_", "parts_", "procedure_seconds_"):
+            self.__dict__.pop(name, None)
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
@@ -482,7 +487,7 @@ class ModelTreeRegressor(CurvedTree, RegressorMixin, TreeEstimator):  # type: ig
 
     def _keep(self, growth: Growth, reader: Any) -> GrownTree:
         """Set the fitted attributes; `reader` is the estimator that read the rows."""
-        self.__dict__.pop("alternatives_", None)
+        self._forget()
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(reader, name):
                 setattr(self, name, getattr(reader, name))

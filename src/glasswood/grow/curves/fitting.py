@@ -294,8 +294,15 @@ class CurvedEstimator:
         Returns
         -------
         matplotlib.figure.Figure
+
+        Raises
+        ------
+        ValueError
+            If the model has been fitted without curves.
         """
         check_is_fitted(self)
+        if not hasattr(self, "curves_"):
+            raise ValueError("the tree has no curves; fit it with curves=True, or draw it by glasswood.plot_tree")
         return draw(self.curves_, self.surfaces_, self.forest_.ensemble, output)
 
 
