@@ -60,7 +60,9 @@ def _for_glasswood(function):
 
 
 def note(frame):
-    """Add the function of a frame to the file of those seen."""
+    """Add the function of a frame to the file of those seen; of the emulator's arrays, who asked it for them."""
+    while frame.f_back and not frame.f_globals.get("__name__", "").startswith("glasswood"):
+        frame = frame.f_back
     code = frame.f_code
     with open(SEEN, "a", encoding="utf-8") as file:
         file.write(f"{frame.f_globals['__name__']}: {getattr(code, 'co_qualname', code.co_name)}\n")

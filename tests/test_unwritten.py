@@ -97,7 +97,11 @@ READ = {
 """Functions that ask for memory as it is: each has been read, and writes all of it or hands it to a kernel that does.
 
 Whoever adds one says in the review what writes it whole; indices that scatter over it must be a permutation by
-construction, or checked.
+construction, or checked. Tests run all but ten of them with their memory filled (`tests/poison.py` notes which, also
+what the emulator of GPUs is asked for). The ten are written by column (SourceColumns.codes, texts), by slices that
+cover all rows (made_dense, Job.compute), in blocks before each is read (place_padded), by kernels that write all
+(_by_function, _chains, _ranked_columns.begin), or where they are read: _best_strength reads the rows of leaves from the
+nodes above them, which have these rows too. CodeTables.encode asks CodeTables.empty.
 """
 
 

@@ -8,11 +8,14 @@ import functools
 import math
 import mmap
 import os
+import sys
 import tempfile
 import threading
 import types
 
 import numpy as np
+
+from tests.poison import SEEN, note
 
 ATTRIBUTES = {16: 4, 97: 227 * 1024, 81: 228 * 1024}
 """A small Hopper: four multiprocessors."""
@@ -219,6 +222,8 @@ class Function:
 
 
 def poisoned(shape, dtype=np.uint8):
+    if SEEN:
+        note(sys._getframe(1))
     dtype = np.dtype(dtype)
     n_bytes = math.prod(shape if isinstance(shape, tuple) else (shape,)) * dtype.itemsize
     if LEAST_MAPPED <= n_bytes <= MOST_MAPPED:
