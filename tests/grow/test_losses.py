@@ -41,8 +41,8 @@ def test_finds_the_tree_of_a_generalised_linear_model(loss):
     assert (tree.forest_.ensemble.link, tree.forest_.objective) == ("exp", loss)
     np.testing.assert_array_equal(tree.forest_.predict(X), tree.predict(X))
     text = glasswood.export_text(tree)
-    assert text.startswith("Leaves add to the logarithm of the prediction.\n")
-    assert "Leaves are clipped to " in text, "these are logarithms, too"
+    assert "logarithm" not in text, "leaves are rates and factors (tests/display/test_rates.py)"
+    assert "Predictions are clipped to " in text
 
 
 @pytest.mark.parametrize(("loss", "oracle"), [("poisson", PoissonRegressor), ("gamma", GammaRegressor)])

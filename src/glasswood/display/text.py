@@ -15,7 +15,7 @@ from glasswood.model.ensemble import TreeEnsemble
 from glasswood.model.events import of_event
 from glasswood.model.facts import constraints, counts_outliers_less, feature_names, is_cut_short, search_text
 from glasswood.words.curves import curve_lines, curve_trees
-from glasswood.words.equations import EXACT, leaf_equation, probability_text
+from glasswood.words.equations import EXACT, leaf_equation, multiplies, probability_text
 from glasswood.words.rules import (
     class_of,
     class_shares,
@@ -65,6 +65,9 @@ def export_text(
     the other, as if its logarithm were normal there. The trees of a classifier show
     the share of their class among the training rows of every node, and factors of the odds of the class.
 
+    Trees of rates and amounts (``loss="poisson"``, ``"gamma"``) show these, and factors: the value where numbers are at
+    their means and single categories are not there, and what multiplies it. A logarithm multiplies for every doubling.
+
     Parameters
     ----------
     model : ModelTreeRegressor, Forest, or anything `glasswood.load` reads
@@ -86,8 +89,8 @@ def export_text(
         Write equations of classifiers as sums of log-odds.
     style : {"auto", "centered", "equation"}, default="auto"
         "centered" begins with the value at the means of the leaf's rows, and says what moves it. "equation" is a sum
-        that begins with the intercept, the value where all features are 0. "auto" is "centered", and "equation" with
-        17 digits. Factors of odds have no intercept in either.
+        that begins with the intercept, the value where all features are 0; of rates and amounts it is ``exp(...)`` of
+        the sum. "auto" is "centered", and "equation" with 17 digits. Factors of odds have no intercept in either.
     positive : object, optional
         Which of two classes is the event, of which the text speaks. Default: the rarer one, where the model knows which
         one that is, otherwise the second one.
@@ -116,7 +119,8 @@ def export_text(
     clipped = "Log-odds" if speaks_of_odds(forest) else "Predictions"
     common = "" if speaks_of_odds(forest) and not log_odds else common_range(forest, tree, wording)
     added = sum_note(forest, tree, wording)
-    clipped = "Leaves" if (added or forest.link == "exp") and not speaks_of_odds(forest) else clipped
+    is_part = bool(added) or (forest.link == "exp" and not multiplies(forest))
+    clipped = "Leaves" if is_part and not speaks_of_odds(forest) else clipped
     notes = [*filter(None, [added]), *([f"{clipped} are clipped to {common}."] if common else [])]
     if (
         forest.source == "glasswood"
@@ -132,7 +136,8 @@ def export_text(
     if cut := search_text(forest):
         notes.append(f"{cut[0].upper()}{cut[1:]}.")
     curves = [] if tree in curve_trees(forest) else curve_lines(forest, int(forest.tree_output[tree]), digits)
-    curves = ["Curves and surfaces add:", *curves] if curves else []
+    said = "Curves and surfaces multiply by:" if multiplies(forest) else "Curves and surfaces add:"
+    curves = [said, *curves] if curves else []
     title = shown(heading(forest, tree, lines.shares, log_odds))
     return "\n".join([*filter(None, [title]), lines.text(), *notes, *curves])
 
@@ -177,6 +182,8 @@ def leaf_number(forest: TreeEnsemble, leaf: int, summary: Any) -> int:
 def heading(forest: TreeEnsemble, tree: int, shares: ClassShares | None, log_odds: bool) -> str:
     """Say what the leaves of a classifier's tree speak of; empty for numbers."""
     name = class_of(forest, tree)
+    if not name and multiplies(forest):
+        return ""
     if not name:
         return "Leaves add to the logarithm of the prediction." if forest.link == "exp" else ""
     if not speaks_of_odds(forest):
@@ -191,7 +198,7 @@ class _Lines:
     def __init__(self, forest: TreeEnsemble, tree: int, wording: Wording, summary: Any) -> None:
         self.forest, self.tree, self.wording, self.summary = forest, tree, wording, summary
         self.first = int(forest.tree_offsets[tree])
-        self.tests, self.sizes = node_tests(forest, tree, wording), cover_texts(forest, tree)
+        self.tests, self.sizes = node_tests(forest, tree, wording), cover_texts(forest, tree, summary)
         self.shares = class_shares(forest, tree, summary)
         self.range = common_range(forest, tree, wording)
 
@@ -232,7 +239,7 @@ class _Lines:
             facts = [] if self.shares is not None and node and facts == [n_rows] else facts
         facts += leaf_facts(forest, leaf, self.summary, wording.digits)
         if forest.has_linear_leaves and np.isfinite(forest.leaf_range[leaf]).all() and not self.range:
-            facts.append(f"clipped to {range_text(forest.leaf_range[leaf], wording)}")
+            facts.append(f"clipped to {range_text(forest, leaf, wording)}")
         known = f"   ({', '.join(facts)})" if facts else ""
         return f"leaf {leaf_number(forest, leaf, self.summary)}: {self._value(node, leaf)}{known}"
 

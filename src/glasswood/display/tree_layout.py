@@ -14,7 +14,7 @@ from glasswood.base.wording import Wording, number_text, percent_text, quoted_na
 from glasswood.display.report.trees import shown_class
 from glasswood.display.text import leaf_facts, leaf_number
 from glasswood.model.ensemble import TreeEnsemble
-from glasswood.words.equations import described, leaf_equation, smaller_text
+from glasswood.words.equations import described, leaf_equation, multiplies, smaller_text
 from glasswood.words.rules import (
     class_of,
     leaf_of_node,
@@ -218,15 +218,16 @@ def _bars(picture: Picture, at: int) -> list[Bar]:
     if forest.feature[at] >= 0 or not forest.has_linear_leaves:
         return []
     found = leaf_equation(forest, leaf_of_node(forest, at), picture.wording, picture.errors)
-    bars = [_bar(term, speaks_of_odds(forest), picture.wording) for term in found.terms]
-    size = smaller_text(found, speaks_of_odds(forest), picture.wording)
+    are_factors = speaks_of_odds(forest) or multiplies(forest)
+    bars = [_bar(term, are_factors, picture.wording) for term in found.terms]
+    size = smaller_text(found, are_factors, picture.wording)
     more = Bar(f"{found.n_smaller} smaller", f"±{size}", 0.0)
     return [*bars, more] if found.n_smaller else bars
 
 
-def _bar(term: Term, is_odds: bool, wording: Wording) -> Bar:
+def _bar(term: Term, are_factors: bool, wording: Wording) -> Bar:
     """Write beside a bar what it shows: what one standard deviation adds, of categories what each one adds."""
-    name, text, effect, error = described(term, is_odds, wording)
+    name, text, effect, error = described(term, are_factors, wording)
     if term.curve is not None:
         text = text.removeprefix("rising, ").removeprefix("falling, ")
         return Bar(quoted_name(name), text, effect, curve=term.curve.points)

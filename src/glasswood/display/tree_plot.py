@@ -51,6 +51,7 @@ from glasswood.loading import load
 from glasswood.model.ensemble import LOGARITHM, TreeEnsemble
 from glasswood.model.events import of_event, speaks_of_second
 from glasswood.model.facts import feature_name, feature_names
+from glasswood.words.equations import leaf_equation, multiplies
 from glasswood.words.rules import (
     class_of,
     class_shares,
@@ -214,7 +215,7 @@ def _picture(
         reached,
         shares,
         node_tests(forest, tree, wording, {} if rows is None else range_ends(rows)),
-        cover_texts(forest, tree),
+        cover_texts(forest, tree, summary),
         under,
         _means(forest, tree, rows, reached, shares, under),
         Ruler(),
@@ -239,7 +240,8 @@ def _means(
     if shares is not None:
         return np.asarray(shares.shares.max(axis=1))
     cover = np.maximum(forest.cover[forest.feature < 0], 1e-300)
-    return np.array([np.average(forest.leaf_value[leaves, 0], weights=cover[leaves]) for leaves in under])
+    values = np.exp(forest.leaf_value[:, 0]) if multiplies(forest) else forest.leaf_value[:, 0]
+    return np.array([np.average(values[leaves], weights=cover[leaves]) for leaves in under])
 
 
 def _heading(picture: Picture, title: str | None, target: object) -> list[str]:
@@ -256,16 +258,20 @@ def _heading(picture: Picture, title: str | None, target: object) -> list[str]:
         parts.append(f"Splits: {what} over the feature; blue goes to the first branch, grey to the second.")
     if forest.has_linear_leaves:
         error = "" if picture.errors is None else "; thin line: two standard errors"
-        unit = " to the log-odds" if speaks_of_odds(forest) else ""
+        does = "adds to the log-odds" if speaks_of_odds(forest) else "adds"
+        does = "multiplies the prediction with" if multiplies(forest) else does
         parts.append(
-            f"Leaves: the strongest terms; bar and number, on one scale: what one standard deviation adds{unit}{error}."
+            f"Leaves: the strongest terms; bar and number, on one scale: what one standard deviation {does}{error}."
         )
-        if (forest.linear_category == LOGARITHM).any():
+        leaves = range(*forest.leaf_offsets[picture.tree : picture.tree + 2].tolist())
+        equations = (leaf_equation(forest, leaf, picture.wording) for leaf in leaves)
+        if (forest.linear_category == LOGARITHM).any() and any(one.curve for found in equations for one in found.terms):
             parts.append("Curve: what the feature adds over the middle 80 % of the leaf's rows.")
     if added := sum_note(forest, picture.tree, picture.wording):
         parts.append(added)
     if common := "" if name else common_range(forest, picture.tree, picture.wording):
-        clipped = "Leaves" if added or forest.link == "exp" else "Predictions"
+        is_part = bool(added) or (forest.link == "exp" and not multiplies(forest))
+        clipped = "Leaves" if is_part else "Predictions"
         parts.append(f"{clipped} are clipped to {common}.")
     return [*lines, " ".join(parts)]
 

@@ -18,6 +18,7 @@ from glasswood.inputs.matching import listed
 from glasswood.model.ensemble import LOGARITHM, MISSING, OF_NUMBERS, TreeEnsemble
 from glasswood.model.facts import feature_names
 from glasswood.words.curves import curve_trees
+from glasswood.words.equations import multiplies
 from glasswood.words.rules import paths
 
 MOST_LETTERS = 8192
@@ -31,6 +32,9 @@ FIRST = 4
 
 MOST_ARGUMENTS, ADDS = 200, "tree adds"
 """Arguments of a function, and what stands beside the value of each tree."""
+
+FIRST_VALUE = 4
+"""Which of the columns of leaves is the first one of values."""
 
 LEAVES = ("tree", "leaf", "conditions", "reached", "intercept", "at the means", "lowest", "highest", "if missing")
 """Columns of the sheet of leaves, before those of the terms."""
@@ -132,12 +136,16 @@ class _Sheets:
         """Write leaves, curves and formula, and return what the prediction is."""
         forest, writer = self._forest, self._writer
         terms = _terms_of(forest, trees)
-        heads = list(LEAVES)
+        is_log = multiplies(forest)
+        heads = [f"{head} (logarithm)" if is_log and at >= FIRST_VALUE else head for at, head in enumerate(LEAVES)]
         for name in map(self._term_name, terms):
             heads += [f"coefficient: {name}", f"mean: {name}"]
         for at, head in enumerate(heads, 1):
             put(self._leaves, f"{self._letter(at)}1", head, True)
-        for at, head in enumerate(("step", "value", "coefficient", "mean", "contribution"), 1):
+        if is_log:
+            put(self._leaves, f"{self._letter(len(heads) + 1)}1", "prediction at the means", True)
+        steps = ("step", "value", "coefficient", "mean", "contribution", *(("factor",) if is_log else ()))
+        for at, head in enumerate(steps, 1):
             put(self._formula, f"{self._letter(at)}1", head, True)
         line, place, totals = 2, 2, []
         for tree in trees:
@@ -155,7 +163,8 @@ class _Sheets:
             )
         put(self._formula, f"A{place}", "base score", True)
         put(self._formula, f"B{place}", float(forest.base_score[output]))
-        put(self._formula, f"A{place + 1}", "sum of the trees", True)
+        total = "logarithm of the prediction" if is_log else "sum of the trees"
+        put(self._formula, f"A{place + 1}", total, True)
         summed = f"SUM({','.join(totals)})"
         if len(totals) > MOST_ARGUMENTS:
             summed = f'SUMIF($A$2:$A${place - 1},"{ADDS}",$B$2:$B${place - 1})'
@@ -193,6 +202,9 @@ class _Sheets:
                 if term in own:
                     for offset, part in enumerate(own[term], 1 + len(LEAVES) + 2 * number):
                         put(self._leaves, f"{self._letter(offset)}{at}", part)
+            if multiplies(forest):
+                last = self._letter(1 + len(LEAVES) + 2 * len(terms))
+                self._compute(self._leaves, f"{last}{at}", f"EXP(F{at})")
         return line + len(words) - 1
 
     def _own_terms(self, leaf: int) -> dict[tuple[int, int], tuple[float, float]]:
@@ -246,11 +258,13 @@ class _Sheets:
         if own:
             put(sheet, f"A{place}", "at the means of the leaf")
             self._compute(sheet, f"E{place}", value)
+            self._write_factor(place)
             first = place
             for number, term in own:
                 place += 1
                 column = 1 + len(LEAVES) + 2 * number
                 self._write_term(place, term, looked_up(column), looked_up(column + 1))
+                self._write_factor(place)
             value = f"SUM(E{first}:E{place})"
             value = f"MIN(MAX({value},{looked_up(7)}),{looked_up(8)})"
             if len(forest.leaf_missing):
@@ -266,6 +280,11 @@ class _Sheets:
         put(sheet, f"A{place}", ADDS, True)
         self._compute(sheet, f"B{place}", value if weight == 1 else f"{self._writer.language.number(weight)}*{value}")
         return place + 1, f"B{place}"
+
+    def _write_factor(self, place: int) -> None:
+        """Write what a contribution to the logarithm multiplies the prediction with."""
+        if multiplies(self._forest):
+            self._compute(self._formula, f"F{place}", f"EXP(E{place})")
 
     def _write_curve(self, tree: int, place: int, curves: CurveSheets) -> tuple[int, str]:
         """Write where the row is in the table of a curve or surface, and what is there."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +13,7 @@ from glasswood.base.typing import Bools, Doubles
 from glasswood.base.wording import number_text, quoted_name, signed_text, threshold_text
 from glasswood.model.ensemble import TreeEnsemble
 from glasswood.model.facts import feature_name
+from glasswood.words.equations import factor_text, multiplies
 
 MOST_NAMES = 3
 """Categories that a line names for the lowest and for the highest step."""
@@ -150,37 +152,41 @@ def _side(feature: int, boxes: list[Box]) -> Side:
 
 def curve_lines(forest: TreeEnsemble, output: int, digits: int) -> list[str]:
     """Write one line for each curve and surface of an output: its first and last step, and how many there are."""
-    lines = []
+    lines, write = [], factor_text if multiplies(forest) else signed_text
     for tree in [tree for tree in curve_trees(forest) if forest.tree_output[tree] == output]:
         features, boxes = features_of(forest, tree), boxes_of(forest, tree)
         title = " × ".join(quoted_name(feature_name(forest, feature)) for feature in features) or "all rows"
-        said = _curve(forest, features[0], boxes, digits) if len(features) == 1 else _surface(boxes, digits)
+        said = (
+            _curve(forest, features[0], boxes, digits, write) if len(features) == 1 else _surface(boxes, digits, write)
+        )
         lines.append(shown(f"{title}: {said}"))
     return lines
 
 
-def _surface(boxes: list[Box], digits: int) -> str:
+def _surface(boxes: list[Box], digits: int, write: Callable[[float, int], str]) -> str:
     values = [box.value for box in boxes]
-    low, high = (signed_text(value, digits) for value in (min(values), max(values)))
+    low, high = (write(value, digits) for value in (min(values), max(values)))
     return f"{low} … {high}, cells {len(boxes)}"
 
 
-def _curve(forest: TreeEnsemble, feature: int, boxes: list[Box], digits: int) -> str:
+def _curve(
+    forest: TreeEnsemble, feature: int, boxes: list[Box], digits: int, write: Callable[[float, int], str]
+) -> str:
     missing = "" if not _is_seen(forest, feature) else next(
-        (f", missing {signed_text(box.value, digits)}" for box in boxes if box.missing[feature]), ""
+        (f", missing {write(box.value, digits)}" for box in boxes if box.missing[feature]), ""
     )  # fmt: skip
     if any(feature in box.categories for box in boxes):
         own = sorted((box for box in boxes if box.categories[feature].any()), key=lambda box: box.value)
-        ends = [f"{signed_text(box.value, digits)} for {_names(forest, feature, box)}" for box in (own[0], own[-1])]
+        ends = [f"{write(box.value, digits)} for {_names(forest, feature, box)}" for box in (own[0], own[-1])]
         return f"{' … '.join(ends)}, steps {len(own)}{missing}"
     own = sorted(
         (box for box in boxes if box.numbers[feature][0] < box.numbers[feature][1]), key=lambda b: b.numbers[feature]
     )
     first, last = own[0], own[-1]
     if len(own) == 1:
-        return f"{signed_text(first.value, digits)} for numbers{missing}"
-    below = f"{signed_text(first.value, digits)} below {threshold_text(first.numbers[feature][1], digits)}"
-    above = f"{signed_text(last.value, digits)} from {threshold_text(last.numbers[feature][0], digits)} on"
+        return f"{write(first.value, digits)} for numbers{missing}"
+    below = f"{write(first.value, digits)} below {threshold_text(first.numbers[feature][1], digits)}"
+    above = f"{write(last.value, digits)} from {threshold_text(last.numbers[feature][0], digits)} on"
     return f"{below} … {above}, steps {len(own)}{missing}"
 
 

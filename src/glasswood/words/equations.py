@@ -136,14 +136,23 @@ class Equation:
     smaller: float
 
 
+def multiplies(forest: TreeEnsemble) -> bool:
+    """Whether leaves of grown trees, or with equations, are logarithms of predictions, or of factors of these.
+
+    Texts then say what the terms multiply: rates and amounts, as people count them.
+    """
+    is_own = forest.source == "glasswood" or forest.has_linear_leaves
+    return forest.link == "exp" and forest.leaf_width == 1 and forest.n_outputs == 1 and is_own
+
+
 def leaf_equation(forest: TreeEnsemble, leaf: int, wording: Wording, errors: Array | None = None) -> Equation:
     """Choose the terms of a leaf that are shown: none that rounding hides, and the strongest ones of these."""
-    value, least = float(forest.leaf_value[leaf, 0]), 0.0
+    value, least, are_factors = float(forest.leaf_value[leaf, 0]), 0.0, multiplies(forest)
     terms = leaf_terms(forest, leaf, errors, wording.digits >= EXACT, wording)
     if wording.digits < EXACT:
-        terms = with_curves(forest, leaf, terms, wording.style == "centered")
+        terms = with_curves(forest, leaf, terms, wording.style == "centered" and not are_factors)
     if len(forest.linear_deviation):
-        size = max(abs(value), math.hypot(*(term.effect for term in terms)), 1e-300)
+        size = 1.0 if are_factors else max(abs(value), math.hypot(*(term.effect for term in terms)), 1e-300)
         least = 0.5 * 10.0 ** (math.floor(math.log10(size)) - wording.digits + 1)
     terms = [term for term in terms if abs(term.effect) >= least]
     shown = terms if wording.max_terms is None else terms[: wording.max_terms]
@@ -362,6 +371,18 @@ def _mean_text(term: Term, wording: Wording) -> str:
     return f"{_said(term)} = {wording.with_unit(mean, term.name)}"
 
 
+def _geometric_mean_text(term: Term, wording: Wording) -> str:
+    """Write the number whose logarithm is the mean of the logarithms."""
+    mean = math.exp(min(term.mean, 700.0))
+    name = _number_name(term)
+    return f"{name} = {wording.with_unit(wording.number(_near(mean, mean * min(term.deviation, 1.0))), name)}"
+
+
+def _number_name(term: Term) -> str:
+    """Name the number of a logarithm."""
+    return quoted_name(term.name.removeprefix("log "))
+
+
 def _joint_text(term: Term, most: int, write: Callable[[float], str], wording: Wording) -> str:
     """Write categories, or a curve, each against the mean of the leaf's rows."""
     if term.curve is not None:
@@ -393,16 +414,47 @@ def _said(term: Term) -> str:
     return quoted_name(term.name)
 
 
-def odds_text(equation: Equation, wording: Wording) -> str:
-    """Write what multiplies the odds: a step of a number, a category, categories against the leaf's mean."""
+def rate_text(equation: Equation, wording: Wording) -> str:
+    """Write a leaf of logarithms: its prediction at the means, without single categories, and what multiplies it.
+
+    As an equation it is the exponential function of a sum.
+    """
+    if wording.style == "equation":
+        return f"exp({equation_text(equation, wording)})"
+    is_single = [not (term.is_centred or term.is_number) for term in equation.terms]
+    apart = sum(term.coefficient * term.mean for term, own in zip(equation.terms, is_single, strict=True) if own)
+    value = wording.number(exponential_text(equation.value - apart, wording.digits))
+    means = [
+        _geometric_mean_text(term, wording) if term.is_logarithm else _mean_text(term, wording)
+        for term in equation.terms
+        if term.is_number
+    ]
+    factors = odds_text(equation, wording, wording.digits)
+    at = wording.text("value at", value=value, means=", ".join(means)) if means else value
+    return f"{at}: {factors}" if factors else at
+
+
+def exponential_text(logarithm: float, digits: int) -> str:
+    """Write a number by its logarithm."""
+    return number_text(math.exp(min(logarithm, 700.0)), digits)
+
+
+def odds_text(equation: Equation, wording: Wording, digits: int | None = None) -> str:
+    """Write what multiplies the odds, or a rate: a step of a number, a category, categories against the leaf's mean.
+
+    A logarithm multiplies for every doubling of its number.
+    """
     parts, most = [], _shown_levels(equation, wording)
 
     def factor(value: float) -> str:
-        return wording.number(factor_text(value))
+        return wording.number(factor_text(value, digits))
 
     for term in equation.terms:
         if term.is_centred:
             parts.append(_joint_text(term, most, factor, wording))
+        elif term.is_logarithm and digits is not None:
+            size = factor(term.coefficient * math.log(2))
+            parts.append(wording.text("per doubling", size=size, name=_number_name(term)))
         elif term.is_number:
             step = step_of(term)
             of = "per of" if term.name in wording.units else "per step"
@@ -416,22 +468,22 @@ def odds_text(equation: Equation, wording: Wording) -> str:
     return ", ".join(parts)
 
 
-def smaller_text(equation: Equation, is_odds: bool, wording: Wording) -> str:
-    """Write how much the terms that are left out move the value, or the odds, in percent."""
-    if not is_odds:
+def smaller_text(equation: Equation, are_factors: bool, wording: Wording) -> str:
+    """Write how much the terms that are left out move the value, or odds and rates in percent."""
+    if not are_factors:
         return wording.number(number_text(equation.smaller, 2))
     change = math.expm1(min(equation.smaller, 700.0))
     return f"{wording.number(number_text(100 * change, 2))} %"
 
 
-def described(term: Term, is_odds: bool, wording: Wording) -> tuple[str, str, float, float]:
+def described(term: Term, are_factors: bool, wording: Wording) -> tuple[str, str, float, float]:
     """Name a term, write what is drawn beside it, and give the effect of one standard deviation and its error.
 
     The text is this effect; of categories what each of them adds, of curves what they change.
     """
 
     def write(amount: float) -> str:
-        return wording.number(factor_text(amount) if is_odds else signed_text(amount, 3))
+        return wording.number(factor_text(amount) if are_factors else signed_text(amount, 3))
 
     if term.curve is not None:
         return term.name, curve_text(term.curve, write, wording, term.name), term.effect, math.nan
@@ -451,11 +503,13 @@ def step_of(term: Term) -> float:
     return step_near(term.deviation) if term.deviation > 0 and not is_binary else 1.0
 
 
-def factor_text(log_odds: float) -> str:
-    """Write the factor of the odds, a very small one as a divisor."""
+def factor_text(log_odds: float, digits: int | None = None) -> str:
+    """Write the factor of the odds, a very small one as a divisor; of a rate with `digits`."""
     if log_odds < math.log(0.01):
-        return f"÷ {number_text(math.exp(min(-log_odds, 700.0)), 2)}"
+        return f"÷ {exponential_text(-log_odds, digits or 2)}"
     factor = math.exp(min(log_odds, 700.0))
+    if digits is not None:
+        return f"× {number_text(factor, digits)}"
     return f"× {factor:.2f}" if 0.5 <= factor < 2 else f"× {number_text(factor, 2)}"
 
 
@@ -468,7 +522,7 @@ def levels_text(term: Term, most: int, write: Callable[[float], str]) -> str:
 
 
 def _shown_levels(equation: Equation, wording: Wording) -> int:
-    if wording.digits >= EXACT and wording.max_terms is None:
+    if wording.max_terms is None:
         return max((len(term.levels) for term in equation.terms), default=0)
     return SHOWN_LEVELS - (sum(len(term.levels) >= SHOWN_LEVELS for term in equation.terms) > 1)
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 from glasswood.base.escapes import markup
-from glasswood.base.wording import Wording, leaves_text, percent_text
+from glasswood.base.wording import leaves_text, percent_text
 from glasswood.model.ensemble import TreeEnsemble
 from glasswood.model.events import of_event
 from glasswood.words.rules import (
@@ -18,6 +19,7 @@ from glasswood.words.rules import (
     sum_note,
     turned_facts,
     value_text,
+    wording_of,
 )
 
 MOST_LEAVES = 40
@@ -37,10 +39,10 @@ def tree_html(forest: TreeEnsemble, tree: int, summary: Any) -> str:
     first, last = forest.tree_offsets[tree : tree + 2].tolist()
     if int((forest.feature[first:last] < 0).sum()) > MOST_LEAVES:
         return ""
-    wording = Wording(max_terms=3)
     forest, is_turned = of_event(forest, None, share_of_second(forest, summary))
     summary = turned_facts(summary) if is_turned else summary
-    tests, sizes = node_tests(forest, tree, wording), cover_texts(forest, tree)
+    wording = dataclasses.replace(wording_of(forest), max_terms=3)
+    tests, sizes = node_tests(forest, tree, wording), cover_texts(forest, tree, summary)
     shares = class_shares(forest, tree, summary)
 
     def facts(node: int) -> str:

@@ -21,7 +21,15 @@ from glasswood.base.wording import (
 )
 from glasswood.model.ensemble import TreeEnsemble
 from glasswood.model.facts import feature_name
-from glasswood.words.equations import EXACT, equation_text, leaf_equation, odds_text
+from glasswood.words.equations import (
+    EXACT,
+    equation_text,
+    exponential_text,
+    leaf_equation,
+    multiplies,
+    odds_text,
+    rate_text,
+)
 
 SHOWN_CATEGORIES, SHOWN_CLASSES = 6, 3
 
@@ -184,7 +192,7 @@ def _closest(forest: TreeEnsemble, way: list[tuple[int, int]]) -> list[tuple[int
 
 def rule_table(forest: TreeEnsemble, summary: dict[str, Any]) -> dict[str, Any]:
     """One entry per leaf of all trees: leaf, rule, rows, mean, equation, and rmse (log_loss) as in `summary`."""
-    wording = Wording()
+    wording = wording_of(forest)
     n_trees = forest.n_trees - forest.n_curves
     rules = {leaf: tests for tree in range(n_trees) for leaf, tests in paths(forest, tree, wording).items()}
     error = "rmse" if "rmse" in summary else "log_loss"
@@ -198,11 +206,27 @@ def rule_table(forest: TreeEnsemble, summary: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def wording_of(forest: TreeEnsemble) -> Wording:
+    """How leaves are written in tables: equations as sums, what multiplies rates as factors."""
+    return Wording(style="centered" if multiplies(forest) else "equation")
+
+
 def value_text(forest: TreeEnsemble, leaf: int, wording: Wording) -> str:
-    """Write the leaf's value, a number or an equation; of classifiers what multiplies the odds, if not told else."""
+    """Write the leaf's value, a number or an equation; of classifiers what multiplies the odds, if not told else.
+
+    Leaves of logarithms are rates, or factors of these, and what multiplies them.
+    """
     if not forest.has_linear_leaves:
+        if multiplies(forest):
+            return wording.number(exponential_text(float(forest.leaf_value[leaf, 0]), wording.digits))
         return _values_text(forest, forest.leaf_value[leaf], wording)
     found = leaf_equation(forest, leaf, wording)
+    if multiplies(forest):
+        return (
+            rate_text(found, wording)
+            if found.terms or found.n_smaller
+            else exponential_text(found.value, wording.digits)
+        )
     if wording.log_odds or not speaks_of_odds(forest):
         return equation_text(found, wording)
     factors = odds_text(found, wording)
@@ -224,6 +248,8 @@ def sum_note(forest: TreeEnsemble, tree: int, wording: Wording) -> str:
     base = forest.base_score if width > 1 else forest.base_score[[output]]
     if not len(own) or (len(own) == 1 and own[0] == 1 and not base.any() and not is_curve.any()):
         return ""
+    if multiplies(forest):
+        return _product_note(own, float(forest.tree_weight[tree]), float(base[0]), int(is_curve.sum()), wording)
     name = class_of(forest, tree)
     is_margin = forest.link not in {"identity", "shares"}
     what = ("log-odds" if name else "margin") if is_margin else "prediction"
@@ -233,6 +259,22 @@ def sum_note(forest: TreeEnsemble, tree: int, wording: Wording) -> str:
     if n_curves := int(is_curve.sum()):
         said += f" + {wording.text('and curves', n=wording.number(f'{n_curves:,}'))}"
     return f"{what} = {f'{constants} + ' if base.any() else ''}{said}."
+
+
+def _product_note(own: Doubles, weight: float, base: float, n_curves: int, wording: Wording) -> str:
+    """Say how predictions are products of leaves."""
+    n, power = len(own), wording.number(number_text(weight, wording.digits))
+    count = wording.number(f"{n:,}")
+    if (own != own[0]).any():
+        leaves = wording.text("product of weighted", n=count, weight=power)
+    elif n > 1 and abs(own.sum() - 1) < 1e-9:
+        leaves = wording.text("geometric mean of leaves", n=count)
+    else:
+        leaves = wording.text("its leaf") if n == 1 else wording.text("product of leaves", n=count)
+        leaves = leaves if weight == 1 else wording.text("to the power", leaves=leaves, weight=power)
+    constant = f"{wording.number(exponential_text(base, max(wording.digits, 6)))} × " if base else ""
+    curves = f" × {wording.text('and curves', n=wording.number(f'{n_curves:,}'))}" if n_curves else ""
+    return f"{wording.text('sum prediction')} = {constant}{leaves}{curves}."
 
 
 def _sum_text(own: Doubles, weight: float, wording: Wording) -> str:
@@ -343,12 +385,13 @@ def common_range(forest: TreeEnsemble, tree: int, wording: Wording) -> str:
     first = leaf_of_node(forest, nodes.start)
     ranges = forest.leaf_range[first : first + int((forest.feature[nodes] < 0).sum())]
     is_common = (ranges == ranges[0]).all() and np.isfinite(ranges[0]).all()
-    return range_text(ranges[0], wording) if is_common else ""
+    return range_text(forest, first, wording) if is_common else ""
 
 
-def range_text(limits: Any, wording: Wording) -> str:
-    """Write the ends of a range."""
-    return " ... ".join(wording.number(number_text(limit, wording.digits)) for limit in limits)
+def range_text(forest: TreeEnsemble, leaf: int, wording: Wording) -> str:
+    """Write the ends of what a leaf is clipped to, in the units in which leaves are written."""
+    write = exponential_text if multiplies(forest) else number_text
+    return " ... ".join(wording.number(write(limit, wording.digits)) for limit in forest.leaf_range[leaf].tolist())
 
 
 def _categories(forest: TreeEnsemble, node: int, side: int) -> tuple[list[str], bool]:
@@ -411,9 +454,20 @@ def covers_are_counts(forest: TreeEnsemble, tree: int) -> bool:
     return bool(covers[0] > 0 and (covers == np.round(covers)).all())
 
 
-def cover_texts(forest: TreeEnsemble, tree: int) -> list[str]:
-    """Say of each node of a tree how many training rows it had, or what the model has kept of them, if anything."""
-    covers = forest.cover[slice(*forest.tree_offsets[tree : tree + 2])].tolist()
+def cover_texts(forest: TreeEnsemble, tree: int, summary: dict[str, Any] | None = None) -> list[str]:
+    """Say of each node of a tree how many training rows it had, or what the model has kept of them, if anything.
+
+    Trees of rates weigh rows by their working weights; the estimator's table of leaves knows their number.
+    """
+    first, last = forest.tree_offsets[tree : tree + 2].tolist()
+    covers = forest.cover[first:last].tolist()
     if covers_are_counts(forest, tree):
         return [f"{count_text(cover)} rows" for cover in covers]
+    if multiplies(forest) and summary is not None:
+        n_rows, leaf = np.zeros(last - first), leaf_of_node(forest, last)
+        for node in range(last - first - 1, -1, -1):  # children stand behind their parents
+            left, is_leaf = int(forest.left[first + node]), bool(forest.feature[first + node] < 0)
+            leaf -= is_leaf
+            n_rows[node] = summary["n_rows"][leaf] if is_leaf else n_rows[left] + n_rows[left + 1]
+        return [f"{count_text(n)} rows" for n in n_rows.tolist()]
     return [f"cover {number_text(cover, 6)}" if covers[0] > 0 else "" for cover in covers]

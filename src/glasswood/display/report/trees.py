@@ -15,7 +15,7 @@ from glasswood.display.text import facts_of
 from glasswood.evaluate.cpu import CpuEvaluator
 from glasswood.model.ensemble import TreeEnsemble
 from glasswood.model.facts import is_cut_short
-from glasswood.words.equations import described, leaf_equation, smaller_text, term_text
+from glasswood.words.equations import described, leaf_equation, multiplies, smaller_text, term_text
 from glasswood.words.rules import (
     class_index,
     common_range,
@@ -167,6 +167,7 @@ def drawn(rows: ReportRows, model: object, redact: bool, wording: Wording) -> li
             "what": _what(rows, tree, wording),
             "isShare": shown_class(rows, tree) is not None,
             "isOdds": speaks_of_odds(forest),
+            "isRate": multiplies(forest),
             "note": _note(forest, tree, wording),
             "nodes": _nodes(drawing, tree, reached[:, tree]),
         }
@@ -185,7 +186,8 @@ def _what(rows: ReportRows, tree: int, wording: Wording) -> str:
 def _note(forest: TreeEnsemble, tree: int, wording: Wording) -> str:
     common = "" if speaks_of_odds(forest) else common_range(forest, tree, wording)
     added = sum_note(forest, tree, wording)
-    clipped = "leaves clipped" if added or forest.link == "exp" else "predictions clipped"
+    is_part = bool(added) or (forest.link == "exp" and not multiplies(forest))
+    clipped = "leaves clipped" if is_part else "predictions clipped"
     lines = [*filter(None, [added]), *([wording.text(clipped, range=common)] if common else [])]
     is_leaf = forest.tree_offsets[tree + 1] - forest.tree_offsets[tree] == 1
     if is_leaf and not forest.n_curves and not is_cut_short(forest):
@@ -282,16 +284,17 @@ def _leaf(drawing: _Drawing, node: int) -> dict[str, Any]:
         entry["clipped"] = int(summary["n_clipped"][leaf])
     if forest.has_linear_leaves:
         found = leaf_equation(forest, leaf, drawing.wording, errors)
-        entry["terms"] = [_term(term, speaks_of_odds(forest), drawing.wording) for term in found.terms]
-        entry["smaller"] = [found.n_smaller, smaller_text(found, speaks_of_odds(forest), drawing.wording)]
+        are_factors = speaks_of_odds(forest) or multiplies(forest)
+        entry["terms"] = [_term(term, are_factors, drawing.wording) for term in found.terms]
+        entry["smaller"] = [found.n_smaller, smaller_text(found, are_factors, drawing.wording)]
         if errors is not None:
             entry["standardErrors"] = errors[slice(*forest.linear_offsets[leaf : leaf + 2])]
     return entry
 
 
-def _term(term: Term, is_odds: bool, wording: Wording) -> dict[str, Any]:
+def _term(term: Term, are_factors: bool, wording: Wording) -> dict[str, Any]:
     """Describe a term for its bar: what one standard deviation adds, and its coefficient or factor as text."""
-    name, text, effect, error = described(term, is_odds, wording)
+    name, text, effect, error = described(term, are_factors, wording)
     levels = [{"name": name, "value": value} for name, value in term.levels]
     found = {"name": name, "text": text, "effect": effect, "error": error, "levels": levels}
     if term.curve is None:
@@ -329,5 +332,6 @@ def target_of(rows: ReportRows, tree: int) -> Array:
     if place is not None:
         return rows.responses[:, place] if rows.y is None else (rows.y == place).astype(np.float64)
     if rows.y is None or rows.forest.classes:
-        return rows.margins[:, int(rows.forest.tree_output[tree])]
+        margins = rows.margins[:, int(rows.forest.tree_output[tree])]
+        return np.exp(margins) if multiplies(rows.forest) else margins
     return rows.y

@@ -62,7 +62,7 @@ function treeSection() {
     el("ul", { class: "legend" }, [[el("span", { class: "key bar" }), say("share of rows")],
       [el("span", { class: "key", style: `background:linear-gradient(90deg, ${mix(0)}, ${mix(1)})` }), say("low to high", { what: data.trees[0].what || (data.target ? say("mean target", { name: data.target }) : say("mean")) })],
       rows && [el("span", { class: "key lit" }), say("path of row")],
-      hasTerm(() => true) && [el("span", { class: "key", style: "background:linear-gradient(90deg, var(--low) 50%, var(--high) 50%)" }), say(isOdds() ? "bar of odds" : "bar of leaf")],
+      hasTerm(() => true) && [el("span", { class: "key", style: "background:linear-gradient(90deg, var(--low) 50%, var(--high) 50%)" }), say(isOdds() ? "bar of odds" : data.trees.some((tree) => tree.isRate) ? "bar of rate" : "bar of leaf")],
       hasTerm((term) => term.curve) && [el("span", { class: "key curve" }), say("curve of leaf")],
       hasTerm((term) => term.levels.length) && [el("span", { class: "key", style: "background:var(--both)" }), say("bar to both sides")]].filter(Boolean).map((parts) => el("li", {}, parts))),
     data.trees.length > 1 && el("div", { class: "controls" }, el("label", {}, say("show"), " ", choose(names, 0, (i) => { shown = i; draw(); }))), box);

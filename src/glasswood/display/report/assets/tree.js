@@ -137,7 +137,7 @@ function curve(node, at, tree) {
 }
 
 // Signs stay with their numbers.
-const withMinus = (text) => text.replace(/([,:] |^)([-+]) (?=\d)/g, "$1$2\u00a0").replace(/(^|[\s(=])-(?=\d|\u00a0\d)/g, "$1−");
+const withMinus = (text) => text.replace(/([×÷]) (?=\d)/g, "$1\u00a0").replace(/([,:] |^)([-+]) (?=\d)/g, "$1$2\u00a0").replace(/(^|[\s(=])-(?=\d|\u00a0\d)/g, "$1−");
 function reachOf(term) {
   const effect = num(term.effect), error = num(term.error);
   return [0, effect, ...(term.levels.length ? [-effect] : []), ...(Number.isNaN(error) ? [] : [effect - 2 * error, effect + 2 * error])];
@@ -174,6 +174,6 @@ function leafView(node, reach) {
     const error = node.standardErrors ? num(node.standardErrors[i]) : NaN;
     lines.push([linear.name[t], fmt(linear.coefficient[t]), Number.isNaN(error) ? say("not known") : fmt(error), fmt(linear.mean[t])]);
   }
-  parts.push(asTable([say("term"), say("coefficient"), say("standard error"), say("mean")], () => lines));
+  parts.push(asTable([say("term"), say(data.trees.some((tree) => tree.isRate) ? "coefficient of logarithm" : "coefficient"), say("standard error"), say("mean")], () => lines));
   return parts;
 }
