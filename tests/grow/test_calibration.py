@@ -1,16 +1,19 @@
 """Predictions are as large as the targets on average where a loss promises it, for rare and frequent events."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
 pytest.importorskip("sklearn")
-from sklearn.linear_model import GammaRegressor, PoissonRegressor
+from sklearn.linear_model import GammaRegressor, LinearRegression, PoissonRegressor, TweedieRegressor
 
 import glasswood
 
 FAST = {"n_iter_no_change": 5, "n_jobs": 1, "time_limit": None, "verbose": False}
 pytestmark = pytest.mark.usefixtures("unjudged")
 
+POWERS = {"squared": 1, "poisson": 1, "tweedie": 1.5, "gamma": 2}  # of squares the score is that of Poisson's
 RATES = [0.001, 0.01, 0.05, 0.15, 0.5]
 
 
@@ -21,20 +24,24 @@ def drawn(loss, rate, n_rows=3000, steep=2.0):
     weight = rng.uniform(0.1, 3, n_rows)
     if loss == "gamma":
         return X, rng.gamma(0.3, mean / 0.3) + 1e-9 * rate, weight
+    if loss == "tweedie":
+        y = np.array([rng.gamma(2, 0.5, n).sum() for n in rng.poisson(mean)])
+        y[0] += not y.any()
+        return X, y, weight
     y = rng.poisson(mean).astype(float)
     y[0] += not y.any()
     return X, y, weight
 
 
 def calibration(loss, y, predicted, weight):
-    """Return 1 where the score of the intercept is 0."""
-    ratio = y / predicted if loss == "gamma" else predicted / np.average(y, weights=weight)
-    return np.average(ratio, weights=weight)
+    """Return 1 where the score of the intercept, the sum of (y - m) m^(1 - p), is 0."""
+    share = weight * predicted ** (1.0 - POWERS[loss])
+    return (share @ y) / (share @ predicted)
 
 
 @pytest.mark.sizes("each")
 @pytest.mark.parametrize("rate", RATES)
-@pytest.mark.parametrize("loss", ["poisson", "gamma"])
+@pytest.mark.parametrize("loss", ["poisson", "tweedie", "gamma"])
 @pytest.mark.parametrize("options", [
     {"max_leaves": 1}, {"max_leaves": 6, "penalty": 0.2}, {"max_leaves": 6, "leaf_model": "constant"},
     {"monotonic_cst": [1, 0], "max_leaves": 2}, {"coefficient_signs": [0, -1], "max_leaves": 1},
@@ -43,7 +50,52 @@ def test_one_tree_is_as_large_as_the_targets(loss, rate, options):
     X, y, weight = drawn(loss, rate)
     for own in (np.ones(len(y)), weight):
         tree = glasswood.ModelTreeRegressor(loss=loss, **options, **FAST).fit(X, y, sample_weight=own)
-        assert calibration(loss, y, tree.predict(X), own) == pytest.approx(1, abs=2e-3)
+        assert tree.leaf_summary_["highest"].max() < 10 * y.max() + 10
+        at = np.ones(len(y), bool)
+        if loss == "tweedie":  # leaves without an amount end at the smallest mean, which this score feels
+            at = (tree.leaf_summary_["n_clipped"] == 0)[tree.apply(X)]
+            assert at.any() or (y > 0).sum() < 5
+        if at.any():
+            assert calibration(loss, y[at], tree.predict(X)[at], own[at]) == pytest.approx(1, abs=2e-3)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(("loss", "oracle"), [("poisson", PoissonRegressor), ("gamma", GammaRegressor),
+                                              ("tweedie", partial(TweedieRegressor, power=1.5, link="log")),
+                                              ("squared", LinearRegression)])  # fmt: skip
+def test_scores_are_those_of_generalised_linear_models_with_exposures(loss, oracle, weighted):
+    """The score that is 0 is also theirs; sums of predictions are the targets' where the link is the natural one."""
+    X, y, weight = drawn(loss, 0.5)
+    exposure = np.random.default_rng(1).uniform(0.2, 4, len(y))
+    own = weight if weighted else np.ones(len(y))
+    tree = glasswood.ModelTreeRegressor(loss=loss, max_leaves=1, penalty=0, clip="none", log_terms=False, **FAST)
+    tree.fit(X, y, own, **({} if loss == "squared" else {"exposure": exposure}))
+    rates, total = (y, own) if loss == "squared" else (y / exposure, own * exposure ** (2 - POWERS[loss]))
+    settings = {} if loss == "squared" else {"alpha": 0, "tol": 1e-10, "max_iter": 10_000}
+    other = oracle(**settings).fit(X, rates, sample_weight=total)
+    for predicted in (tree.predict(X), other.predict(X)):
+        assert calibration(loss, rates, predicted, total) == pytest.approx(1, abs=1e-5)
+        if loss in {"squared", "poisson"}:
+            assert total @ predicted == pytest.approx(total @ rates, rel=1e-5)
+    np.testing.assert_allclose(tree.predict(X), other.predict(X), rtol=1e-4)
+
+
+@pytest.mark.parametrize("rate", [0.01, 0.5])
+@pytest.mark.parametrize("loss", ["poisson", "tweedie", "gamma"])
+@pytest.mark.parametrize("kind", ["glass box", "tree and curves"])
+def test_curves_are_as_large_as_the_targets(loss, rate, kind):
+    """Their mean over folds is one of logarithms, which alone would be below the targets."""
+    X, y, weight = drawn(loss, rate)
+    exposure = np.random.default_rng(1).uniform(0.2, 4, len(y))
+    for own, exposed in ((np.ones(len(y)), None), (weight, exposure)):
+        if kind == "glass box":
+            model = glasswood.AdditiveRegressor(loss=loss, n_jobs=1, interactions=0)
+        else:
+            model = glasswood.ModelTreeRegressor(loss=loss, curves=True, max_leaves=2, alternatives=0, **FAST)
+        model.fit(X, y, own, **({} if exposed is None else {"exposure": exposed}))
+        rates = y if exposed is None else y / exposed
+        total = own if exposed is None else own * exposed ** (2 - POWERS[loss])
+        assert calibration(loss, rates, model.predict(X), total) == pytest.approx(1, abs=1e-5)
 
 
 @pytest.mark.sizes("each")

@@ -84,7 +84,9 @@ def test_long_exposures_are_no_repeated_rows():
 def test_what_is_refused():
     X, years, _, counts = claims()
     for model in (glasswood.ModelTreeRegressor(), glasswood.AdditiveRegressor(loss="squared")):
-        with pytest.raises(ValueError, match="exposure is for rates, which loss='poisson' and loss='gamma' predict"):
+        with pytest.raises(
+            ValueError, match="exposure is for rates, which loss='poisson', loss='gamma' and loss='tweedie' predict"
+        ):
             model.fit(X, counts, exposure=years)
     model = glasswood.ModelTreeRegressor(loss="poisson", generations=2, **FAST)
     years[3] = 0

@@ -166,7 +166,7 @@ def test_refuses_parameters():
         glasswood.ModelTreeRegressor(loss="quantile", quantile=1.0).fit(X, y)
     with pytest.raises(ValueError, match="estimator has loss='gamma', expected it as a parameter of the ensemble"):
         glasswood.ModelTreeEnsembleRegressor(glasswood.ModelTreeRegressor(loss="gamma")).fit(X, y)
-    with pytest.raises(ValueError, match="loss is 'huber', expected one of squared, poisson, gamma, quantile"):
+    with pytest.raises(ValueError, match="loss is 'huber', expected one of squared, poisson, gamma, tweedie, quantile"):
         glasswood.ModelTreeEnsembleRegressor(loss="huber").fit(X, y)
 
 

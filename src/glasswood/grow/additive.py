@@ -21,7 +21,7 @@ from glasswood.grow.curves.fitting import MAX_BINS, CurvedEstimator, CurvePlan, 
 from glasswood.grow.data.reading import routed, training_data
 from glasswood.grow.estimator import ModelTreeRegressor, TreeEstimator
 from glasswood.grow.exposure import as_rates, for_exposure
-from glasswood.grow.losses import check_range, refuse_intervals
+from glasswood.grow.losses import check_range, level_of, refuse_intervals
 from glasswood.grow.search.engine import Circumstances
 from glasswood.grow.search.fitting import fit_tree
 from glasswood.grow.search.process import undisturbed
@@ -67,11 +67,11 @@ class AdditiveEstimator(CurvedEstimator, TreeEstimator):
         self._keep_curves(found[best], "equation")
         return found[best]
 
-    def _plan(self, loss: str, data: TrainingData, quantile: float = 0.5) -> CurvePlan:
+    def _plan(self, loss: str, data: TrainingData) -> CurvePlan:
         names = [str(name) for name in getattr(self, "feature_names_in_", [])]
         pairs = wanted_pairs(self.interactions, data.columns, names)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        return CurvePlan(loss, quantile, pairs, self.max_bins, must_gain=False, seed=seed, n_jobs=self.n_jobs)
+        return CurvePlan(loss, level_of(self), pairs, self.max_bins, must_gain=False, seed=seed, n_jobs=self.n_jobs)
 
     def _take(self, equation: Any) -> None:
         """Take the fitted equation's attributes."""
@@ -106,10 +106,12 @@ class AdditiveRegressor(RegressorMixin, AdditiveEstimator):  # type: ignore[misc
         As for `ModelTreeRegressor`.
     monotonic_cst : array-like of int of shape (n_features,), or dict of int by name, optional
         1 if predictions must not fall as a feature rises, -1 if they must not rise. Such features have no surfaces.
-    loss : {"squared", "huber", "poisson", "gamma", "quantile"}, default="squared"
-        As for `ModelTreeRegressor`. With ``poisson`` and ``gamma``, parts add up to the logarithm.
+    loss : {"squared", "huber", "poisson", "gamma", "tweedie", "quantile"}, default="squared"
+        As for `ModelTreeRegressor`. With ``poisson``, ``gamma`` and ``tweedie``, parts add up to the logarithm.
     quantile : float, default=0.5
         Share of the rows below the prediction of ``loss="quantile"``.
+    tweedie_power : float, default=1.5
+        As for `ModelTreeRegressor`.
     n_jobs : int, optional
         Number of threads; -1 for all. None is that of `glasswood.set_config`. The model does not depend on it.
     random_state : int, RandomState instance or None, default=0
@@ -172,6 +174,7 @@ class AdditiveRegressor(RegressorMixin, AdditiveEstimator):  # type: ignore[misc
         monotonic_cst: Any = None,
         loss: Loss = "squared",
         quantile: float = 0.5,
+        tweedie_power: float = 1.5,
         n_jobs: int | None = None,
         random_state: Any = 0,
         device: str = "auto",
@@ -183,6 +186,7 @@ class AdditiveRegressor(RegressorMixin, AdditiveEstimator):  # type: ignore[misc
         self.monotonic_cst = monotonic_cst
         self.loss = loss
         self.quantile = quantile
+        self.tweedie_power = tweedie_power
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.device = device
@@ -216,18 +220,19 @@ class AdditiveRegressor(RegressorMixin, AdditiveEstimator):  # type: ignore[misc
         check_parameters(self, leaf_model=one_of("auto", *get_args(LeafModel)))
         home = array_gpu(X)
         X, y, sample_weight = (on_host(array) for array in (X, y, sample_weight))
-        y, sample_weight = as_rates(self.loss, y, sample_weight, exposure)
+        y, sample_weight = as_rates(self, y, sample_weight, exposure)
+        self._has_exposure = exposure is not None
         data = training_data(self, X, y, sample_weight)
         check_range(self.loss, data.target)
         with undisturbed() as interrupts:
             given = Circumstances(0, started, home, interrupts=interrupts)
-            self._scores = self._fit(self._plan(self.loss, data, self.quantile), data, given).scores
+            self._scores = self._fit(self._plan(self.loss, data), data, given).scores
         return self
 
     def predict(self, X: Rows, exposure: ArrayLike | None = None) -> Doubles:
         """Predict rows: float64, (n_rows,), in units of y; see `ModelTreeRegressor.predict`."""
         predictions: Doubles = routed(self, X, "prediction")
-        return for_exposure(self.loss, predictions, exposure)  # type: ignore[no-any-return]
+        return for_exposure(self, predictions, exposure)  # type: ignore[no-any-return]
 
     def predict_interval(self, X: Rows, coverage: float = 0.9) -> Doubles:
         """Intervals that contain y of new rows with a probability of about `coverage`: float64, (n_rows, 2).
@@ -255,7 +260,10 @@ class AdditiveRegressor(RegressorMixin, AdditiveEstimator):  # type: ignore[misc
 
     def _equation(self, leaf_model: str, data: TrainingData, given: Circumstances) -> ModelTreeRegressor:
         shared: dict[str, Any] = {"leaf_model": leaf_model, "n_jobs": self.n_jobs, "device": self.device, **ONE_LEAF}
-        equation = ModelTreeRegressor(loss=self.loss, quantile=self.quantile, **shared)
+        equation = ModelTreeRegressor(
+            loss=self.loss, quantile=self.quantile, tweedie_power=self.tweedie_power, **shared
+        )
+        equation._has_exposure = self._has_exposure
         equation._keep(fit_tree(equation, data, given), self)
         return equation
 

@@ -15,6 +15,7 @@ from glasswood.base.typing import Clip, Fitness, GrowAlgorithm, LeafModel, Loss,
 from glasswood.grow.data.rows import STORAGES
 
 ABOVE_0, BELOW_1 = np.nextafter(0.0, 1.0), np.nextafter(1.0, 0.0)
+ABOVE_1, BELOW_2 = np.nextafter(1.0, 2.0), np.nextafter(2.0, 1.0)
 
 LARGEST = np.finfo(float).max
 
@@ -82,6 +83,7 @@ PARAMETERS: dict[str, Callable[[str, Any], None]] = {
     "alternatives": _whole(0),
     "honest": _real(0, 1),
     "quantile": _real(ABOVE_0, BELOW_1, "a number above 0 and below 1"),
+    "tweedie_power": _real(ABOVE_1, BELOW_2, "a number above 1 and below 2"),
     "rounds": _whole(1),
     "n_estimators": _whole(1),
     "max_trees": _whole(1),

@@ -66,9 +66,9 @@ class ModelTreeEnsembleRegressor(RegressorMixin, TreeEnsembleEstimator):  # type
         Factor of each tree of a sequence, above 0 and up to 1; 1.5 times as much for trees with constant leaves.
     max_trees : int, default=100
         Largest number of trees in a sequence.
-    loss, quantile : str and float, default="squared" and 0.5
-        As for `ModelTreeRegressor`, except ``huber``, which is a loss of `estimator`. With ``poisson`` and ``gamma``,
-        trees add up to logarithms, so the mean of trees is geometric.
+    loss, quantile, tweedie_power : str and floats, default="squared", 0.5 and 1.5
+        As for `ModelTreeRegressor`, except ``huber``, which is a loss of `estimator`. With ``poisson``, ``gamma`` and
+        ``tweedie``, trees add up to logarithms, so the mean of trees is geometric.
     time_limit : float or None, default=120
         Seconds for all trees together; later trees share what is left. If a search reaches the limit, the result
         depends on the machine.
@@ -103,8 +103,8 @@ class ModelTreeEnsembleRegressor(RegressorMixin, TreeEnsembleEstimator):  # type
 
     Notes
     -----
-    Where y is never negative, the mean of trees is not either, nor are predictions with ``loss="poisson"`` and
-    ``"gamma"``. Boosted trees with another loss may be: trees add up, and clipping the total would
+    Where y is never negative, the mean of trees is not either, nor are predictions with ``loss="poisson"``,
+    ``"gamma"`` and ``"tweedie"``. Boosted trees with another loss may be: trees add up, and clipping the total would
     be no part of the forest that is saved, exported and explained. `fit` warns if it predicts training rows below 0.
 
     Time and memory are those of `ModelTreeRegressor`, times the number of trees divided by the number of threads. A
@@ -136,13 +136,14 @@ class ModelTreeEnsembleRegressor(RegressorMixin, TreeEnsembleEstimator):  # type
         max_trees: int = 100,
         loss: Loss = "squared",
         quantile: float = 0.5,
+        tweedie_power: float = 1.5,
         time_limit: float | None = 120,
         n_jobs: int | None = None,
         random_state: Any = 0,
     ) -> None:
         self.estimator, self.n_estimators, self.max_samples = estimator, n_estimators, max_samples
         self.method, self.learning_rate, self.max_trees = method, learning_rate, max_trees
-        self.loss, self.quantile = loss, quantile
+        self.loss, self.quantile, self.tweedie_power = loss, quantile, tweedie_power
         self.time_limit, self.n_jobs, self.random_state = time_limit, n_jobs, random_state
 
     def fit(
@@ -179,10 +180,11 @@ class ModelTreeEnsembleRegressor(RegressorMixin, TreeEnsembleEstimator):  # type
             raise ValueError(f"estimator has loss={quoted(member.loss)}, expected it as a parameter of the ensemble")
         home = array_gpu(X)
         X, y, sample_weight = (on_host(array) for array in (X, y, sample_weight))
-        y, sample_weight = as_rates(self.loss, y, sample_weight, exposure)
+        y, sample_weight = as_rates(self, y, sample_weight, exposure)
+        self._has_exposure = exposure is not None
         data, link = training_data(self, X, y, sample_weight), LINKS.get(self.loss, "identity")
         check_range(self.loss, data.target)
-        objective, group = objective_of(self.loss, self.quantile), np.zeros_like(data.target)
+        objective, group = objective_of(self), np.zeros_like(data.target)
         sequences, draws, data = self._fit(member, data, home, group, objective, link=link)
         self._warn_if_negative(data)
         if self.loss in LINKS:
@@ -194,7 +196,7 @@ class ModelTreeEnsembleRegressor(RegressorMixin, TreeEnsembleEstimator):  # type
     def predict(self, X: Rows, exposure: ArrayLike | None = None) -> Doubles:
         """Predict rows: float64, (n_rows,), as `ModelTreeRegressor.predict` does."""
         predictions: Doubles = routed(self, X, "prediction")
-        return for_exposure(self.loss, predictions, exposure)  # type: ignore[no-any-return]
+        return for_exposure(self, predictions, exposure)  # type: ignore[no-any-return]
 
     def staged_predict(self, X: Rows) -> Iterator[Doubles]:
         """Predict rows after each step of boosted sequences: float64, (n_rows,), the last time as `predict` does.
@@ -253,11 +255,12 @@ class ModelTreeEnsembleRegressor(RegressorMixin, TreeEnsembleEstimator):  # type
         return {method: ModelTreeRegressor(**parameters) for method, parameters in MEMBERS.items()}
 
     def _loss(self, target: Doubles) -> SequenceLoss:
-        return loss_of(self.loss, self.quantile) if self.loss in LINKS else SquaredLoss.of(target)
+        return loss_of(self) if self.loss in LINKS else SquaredLoss.of(target)
 
     def _alone(self, member: ModelTreeRegressor, data: TrainingData, given: Circumstances) -> TreeSequence:
         if self.loss in LINKS:
-            member.set_params(loss=self.loss, quantile=self.quantile)
+            member.set_params(loss=self.loss, quantile=self.quantile, tweedie_power=self.tweedie_power)
+            member._has_exposure = self._has_exposure
         member._keep(fit_tree(member, data, given), self)
         return TreeSequence(np.zeros(1), member)
 

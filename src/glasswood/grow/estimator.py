@@ -144,14 +144,18 @@ class ModelTreeRegressor(CurvedTree, RegressorMixin, TreeEstimator):  # type: ig
         ``bic``: n ln(SSE / n) + penalty · k · ln n, with k = 2 · tests + sum over leaves (attributes + 1).
         ``weighted``: 1 - 1 / (1 + SSE / (n Var y)) + alpha · k, with k = tests + attributes in the leaves (formula (2)
         of the paper in units of y's variance).
-    loss : {"squared", "huber", "poisson", "gamma", "quantile"}, default="squared"
+    loss : {"squared", "huber", "poisson", "gamma", "tweedie", "quantile"}, default="squared"
         ``huber`` is for data with outliers: residuals beyond 1.345 standard deviations count by their absolute values.
         Predictions are then no means: where y is skewed, they lie nearer to the median. ``poisson`` is for counts,
-        ``gamma`` for positive amounts: leaves then predict the logarithm. ``quantile`` predicts a quantile. Each of
-        these runs three searches. For the last three, the searches fit working responses; standard errors and
-        `history_` are then those of the working responses, and there are no intervals.
+        ``gamma`` for positive amounts, ``tweedie`` for amounts of which some are 0: leaves then predict the
+        logarithm. ``quantile`` predicts a quantile. Each of these runs three searches. For the last four, the searches
+        fit working responses; standard errors and `history_` are then those of the working responses, and there are no
+        intervals.
     quantile : float, default=0.5
         Share of the rows below the prediction of ``loss="quantile"``, between 0 and 1.
+    tweedie_power : float, default=1.5
+        Of ``loss="tweedie"``: the variance grows as the mean to this power, above 1 (``poisson``) and below 2
+        (``gamma``).
     noise : {"any", "uniform"}, default="any"
         ``any`` prices splits and terms by the noise of the rows concerned, and prunes those that do not pay off
         (`glasswood.grow.tree.pruning`). ``uniform`` assumes one variance for all rows and returns the tree with the
@@ -217,8 +221,9 @@ class ModelTreeRegressor(CurvedTree, RegressorMixin, TreeEstimator):  # type: ig
         highest (limits of predictions, infinite without limits) and n_clipped (rows whose predictions are clipped).
         rmse is the root of the weighted mean of the squared residuals of the equation before its predictions are
         clipped. With ``loss="huber"``, outliers have less weight in it; codes of many categories are those of rows left
-        out in turn, so that it can exceed the error of `predict` on the training rows. With ``poisson`` and ``gamma``,
-        mean is the mean of y (of rates, with `exposure`); with these and ``quantile``, rmse is that of predictions.
+        out in turn, so that it can exceed the error of `predict` on the training rows. With ``poisson``, ``gamma``
+        and ``tweedie``, mean is the mean of y (of rates, with `exposure`); with these and ``quantile``, rmse is that of
+        predictions.
     history_ : dict of arrays
         One entry per generation of the search, before pruning, with the keys generation, fitness, rmse, n_leaves,
         mean_leaves (of the population) and seconds (since the call of `fit`).
@@ -269,6 +274,7 @@ class ModelTreeRegressor(CurvedTree, RegressorMixin, TreeEstimator):  # type: ig
     smoothing_: float
 
     search_settings: ClassVar[SearchSettings] = SearchSettings()
+    _has_exposure = False
 
     def __init__(
         self,
@@ -292,6 +298,7 @@ class ModelTreeRegressor(CurvedTree, RegressorMixin, TreeEstimator):  # type: ig
         fitness: Fitness = "bic",
         loss: Loss = "squared",
         quantile: float = 0.5,
+        tweedie_power: float = 1.5,
         noise: Noise = "any",
         honest: float = 0.0,
         clip: Clip = "target",
@@ -327,6 +334,7 @@ class ModelTreeRegressor(CurvedTree, RegressorMixin, TreeEstimator):  # type: ig
         self.fitness = fitness
         self.loss = loss
         self.quantile = quantile
+        self.tweedie_power = tweedie_power
         self.noise = noise
         self.honest = honest
         self.clip = clip
@@ -358,9 +366,9 @@ class ModelTreeRegressor(CurvedTree, RegressorMixin, TreeEstimator):  # type: ig
             At least 0; rows of weight 0 are ignored. If all are whole numbers with a sum of at most 131,072, they are
             counts: a row of weight two is two rows. Other weights are relative.
         exposure : array-like of shape (n_rows,), optional
-            With ``loss="poisson"`` or ``"gamma"``: what y was counted over, such as years or areas, above 0. The tree
-            then predicts rates, y for each unit of it. An offset of other libraries is its logarithm. Weights are
-            relative with it.
+            With ``loss="poisson"``, ``"gamma"`` or ``"tweedie"``: what y was counted over, such as years or areas,
+            above 0. The tree then predicts rates, y for each unit of it. An offset of other libraries is its logarithm.
+            Weights are relative with it.
 
         Returns
         -------
@@ -379,7 +387,8 @@ class ModelTreeRegressor(CurvedTree, RegressorMixin, TreeEstimator):  # type: ig
         check_parameters(self)
         home = array_gpu(X)
         X, y, sample_weight = (on_host(array) for array in (X, y, sample_weight))
-        y, sample_weight = as_rates(self.loss, y, sample_weight, exposure)
+        y, sample_weight = as_rates(self, y, sample_weight, exposure)
+        self._has_exposure = exposure is not None
         data = training_data(self, X, y, sample_weight)
         check_range(self.loss, data.target)
         population = self._population if self.warm_start and hasattr(self, "_population") else []
@@ -429,7 +438,7 @@ class ModelTreeRegressor(CurvedTree, RegressorMixin, TreeEstimator):  # type: ig
             If `device` names a GPU that cannot be used, or another one than that of X.
         """
         predictions: Doubles = routed(self, X, "prediction")
-        return for_exposure(self.loss, predictions, exposure)  # type: ignore[no-any-return]
+        return for_exposure(self, predictions, exposure)  # type: ignore[no-any-return]
 
     def predict_interval(self, X: Rows, coverage: float = 0.9) -> Doubles:
         """Intervals that contain y of new rows with a probability of about `coverage`: float64, (n_rows, 2).
@@ -517,8 +526,6 @@ class ModelTreeRegressor(CurvedTree, RegressorMixin, TreeEstimator):  # type: ig
         return {
             "feature_names": None if names is None else tuple(str(name) for name in names),
             "source": "glasswood",
-            "objective": (
-                f"{objective_of(self.loss, self.quantile)}{reader._constraints}{cut_short_text(growth.result)}"
-            ),
+            "objective": (f"{objective_of(self)}{reader._constraints}{cut_short_text(growth.result)}"),
             "link": LINKS.get(self.loss, "identity"),
         }

@@ -1,8 +1,9 @@
-"""Counts and amounts of rows that were watched for different times, or of other sizes: rates for each unit of these.
+"""Counts and amounts of rows that were watched for different times, or of other sizes: rates for a unit of these.
 
-A count y of exposure e has the mean e m, with the rate m that trees predict. Its Poisson deviance is e times that of
-the observed rate y / e, so rates weighted by their exposures have the same likelihood as counts beside the offset
-log e (McCullagh and Nelder 1989, 6.3). A gamma deviance depends on y / (e m) alone: its weights stay.
+A target y of exposure e has the mean e m, with the rate m that trees predict. The deviances of Poisson, Tweedie and
+gamma losses are homogeneous, d(y, e m) = e^(2 - p) d(y / e, m), with the power p of the mean that the variance is: 1,
+between 1 and 2, 2. So rates y / e weighted by e^(2 - p) have the same likelihood as targets beside the offset log e
+(McCullagh and Nelder 1989, 6.3): Poisson's weights are the exposures, a gamma deviance keeps its weights.
 """
 
 from __future__ import annotations
@@ -17,16 +18,25 @@ from glasswood.base.escapes import quoted
 from glasswood.base.typing import Doubles
 from glasswood.inputs.targets import in_range, row_numbers
 
-WEIGHTED = {"poisson": True, "gamma": False}
-"""Whether exposures are weights of rates, by the losses that have them."""
+POWERS = {"poisson": 1.0, "gamma": 2.0}
+"""The power of the mean that the variance is, by the losses that have rates; a Tweedie loss is given its own."""
+
+RATES = ("poisson", "gamma", "tweedie")
+"""Losses that have rates."""
 
 
-def as_rates(loss: str, y: Any, sample_weight: Any, exposure: Any) -> tuple[Any, Any]:
+def _weight_power(model: Any) -> float:
+    """To which power exposures are weights of rates."""
+    return 2.0 - float(model.tweedie_power if model.loss == "tweedie" else POWERS[model.loss])
+
+
+def as_rates(model: Any, y: Any, sample_weight: Any, exposure: Any) -> tuple[Any, Any]:
     """Divide a target by its exposure, and weigh the rates; both as they are without exposure.
 
     Parameters
     ----------
-    loss : str
+    model : estimator
+        Its loss decides.
     y, sample_weight : array-like or None
     exposure : array-like of shape (n_rows,) or None
 
@@ -38,24 +48,25 @@ def as_rates(loss: str, y: Any, sample_weight: Any, exposure: Any) -> tuple[Any,
     if exposure is None:
         return y, sample_weight
     target = column_or_1d(row_numbers(y, "y"))
-    exposed = checked_exposure(loss, exposure, len(target))
+    exposed = checked_exposure(model.loss, exposure, len(target))
     with np.errstate(over="ignore"):
         rates = target / exposed
     if (wrong := np.isinf(rates) & np.isfinite(target)).any():
         at = int(wrong.argmax())
         raise ValueError(f"exposure is {exposed[at]:g} in row {at}, too small to divide y by; give it in larger units")
-    if not WEIGHTED[loss]:
+    if not (power := _weight_power(model)):
         return rates, sample_weight
-    exposed = in_range(exposed)
+    relative = in_range(exposed) ** power
     weight = np.ones(len(target)) if sample_weight is None else row_numbers(sample_weight, "sample_weight")
-    return rates, weight * (exposed / exposed.mean())  # in the mean 1: whole numbers would count rows
+    return rates, weight * (relative / relative.mean())  # in the mean 1: whole numbers would count rows
 
 
 def checked_exposure(loss: str, exposure: Any, n_rows: int) -> Doubles:
     """Read exposures: float64, (n_rows,), above 0."""
-    if loss not in WEIGHTED:
+    if loss not in RATES:
         raise ValueError(
-            f"exposure is for rates, which loss='poisson' and loss='gamma' predict; loss is {quoted(loss)}"
+            "exposure is for rates, which loss='poisson', loss='gamma' and loss='tweedie' predict; "
+            f"loss is {quoted(loss)}"
         )
     exposed = row_numbers(exposure, "exposure")
     if exposed.shape != (n_rows,):
@@ -67,9 +78,9 @@ def checked_exposure(loss: str, exposure: Any, n_rows: int) -> Doubles:
     return exposed
 
 
-def for_exposure(loss: str, rates: Any, exposure: Any) -> Any:
+def for_exposure(model: Any, rates: Any, exposure: Any) -> Any:
     """Multiply predicted rates by exposures; without these they stay."""
     if exposure is None:
         return rates
     rates = np.asarray(on_host(rates))
-    return rates * checked_exposure(loss, exposure, len(rates))
+    return rates * checked_exposure(model.loss, exposure, len(rates))

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 
 from glasswood.base.escapes import quoted
 from glasswood.base.typing import Doubles, Link
 from glasswood.evaluate.links import expit, softmax, softplus
+from glasswood.model.facts import EXPOSED
 
-LINKS: dict[str, Link] = {"poisson": "exp", "gamma": "exp", "quantile": "identity"}
+LINKS: dict[str, Link] = {"poisson": "exp", "gamma": "exp", "tweedie": "exp", "quantile": "identity"}
 """From margins to predictions, by the losses that trees reduce by working responses."""
 
 LEAST_MEAN = 1e-300
@@ -201,6 +202,62 @@ class GammaLoss:
 
 
 @dataclass(frozen=True)
+class TweedieLoss:
+    """Half the Tweedie deviance of amounts of which some are 0, margins being logarithms of their means.
+
+    The variance of a row is its mean to a power between 1 (Poisson) and 2 (gamma) (Jorgensen 1987,
+    https://doi.org/10.1111/j.2517-6161.1987.tb01685.x).
+    """
+
+    power: float
+    n_outputs: int = 1
+    furthest: float = np.inf
+
+    def rough(self) -> Self:
+        """Keep rows that are far off from outweighing others in a search."""
+        return replace(self, furthest=FURTHEST)
+
+    def start(self, target: Doubles, weight: Doubles) -> Doubles:
+        """Begin at the logarithm of the mean, which is the most likely constant for any power."""
+        return np.log([max(float(np.average(target, weights=weight)), LEAST_MEAN)])
+
+    def step(self, target: Doubles, margins: Doubles, weight: Doubles, output: int) -> tuple[Doubles, Doubles]:
+        """Return (y - m) / m, and the weights m^(2 - p), Fisher's information."""
+        margin = margins[:, output]
+        mean = np.exp(margin)
+        return np.minimum((target - mean) / mean, self.furthest), weight * np.exp((2 - self.power) * margin)
+
+    def change(self, target: Doubles, margins: Doubles, weight: Doubles) -> float:
+        """Find the constant that is best added to the margins."""
+        below = np.average(target * np.exp((1 - self.power) * margins[:, 0]), weights=weight)
+        above = np.average(np.exp((2 - self.power) * margins[:, 0]), weights=weight)
+        return float(np.log(max(below, LEAST_MEAN) / above))
+
+    def total(self, target: Doubles, margins: Doubles, weight: Doubles) -> float:
+        """Add up weighted deviances, up to a constant that keeps them exact for powers near 1 and 2."""
+        return float(weight @ self._losses(target, margins[:, 0]))
+
+    def _losses(self, target: Doubles, margin: Doubles) -> Doubles:
+        to_one, to_two = 1 - self.power, 2 - self.power
+        losses: Doubles = np.expm1(to_two * margin) / to_two - target * (np.expm1(to_one * margin) / to_one)
+        return losses
+
+    def deviance(self, target: Doubles, margins: Doubles, weight: Doubles) -> float:
+        """Add up weighted deviances."""
+        own = self._losses(target, np.log(np.maximum(target, LEAST_MEAN)))
+        least = np.where(target > 0, own, -1 / (2 - self.power))
+        return 2 * float(weight @ (self._losses(target, margins[:, 0]) - least))
+
+    def attainable(self, target: Doubles) -> Doubles:
+        """Return margins of the rows' own targets, where they have any."""
+        return np.log(target[target > 0])
+
+
+LogLinear = PoissonLoss | GammaLoss | TweedieLoss
+"""Losses whose margins are logarithms of means."""
+
+
+@dataclass(frozen=True)
 class QuantileLoss:
     """Quantile loss: residuals above count `level` times, those below 1 - `level` times.
 
@@ -259,18 +316,29 @@ def _quantile(values: Doubles, weight: Doubles, level: float) -> float:
     return float(values[order[min(int(np.searchsorted(total, level * total[-1])), len(values) - 1)]])
 
 
-def loss_of(name: str, quantile: float) -> PoissonLoss | GammaLoss | QuantileLoss:
-    """Make the loss of this name that trees reduce by working responses."""
-    if name == "quantile":
-        return QuantileLoss(quantile)
+def loss_of(model: Any) -> LogLinear | QuantileLoss:
+    """Make the loss that an estimator's trees reduce by working responses."""
+    return QuantileLoss(model.quantile) if model.loss == "quantile" else log_linear(model.loss, level_of(model))
+
+
+def log_linear(name: str, power: float) -> LogLinear:
+    """Make a loss of logarithms; `power` is that of Tweedie's."""
+    if name == "tweedie":
+        return TweedieLoss(power)
     return PoissonLoss() if name == "poisson" else GammaLoss()
 
 
-def objective_of(name: str, quantile: float) -> str:
-    """Name a loss as the objective of a forest."""
-    if name not in LINKS:
-        return "Huber's loss" if name == "huber" else "squared error"
-    return f"quantile {quantile:g}" if name == "quantile" else name
+def level_of(model: Any) -> float:
+    """Return the number of an estimator's loss: the quantile, or the power of a Tweedie loss."""
+    return float(model.tweedie_power if getattr(model, "loss", "") == "tweedie" else getattr(model, "quantile", 0.5))
+
+
+def objective_of(model: Any) -> str:
+    """Name an estimator's loss as the objective of a forest."""
+    if model.loss not in LINKS:
+        return "Huber's loss" if model.loss == "huber" else "squared error"
+    name = f"{model.loss} {level_of(model):g}" if model.loss in {"quantile", "tweedie"} else str(model.loss)
+    return f"{name}; {EXPOSED}" if getattr(model, "_has_exposure", False) else name
 
 
 def refuse_intervals(name: str) -> None:
@@ -283,10 +351,11 @@ def refuse_intervals(name: str) -> None:
 
 def check_range(name: str, target: Doubles) -> None:
     """Raise ValueError if the target is out of the range of the loss."""
-    wrong = {"poisson": target < 0, "gamma": target <= 0}.get(name, np.zeros(len(target), bool))
+    has_zeros = name in {"poisson", "tweedie"}
+    wrong = target < 0 if has_zeros else target <= 0 if name == "gamma" else np.zeros(len(target), bool)
     if wrong.any():
         at = int(np.argmax(wrong))
-        expected = "numbers of at least 0" if name == "poisson" else "numbers above 0"
+        expected = "numbers of at least 0" if has_zeros else "numbers above 0"
         raise ValueError(f"y is {target[at]} in row {at}, loss={quoted(name)} expects {expected}")
-    if name == "poisson" and not target.any():
-        raise ValueError("y is 0 in all rows, loss='poisson' expects a number above 0 among them")
+    if has_zeros and not target.any():
+        raise ValueError(f"y is 0 in all rows, loss={quoted(name)} expects a number above 0 among them")

@@ -80,6 +80,8 @@ def _objective(forest: TreeEnsemble, phrases: Phrases) -> dict[str, str]:
     if forest.source != "glasswood":
         return {"objective": objective}
     objective = phrases.translated(objective.partition("; ")[0], OBJECTIVES)
+    if is_per_exposure(forest):
+        objective = f"{objective}, {phrases.text('per exposure')}"
     held = constraints(forest, phrases)
     found = {"objective": objective, "constraints": held, "search": search_text(forest, phrases)}
     return {name: fact for name, fact in found.items() if fact}
@@ -103,7 +105,7 @@ def constraints(forest: TreeEnsemble, phrases: Phrases = ENGLISH) -> str:
     if forest.source != "glasswood":
         return ""
     held = shown(forest.objective.partition("; ")[2]).split("; ")
-    return "; ".join(phrases.translated(one, CONSTRAINTS) for one in held if not one.startswith(CUT_SHORT))
+    return "; ".join(phrases.translated(one, CONSTRAINTS) for one in held if not one.startswith((CUT_SHORT, EXPOSED)))
 
 
 def search_text(forest: TreeEnsemble, phrases: Phrases = ENGLISH) -> str:
@@ -118,6 +120,20 @@ CUT_SHORT = "the time limit ended the search"
 def is_cut_short(forest: TreeEnsemble) -> bool:
     """Whether the time limit ended a search that had hardly begun, so that the absence of splits says nothing."""
     return forest.source == "glasswood" and CUT_SHORT in forest.objective
+
+
+EXPOSED = "per unit of exposure"
+"""What the objective of a forest says that was fitted with exposures: predictions are rates."""
+
+
+def is_per_exposure(forest: TreeEnsemble) -> bool:
+    """Whether a forest of glasswood's own was fitted with exposures, so that it predicts for one unit of these."""
+    return forest.source == "glasswood" and EXPOSED in forest.objective.split("; ")
+
+
+def exposure_text(forest: TreeEnsemble, phrases: Phrases = ENGLISH) -> str:
+    """Say it if predictions are for one unit of exposure; empty otherwise."""
+    return phrases.text("rates") if is_per_exposure(forest) else ""
 
 
 def counts_outliers_less(forest: TreeEnsemble) -> bool:
@@ -252,7 +268,8 @@ def units_of(forest: TreeEnsemble, output: str, n_outputs: int) -> list[str]:
     if not forest.classes:
         is_log = output == "margin" and forest.link == "exp"
         is_other = output == "margin" and forest.link not in {"identity", "exp"}
-        return ["logarithm of the prediction" if is_log else "margin" if is_other else "prediction"] * n_outputs
+        what = "logarithm of the prediction" if is_log else "margin" if is_other else "prediction"
+        return [f"{what} {ENGLISH.text('per exposure')}" if is_per_exposure(forest) else what] * n_outputs
     if output == "prediction":
         return ["predicted class"] * n_outputs
     what = "probability" if output == "probability" or forest.link in {"identity", "shares"} else "margin"

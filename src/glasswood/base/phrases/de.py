@@ -4,6 +4,7 @@ TEXTS = {
     "decimal point": ",",
     "thousands separator": ".",
     "prediction": "Vorhersage",
+    "prediction per exposure": "Vorhersage für eine Einheit der Exposition",
     "prediction of": "Vorhersage von {name}",
     "probability": "Wahrscheinlichkeit",
     "probability of": "Wahrscheinlichkeit von {name}",
@@ -74,6 +75,8 @@ TEXTS = {
     "node probability": "Wahrscheinlichkeit von {name}",
     "predictions clipped": "Vorhersagen sind auf {range} begrenzt.",
     "leaves clipped": "Blätter sind auf {range} begrenzt.",
+    "per exposure": "für eine Einheit der Exposition",
+    "rates": "Vorhersagen gelten für eine Einheit der Exposition: mit der Exposition malnehmen.",
     "no split": "Keine Teilung lohnt sich: Ein Blatt enthält alle Zeilen.",
     # What a model is.
     "n trees": "{n} Baum|{n} Bäume",

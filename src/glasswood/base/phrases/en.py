@@ -4,6 +4,7 @@ TEXTS = {
     "decimal point": ".",
     "thousands separator": ",",
     "prediction": "Prediction",
+    "prediction per exposure": "Prediction for one unit of exposure",
     "prediction of": "Prediction of {name}",
     "probability": "Probability",
     "probability of": "Probability of {name}",
@@ -74,6 +75,8 @@ TEXTS = {
     "node probability": "probability of {name}",
     "predictions clipped": "Predictions are clipped to {range}.",
     "leaves clipped": "Leaves are clipped to {range}.",
+    "per exposure": "for one unit of exposure",
+    "rates": "Predictions are for one unit of exposure: multiply them by the exposure.",
     "no split": "No split paid off: one leaf holds all rows.",
     # What a model is.
     "n trees": "{n} tree|{n} trees",

@@ -4,6 +4,7 @@ TEXTS = {
     "decimal point": ",",
     "thousands separator": ".",
     "prediction": "Predicción",
+    "prediction per exposure": "Predicción por unidad de exposición",
     "prediction of": "Predicción de {name}",
     "probability": "Probabilidad",
     "probability of": "Probabilidad de {name}",
@@ -74,6 +75,8 @@ TEXTS = {
     "node probability": "probabilidad de {name}",
     "predictions clipped": "Las predicciones se limitan a {range}.",
     "leaves clipped": "Las hojas se limitan a {range}.",
+    "per exposure": "por unidad de exposición",
+    "rates": "Las predicciones son por unidad de exposición: multiplíquelas por la exposición.",
     "no split": "Ninguna división compensa: una hoja contiene todas las filas.",
     # What a model is.
     "n trees": "{n} árbol|{n} árboles",

@@ -4,6 +4,7 @@ TEXTS = {
     "decimal point": ",",
     "thousands separator": "\u202f",
     "prediction": "Prédiction",
+    "prediction per exposure": "Prédiction pour une unité d'exposition",
     "prediction of": "Prédiction de {name}",
     "probability": "Probabilité",
     "probability of": "Probabilité de {name}",
@@ -74,6 +75,8 @@ TEXTS = {
     "node probability": "probabilité de {name}",
     "predictions clipped": "Les prédictions sont limitées à {range}.",
     "leaves clipped": "Les feuilles sont limitées à {range}.",
+    "per exposure": "pour une unité d'exposition",
+    "rates": "Les prédictions valent pour une unité d'exposition\u00a0: multipliez-les par l'exposition.",
     "no split": "Aucune division ne vaut la peine\u00a0: une seule feuille contient toutes les lignes.",
     # What a model is.
     "n trees": "{n} arbre|{n} arbres",

@@ -16,7 +16,7 @@ from glasswood.grow.curves.bins import Axis, coarse
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-LOSSES = ("squared", "logistic", "softmax", "poisson", "gamma", "quantile", "huber")
+LOSSES = ("squared", "logistic", "softmax", "poisson", "gamma", "quantile", "huber", "tweedie")
 """Losses in the order of the core's (native/grow/curves/losses.h)."""
 
 FOLDS, REPEATS = 8, 3
@@ -54,7 +54,7 @@ class CurveRows:
     loss : str
         One of `LOSSES`.
     level : float
-        The quantile, or where Huber's loss turns linear.
+        The quantile, where Huber's loss turns linear, or the power of a Tweedie loss.
     y, weight : float64, (n_rows,)
     margins : float64, (n_outputs, n_rows)
         Where they begin.

@@ -21,6 +21,7 @@ from glasswood.grow.curves.shapes import Shape, shaped
 from glasswood.grow.curves.tables import Table, curve_table, part_table, squares, surface_table
 from glasswood.grow.curves.trees import forest_of
 from glasswood.grow.data.repeats import repetitions
+from glasswood.grow.losses import LINKS, level_of, log_linear
 from glasswood.grow.merging import merged
 
 if TYPE_CHECKING:
@@ -92,7 +93,8 @@ class CurvePlan:
     ----------
     loss : str
         One of `glasswood.grow.curves.boosting.LOSSES`.
-    quantile : float
+    level : float
+        The quantile, or the power of a Tweedie loss.
     pairs : int or sequence of pairs of features
     max_bins : int
     must_gain : bool
@@ -104,7 +106,7 @@ class CurvePlan:
     """
 
     loss: str
-    quantile: float = 0.5
+    level: float = 0.5
     pairs: int | Sequence[Pair] = 0
     max_bins: int = MAX_BINS
     must_gain: bool = True
@@ -130,17 +132,26 @@ def fit_curves(plan: CurvePlan, data: TrainingData, margins: Doubles) -> Curves:
     unit = _unit(plan.loss, y - margins[:, 0], weight)
     groups = repetitions(columns.X, y) if plan.has_copies else np.arange(len(y))
     fold = folds_of(groups, plan.seed)
-    level = plan.quantile if plan.loss == "quantile" else _corner(y - margins[:, 0], weight) / unit
+    level = plan.level if plan.loss in {"quantile", "tweedie"} else _corner(y - margins[:, 0], weight) / unit
     rows = CurveRows(plan.loss, level, y / unit, weight, np.ascontiguousarray(margins.T) / unit, fold)
     axes = axes_of(columns, weight, plan.max_bins)
     signs = np.zeros(columns.n_features, np.int64) if columns.signs is None else columns.signs
     found = boosted(rows, axes, signs, plan.pairs, n_threads(plan.n_jobs), must_gain=plan.must_gain)
     base, shapes = shaped(found, rows)
+    base += _left_by_means_of_logarithms(rows, base, shapes)
     scaled = [replace(one, values=one.values * unit, errors=one.errors * unit) for one in shapes]
     scores = np.sort(np.abs(rows.y - found.unseen[0])) * unit
     scale = unit**2 if plan.loss in {"squared", "huber"} else unit
     left, price = scale * float(found.after.mean(axis=0).sum()), scale * _price(rows, found.unseen)
     return Curves(scaled, base * unit, data, margins, left, price, scores, _shrunk(rows, found))
+
+
+def _left_by_means_of_logarithms(rows: CurveRows, base: Doubles, shapes: list[Shape]) -> float:
+    """Find the constant that makes the score of the training rows 0: the mean of sets of curves is a geometric one."""
+    if LINKS.get(rows.loss) != "exp" or not (shapes or base.any()):
+        return 0.0
+    margins = rows.margins[0] + base[0] + sum((shape.of_rows() for shape in shapes), np.zeros(len(rows.y)))
+    return log_linear(rows.loss, rows.level).change(rows.y, margins[:, None], rows.weight)
 
 
 def _price(rows: CurveRows, margins: Doubles) -> float:
@@ -315,6 +326,7 @@ class CurvedTree(CurvedEstimator):
     n_jobs: int | None
     interaction_cst: Any
     quantile: float = 0.5
+    tweedie_power: float = 1.5
 
     def _bend(self, loss: str, data: TrainingData) -> None:
         """Add what the parameters `curves` and `pairs` ask for."""
@@ -325,7 +337,7 @@ class CurvedTree(CurvedEstimator):
         pairs = 3 * data.columns.n_features if isinstance(self.pairs, str) else int(self.pairs)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         must_gain = self.curves == "auto"
-        plan = CurvePlan(loss, self.quantile, pairs, must_gain=must_gain, seed=seed, n_jobs=self.n_jobs)
+        plan = CurvePlan(loss, level_of(self), pairs, must_gain=must_gain, seed=seed, n_jobs=self.n_jobs)
         curves = self._add_curves(plan, data, "tree")
         if (scores := getattr(self, "_scores", None)) is not None:
             self._scores: Doubles = scores * curves.shrunk

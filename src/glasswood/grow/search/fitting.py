@@ -74,7 +74,7 @@ def _searched(model: Any, data: TrainingData, given: Circumstances) -> Growth:
     """Search for a tree among all that the columns allow."""
     search: Callable[..., Growth] = grow_robustly if model.loss == "huber" else grow
     if model.loss in LINKS:
-        search = partial(grow_reweighted, loss_of(model.loss, model.quantile))
+        search = partial(grow_reweighted, loss_of(model))
     if not model.honest:
         return search(model, data, given)
     data, order, _ = data.in_order()
@@ -90,7 +90,7 @@ def _searched(model: Any, data: TrainingData, given: Circumstances) -> Growth:
     held = held._replace(columns=held.columns.ordered_like(seen.columns.order))
     moved = _moved(model, growth, held)
     if model.loss in LINKS:
-        moved = fitted_by(loss_of(model.loss, model.quantile), moved, held.target, held.weight)
+        moved = fitted_by(loss_of(model), moved, held.target, held.weight)
     elif model.loss == "huber":
         moved = fitted_robustly(moved, held.target, held.weight)
     return dataclasses.replace(moved, order=order[own[moved.order]])

@@ -8,9 +8,10 @@
 namespace glasswood {
 
 // Two classes have one output, the log-odds of the second; kSoftmax has one a class.
-enum class CurveLoss : int32_t { kSquared, kLogistic, kSoftmax, kPoisson, kGamma, kQuantile, kHuber };
+enum class CurveLoss : int32_t { kSquared, kLogistic, kSoftmax, kPoisson, kGamma, kQuantile, kHuber, kTweedie };
 
-// `level`: the quantile, or where Huber's loss turns linear. `margins` and results are [output][row].
+// `level`: the quantile, where Huber's loss turns linear, or the power of a Tweedie loss. `margins` and results are
+// [output][row].
 struct LossRows {
   CurveLoss loss;
   double level;
@@ -37,9 +38,15 @@ struct LossRows {
         return each(margins, weight, gradient, curvature, [](double y, double m) {
           return Slope{y * std::exp(-m) - 1, 1};  // Fisher's information is the same everywhere
         });
+      case CurveLoss::kTweedie:
+        return each(margins, weight, gradient, curvature, [&](double y, double m) {
+          const double information = std::exp((2 - level) * m);
+          return Slope{y * std::exp((1 - level) * m) - information, std::max(information, kLeast)};
+        });
       case CurveLoss::kHuber:
-        return each(margins, weight, gradient, curvature,
-                    [&](double y, double m) { return Slope{std::clamp(y - m, -level, level), 1}; });
+        return each(margins, weight, gradient, curvature, [&](double y, double m) {
+          return Slope{std::clamp(y - m, -level, level), 1};
+        });
       case CurveLoss::kQuantile:
         return quantile_slopes(margins, weight, gradient, curvature);
       case CurveLoss::kSoftmax:
@@ -58,6 +65,8 @@ struct LossRows {
         return std::exp(m) - target * m;
       case CurveLoss::kGamma:
         return m + target * std::exp(-m);
+      case CurveLoss::kTweedie:
+        return std::expm1((2 - level) * m) / (2 - level) - target * (std::expm1((1 - level) * m) / (1 - level));
       case CurveLoss::kQuantile:
         return std::max(level * rest, (level - 1) * rest);
       case CurveLoss::kHuber:
