@@ -31,7 +31,7 @@ from glasswood.explain import Explainer
 from glasswood.inputs.tables import refuse_open_tables, with_sets
 from glasswood.loading import load
 from glasswood.model.ensemble import TreeEnsemble
-from glasswood.model.facts import feature_names
+from glasswood.model.facts import exposure_text, feature_names
 
 SQL_LEVELS = {"duckdb": 1000, "sqlite": 1000}
 """Most levels of an expression by a database's default settings; each tree of a sum is one."""
@@ -70,9 +70,10 @@ def export_sql(
     Returns
     -------
     str
-        An expression of doubles: ``SELECT <expression> FROM table``; or, with `table`, a query. The margin has the bits
-        of ``predict(X, output="margin")`` in float64 (`Forest.predict` rounds float32 results). The database's EXP and
-        LN may differ in the last bit. NULL and NaN are missing. SQLite returns NULL for NaN, and reads one of some
+        An expression of doubles: ``SELECT <expression> FROM table``; or, with `table`, a query. Predictions of a model
+        that was fitted with `exposure` are for one unit of it; a comment says so, as in other code. The margin has the
+        bits of ``predict(X, output="margin")`` in float64 (`Forest.predict` rounds float32 results). The database's EXP
+        and LN may differ in the last bit. NULL and NaN are missing. SQLite returns NULL for NaN, and reads one of some
         30,000 numbers of 17 digits as its neighbour (version 3.40); it may need a larger parser stack for trees of more
         than 20 levels. PostgreSQL ends a query if a number overflows, and may need a larger ``max_stack_depth`` from
         some thousand trees on.
@@ -118,13 +119,20 @@ def export_sql(
             raise ValueError("keep names columns of a query; pass table=, or select them beside the expression")
         writer = Writer(forest, written, output)
         _refuse_levels(forest, dialect, output)
-        return writer.expression()
+        return f"{_said_of(forest)}{writer.expression()}"
     aliases, words = words_of(forest, [*keep, *names])
     writer = Writer(forest, kind(aliases, named, words), output)
     parts = table.split(".") if isinstance(table, str) else list(table)
     categories = {feature: writer.table(feature) or [] for feature in words}
     base, *trees = writer.summands()
-    return written_query(written, cast("Sql", writer.language), categories, parts, keep, base, trees, writer.response)
+    query = written_query(written, cast("Sql", writer.language), categories, parts, keep, base, trees, writer.response)
+    return f"{_said_of(forest)}{query}"
+
+
+def _said_of(forest: TreeEnsemble) -> str:
+    """Write a comment of SQL where predictions are for one unit of exposure."""
+    said = exposure_text(forest)
+    return f"/* {said} */ " if said else ""
 
 
 def export_python(model: object, name: str = "predict", output: int = 0) -> str:

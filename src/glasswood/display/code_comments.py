@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from glasswood.base.escapes import comment
 from glasswood.base.wording import counted
 from glasswood.model.ensemble import TreeEnsemble
-from glasswood.model.facts import feature_names, output_names
+from glasswood.model.facts import exposure_text, feature_names, output_names
 
 WIDTH = 120
 """Characters of a line."""
@@ -18,8 +18,9 @@ MOST_CATEGORIES, MOST_LETTERS = 30, 40
 
 
 def origin(forest: TreeEnsemble) -> str:
-    """Say what the code was made from."""
-    return f"{counted(forest.n_trees, 'tree')} of {comment(forest.source or 'glasswood')}, written by glasswood."
+    """Say what the code was made from, and whether its predictions are for one unit of exposure."""
+    made = f"{counted(forest.n_trees, 'tree')} of {comment(forest.source or 'glasswood')}, written by glasswood."
+    return " ".join(filter(None, [made, exposure_text(forest)]))
 
 
 def returned(forest: TreeEnsemble, output: int) -> str:

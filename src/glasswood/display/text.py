@@ -13,7 +13,14 @@ from glasswood.inputs.tables import refuse_open_tables, with_sets
 from glasswood.loading import load
 from glasswood.model.ensemble import TreeEnsemble
 from glasswood.model.events import of_event
-from glasswood.model.facts import constraints, counts_outliers_less, feature_names, is_cut_short, search_text
+from glasswood.model.facts import (
+    constraints,
+    counts_outliers_less,
+    exposure_text,
+    feature_names,
+    is_cut_short,
+    search_text,
+)
 from glasswood.words.curves import curve_lines, curve_trees
 from glasswood.words.equations import EXACT, leaf_equation, multiplies, probability_text
 from glasswood.words.rules import (
@@ -131,6 +138,8 @@ def export_text(
         notes.append("No split paid off: this holds for all rows.")
     if counts_outliers_less(forest):
         notes.append(NO_MEAN)
+    if said := exposure_text(forest):
+        notes.append(said)
     if held := constraints(forest):
         notes.append(f"{held[0].upper()}{held[1:]}.")
     if cut := search_text(forest):

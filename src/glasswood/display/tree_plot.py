@@ -50,7 +50,7 @@ from glasswood.inputs.targets import own_labels
 from glasswood.loading import load
 from glasswood.model.ensemble import LOGARITHM, TreeEnsemble
 from glasswood.model.events import of_event, speaks_of_second
-from glasswood.model.facts import feature_name, feature_names
+from glasswood.model.facts import exposure_text, feature_name, feature_names
 from glasswood.words.equations import leaf_equation, multiplies
 from glasswood.words.rules import (
     class_of,
@@ -273,6 +273,8 @@ def _heading(picture: Picture, title: str | None, target: object) -> list[str]:
         is_part = bool(added) or (forest.link == "exp" and not multiplies(forest))
         clipped = "Leaves" if is_part else "Predictions"
         parts.append(f"{clipped} are clipped to {common}.")
+    if said := exposure_text(forest):
+        parts.append(said)
     return [*lines, " ".join(parts)]
 
 

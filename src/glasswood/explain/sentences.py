@@ -29,7 +29,7 @@ from glasswood.inputs.encoder import RowEncoder
 from glasswood.inputs.matching import listed
 from glasswood.inputs.shown import MISSING
 from glasswood.model.ensemble import TreeEnsemble
-from glasswood.model.facts import feature_names, output_names
+from glasswood.model.facts import feature_names, is_per_exposure, output_names
 
 if TYPE_CHECKING:
     from glasswood.explain.game import Game, Settings
@@ -142,6 +142,8 @@ class Writer:
         kind = "probability" if scale.kind in {"share", "odds"} else "prediction"
         if kind == "prediction" and labels and name:
             return self.phrases.text("score of", name=name)
+        if kind == "prediction" and n == 1 and is_per_exposure(forest):
+            return self.phrases.text("prediction per exposure")
         is_named = bool(name) and (n == 1 or bool(forest.classes) or bool(forest.outputs))
         return self.phrases.text(f"{kind} of", name=name) if is_named or n > 1 else self.phrases.text(kind)
 

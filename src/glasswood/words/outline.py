@@ -9,6 +9,7 @@ from glasswood.base.escapes import markup
 from glasswood.base.wording import leaves_text, percent_text
 from glasswood.model.ensemble import TreeEnsemble
 from glasswood.model.events import of_event
+from glasswood.model.facts import exposure_text
 from glasswood.words.rules import (
     class_of,
     class_shares,
@@ -68,7 +69,7 @@ def tree_html(forest: TreeEnsemble, tree: int, summary: Any) -> str:
 
     name = class_of(forest, tree)
     title = f"<div>Probability of <b>{markup(name)}</b> &ensp;{facts(0)}</div>" if name else ""
-    added = sum_note(forest, tree, wording)
+    added = " ".join(filter(None, [sum_note(forest, tree, wording), exposure_text(forest)]))
     note = f"<div><small>{markup(added)}</small></div>" if added else ""
     return f"<div style='font-size:90%;line-height:1.6'>{title}{below(0, 0)}{note}</div>"
 

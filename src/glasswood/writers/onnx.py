@@ -12,6 +12,7 @@ from glasswood.base.escapes import shown
 from glasswood.base.files import replacing
 from glasswood.base.typing import Array
 from glasswood.model.ensemble import LOGARITHM, MISSING, OF_NUMBERS, TreeEnsemble
+from glasswood.model.facts import exposure_text
 from glasswood.model.onnx_note import NEVER, note_of
 from glasswood.writers.onnx_graph import BOOL, DOUBLE, FLOAT, INT64, STRING, TREES_DOMAIN, Graph
 
@@ -49,7 +50,7 @@ def onnx_bytes(forest: TreeEnsemble) -> bytes:
     if len(forest.classes) == 1:
         outputs.append(("label", _add_label(forest, graph, margin, response), ()))
     element = DOUBLE if forest.threshold.dtype == np.float64 else FLOAT
-    return graph.model(("X", element, forest.n_features), outputs, note_of(forest))
+    return graph.model(("X", element, forest.n_features), outputs, note_of(forest), exposure_text(forest))
 
 
 def _refuse(forest: TreeEnsemble) -> None:

@@ -84,6 +84,7 @@ class Graph:
         rows: tuple[str, int, int],
         outputs: Sequence[tuple[str, int, tuple[int, ...]]],
         note: Callable[[bytes], tuple[str, str]],
+        said: str = "",
     ) -> bytes:
         """Write the model.
 
@@ -95,6 +96,8 @@ class Graph:
             Names, types and widths.
         note : function
             Makes metadata, text by a name, of the graph's bytes.
+        said : str
+            What the model says of its outputs.
         """
         graph = b"".join(_bytes(1, node) for node in self._nodes) + _bytes(2, "glasswood")
         graph += b"".join(_bytes(5, constant) for constant in self._constants.values())
@@ -104,7 +107,8 @@ class Graph:
         opsets += _bytes(8, _bytes(1, TREES_DOMAIN) + _number(2, TREES_VERSION))
         name, text = note(graph)
         metadata = _bytes(14, _bytes(1, name) + _bytes(2, text))
-        return _number(1, IR_VERSION) + _bytes(2, "glasswood") + _bytes(7, graph) + opsets + metadata
+        about = _bytes(6, said) if said else b""
+        return _number(1, IR_VERSION) + _bytes(2, "glasswood") + about + _bytes(7, graph) + opsets + metadata
 
 
 def _value(name: str, element: int, widths: tuple[int, ...]) -> bytes:

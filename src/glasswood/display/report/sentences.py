@@ -10,7 +10,7 @@ import numpy as np
 
 from glasswood.base.typing import Array, Doubles
 from glasswood.base.wording import Wording, count_text, cut_texts, number_text, percent_texts, tick_texts
-from glasswood.model.facts import constraints, search_text
+from glasswood.model.facts import constraints, exposure_text, search_text
 
 if TYPE_CHECKING:
     from glasswood.base.phrases import Phrases
@@ -86,7 +86,8 @@ class _Summary:
         said = say(f"{key} {kind}", **parts, **more)
         cut = search_text(rows.forest, self.phrases)
         cuts = [f"{cut[0].upper()}{cut[1:]}."] if cut else []
-        return [said, *([say("by construction", held=held)] if held else []), *cuts]
+        rates = filter(None, [exposure_text(rows.forest, self.phrases)])
+        return [said, *rates, *([say("by construction", held=held)] if held else []), *cuts]
 
     def _rows_text(self) -> str:
         return self.phrases.number(count_text(len(self.rows)))

@@ -14,7 +14,7 @@ from glasswood.display.report.rows import REDACTED_ROWS, inner_range, most_frequ
 from glasswood.display.text import facts_of
 from glasswood.evaluate.cpu import CpuEvaluator
 from glasswood.model.ensemble import TreeEnsemble
-from glasswood.model.facts import is_cut_short
+from glasswood.model.facts import exposure_text, is_cut_short
 from glasswood.words.equations import described, leaf_equation, multiplies, smaller_text, term_text
 from glasswood.words.rules import (
     class_index,
@@ -189,6 +189,7 @@ def _note(forest: TreeEnsemble, tree: int, wording: Wording) -> str:
     is_part = bool(added) or (forest.link == "exp" and not multiplies(forest))
     clipped = "leaves clipped" if is_part else "predictions clipped"
     lines = [*filter(None, [added]), *([wording.text(clipped, range=common)] if common else [])]
+    lines += filter(None, [exposure_text(forest, wording.phrases)])
     is_leaf = forest.tree_offsets[tree + 1] - forest.tree_offsets[tree] == 1
     if is_leaf and not forest.n_curves and not is_cut_short(forest):
         lines.append(wording.text("no split"))
