@@ -18,6 +18,7 @@ from glasswood.base.typing import Array, Bools, Doubles
 from glasswood.base.wording import Wording
 from glasswood.forest import Forest
 from glasswood.grow.tree.assembly import split_of_categories
+from glasswood.grow.tree.pruning import Known
 from glasswood.model.ensemble import TreeEnsemble
 from glasswood.model.facts import feature_names
 from glasswood.readers.assemble import NodeArrays, assemble, pack_sets
@@ -119,10 +120,11 @@ def alternatives_of(
     interrupts : Interrupts
         One ends it with what was found.
     """
+    shared = replace(growth, parts=None, known=Known())  # no intervals are asked for
 
     def fit(tree: dict[str, Any]) -> Fitted:
-        other = replace(growth, parts=None).with_tree(tree).pruned(model)  # no intervals are asked for
-        other = other if other.refit is None else other.refit(other)
+        other = shared.with_tree(tree).pruned(model)
+        other = other if other.refit is None else other.refit(replace(other, known=None))
         return fitted(other, other.tree(model, **meaning))
 
     def fitted(one: Growth, grown: GrownTree) -> Fitted:

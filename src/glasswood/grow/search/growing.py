@@ -24,7 +24,7 @@ from glasswood.grow.search.engine import (
 )
 from glasswood.grow.search.screening import screened
 from glasswood.grow.tree.assembly import grown_tree, target_range
-from glasswood.grow.tree.pruning import Prices, choice_factor, pruned
+from glasswood.grow.tree.pruning import Known, Prices, choice_factor, pruned
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,7 +44,8 @@ class Growth:
     what trees on parts of the rows tell of its scores; `limits` are those of predictions, if not the target's range.
     `prices` are what the tree was pruned by; `refit` fits the equations of another tree on the same rows as those of
     this one were, `deviance` says what its mean loss is, where these are no squares, and `outcome` holds the y and
-    weights of the rows, where the target is a working response.
+    weights of the rows, where the target is a working response. `known` are regressions of other trees on the same
+    target.
     """
 
     result: SearchResult
@@ -59,6 +60,7 @@ class Growth:
     refit: Callable[[Growth], Growth] | None = None
     deviance: Callable[[Growth], float] | None = None
     outcome: tuple[Doubles, Doubles] | None = None
+    known: Known | None = None
 
     def with_tree(self, tree: dict[str, Any]) -> Growth:
         """Put another tree on the same rows."""
@@ -69,13 +71,14 @@ class Growth:
         if self.prices is None:
             return self
         limits = (-np.inf, np.inf) if model.clip == "none" else target_range(self.target)
-        best = pruned(self.result.best, self.rows, self.columns, self.target, self.prices, limits)
+        best = pruned(self.result.best, self.rows, self.columns, self.target, self.prices, limits, self.known)
         return self.with_tree(best)
 
     def tree(self, model: Any, **meaning: Any) -> GrownTree:
         """Refit the leaves of the best tree as `model` has it; `meaning` are further fields of the Forest."""
         smoothing = 0 if self.columns.term_signs is not None else model.smoothing
         choices = {"clip": model.clip, "smoothing": smoothing, "middle": self.middle, "limits": self.limits}
+        choices["known"] = self.known
         grown = grown_tree(self.result.best, self.rows, self.columns, self.target, **choices, **meaning)
         if self.parts is None:
             return grown

@@ -67,11 +67,12 @@ def grown_tree(
         What the tree was grown on.
     **meaning
         ``clip``, ``limits`` (what ``clip="target"`` confines predictions to, if not the range of y), ``smoothing``,
-        ``middle`` (what equations are fitted to in y's place), further fields of Forest.
+        ``middle`` (what equations are fitted to in y's place), ``known`` (`glasswood.grow.tree.pruning.Known` of the
+        same target), further fields of Forest.
     """
     reached = rows_by_node(tree, rows)
     clip, smoothing, middle = meaning.pop("clip"), meaning.pop("smoothing"), meaning.pop("middle", None)
-    widest = meaning.pop("limits", None) or target_range(y)
+    widest, known = meaning.pop("limits", None) or target_range(y), meaning.pop("known", None)
     is_leaf = tree["feature"] < 0
     used = tree["model"].reshape(len(is_leaf), -1).astype(bool)
 
@@ -83,7 +84,10 @@ def grown_tree(
             return model
         return with_equation(model, fit_leaf(X, middle[at], weight, features, unit), X, y[at], weight, unit)
 
-    models = _by_leaf(fit, np.flatnonzero(is_leaf).tolist(), columns)
+    def found(v: int) -> LeafModel:
+        return fit(v) if known is None else known.of("fitted", reached[v], np.flatnonzero(used[v]), lambda: fit(v))
+
+    models = _by_leaf(found, np.flatnonzero(is_leaf).tolist(), columns)
     models, strength = smooth(tree, models, rows, columns, y, reached, smoothing, widest)
     limits = {v: _limits(model, clip, widest) for v, model in models.items()}
     if columns.is_constrained:

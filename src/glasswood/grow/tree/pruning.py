@@ -11,9 +11,10 @@ where the other terms nearly hold its column: of nearly collinear columns one st
 
 from __future__ import annotations
 
+import hashlib
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,8 +23,12 @@ from glasswood.base.typing import Bools, Doubles, Int32s, Int64s
 from glasswood.grow.tree.refit import Design, independent, rows_by_node
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from glasswood.grow.data.columns import TrainingColumns
     from glasswood.grow.data.rows import TrainingRows
+
+T = TypeVar("T")
 
 DECIDED = 1 - 1e-6
 """Leverage from which on nothing else tells what a row's prediction would be without it."""
@@ -81,6 +86,21 @@ class Prices:
         return self.penalty * self.copies * self.test_weight * choices
 
 
+class Known:
+    """Regressions of trees on the same rows, targets and weights: many trees share some of their leaves."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[str, bytes, bytes], Any] = {}
+
+    def of(self, what: str, rows: Int32s, features: NDArray[np.intp], make: Callable[[], T]) -> T:
+        """Return what was made of the same rows and features, or make it."""
+        key = what, hashlib.blake2b(rows.tobytes()).digest(), features.tobytes()
+        if key not in self._found:
+            self._found[key] = make()
+        found: T = self._found[key]
+        return found
+
+
 @dataclass(frozen=True, eq=False)
 class _Leaf:
     """Cost, sum of squares and features of the regression of a node."""
@@ -97,6 +117,7 @@ def pruned(
     y: Doubles,
     prices: Prices,
     limits: tuple[float, float] = (-np.inf, np.inf),
+    known: Known | None = None,
 ) -> dict[str, Any]:
     """Cut the splits and terms off that do not pay, from the leaves upwards.
 
@@ -107,6 +128,8 @@ def pruned(
     prices : Prices
     limits : pair
         What predictions are confined to.
+    known : Known, optional
+        Regressions of the same rows and columns that other trees had.
 
     Notes
     -----
@@ -127,8 +150,13 @@ def pruned(
             candidates[attribute] |= has_terms and rows.column[attribute] >= 0
             sse[v] = sse[below[0]] + sse[below[1]]
             cost[v] = cost[below[0]] + cost[below[1]] + prices.split(levels[v]) * sse[v] / rows.weight[at].sum()
-        design = Design.of(columns.X[at], y[at], rows.weight[at], np.flatnonzero(candidates), rows.target.scale or 1.0)
-        leaf = _leaf(design, columns.sources, prices, limits)
+        chosen = np.flatnonzero(candidates)
+
+        def regression(at: Int32s = at, chosen: NDArray[np.intp] = chosen) -> _Leaf:
+            design = Design.of(columns.X[at], y[at], rows.weight[at], chosen, rows.target.scale or 1.0)
+            return _leaf(design, columns.sources, prices, limits)
+
+        leaf = regression() if known is None else known.of("pruned", at, chosen, regression)
         used[v] = candidates
         if attribute < 0 or leaf.cost <= cost[v]:
             feature[v], cost[v], sse[v] = -1, leaf.cost, leaf.sse
