@@ -58,6 +58,7 @@ format: $(VENV)/lint.stamp
 types: $(VENV)/lint.stamp $(VENV)/test.stamp
 	$(BIN)/python tools/stub.py glasswood._core src/glasswood/_core.pyi
 	$(BIN)/mypy
+	$(BIN)/python tools/check_types.py
 
 # The site, in build/docs. Tutorials (examples/) are executed, warnings are errors.
 docs: $(VENV)/docs.stamp
