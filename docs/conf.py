@@ -35,8 +35,11 @@ copybutton_prompt_is_regexp = True
 site = os.environ.get("GLASSWOOD_SITE", "")
 """Address of the published pages; with it, they have a sitemap and link to the references of other projects."""
 
+version_folder = os.environ.get("GLASSWOOD_VERSION", "")
+"""Folder of a release's pages, such as v0.1.0; those of the main branch are at the site's top."""
+
 if site:
-    html_baseurl = site
+    html_baseurl = f"{site}{version_folder}/" if version_folder else site
     sitemap_url_scheme = "{link}"
     extensions += ["sphinx.ext.intersphinx", "sphinx_sitemap"]
     intersphinx_mapping = {
@@ -112,8 +115,9 @@ def list_pages(app: Any, error: Exception | None) -> None:
     """Write llms.txt: the title and address of each page."""
     if error:
         return
+    base = app.config.html_baseurl or ""
     titles = {name: node.astext() for name, node in app.env.titles.items() if not name.startswith("api/")}
-    lines = [f"- [{title}]({site}{name}.html)" for name, title in sorted(titles.items()) if name != "index"]
+    lines = [f"- [{title}]({base}{name}.html)" for name, title in sorted(titles.items()) if name != "index"]
     about = "> Grows, evaluates and explains decision trees on parallel hardware, from Python."
     text = "\n".join(["# glasswood", "", about, "", "## Pages", "", *lines, ""])
     Path(app.outdir, "llms.txt").write_text(text, encoding="utf-8")
@@ -138,10 +142,14 @@ html_theme_options = {
     "footer_end": [],
     "navbar_end": ["theme-switcher"],
 }
+if site:  # tools/publish_site.py writes the list, which browsers do not read from files
+    html_theme_options["navbar_end"] = ["version-switcher", *html_theme_options["navbar_end"]]
+    html_theme_options["switcher"] = {"json_url": f"{site}versions.json", "version_match": version_folder or "main"}
+    html_theme_options["check_switcher"] = False
 html_show_sourcelink = False
 html_static_path = ["static"]
 html_css_files = ["pages.css"]
 html_logo = os.environ.get("GLASSWOOD_LOGO") or None
 if repository:
-    html_theme_options["navbar_end"] = ["theme-switcher", "navbar-icon-links"]
+    html_theme_options["navbar_end"] = [*html_theme_options["navbar_end"], "navbar-icon-links"]
     html_theme_options["icon_links"] = [{"name": "Repository", "url": repository, "icon": "fa-solid fa-code-branch"}]
