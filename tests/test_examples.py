@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,9 +12,13 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+ENGINES = sorted((ROOT / "examples" / "engines").glob("*.py"))
 GUIDES = [ROOT / "README.md", ROOT / "docs" / "faq.md", *sorted((ROOT / "docs" / "guide").glob("*.md"))]
 GUIDES.remove(ROOT / "docs" / "guide" / "failed.md")  # test_failed_elsewhere runs it, each section on models of its own
 NEEDED = {
+    "batch_with_ray": ["ray.data", "pyarrow"],
+    "batch_with_spark": ["pyspark", "pyarrow"],
+    "score_in_a_warehouse": ["duckdb", "pandas"],
     "explain_survival": ["sksurv"],
     "millions_of_rows": ["dask.dataframe"],
     "faq": ["xgboost"],
@@ -45,6 +50,16 @@ def run(code: str, folder: Path) -> None:
 def test_tutorials(path, tmp_path):
     for module in ["matplotlib", "pandas", "shap", "sklearn", *NEEDED.get(path.stem, [])]:
         pytest.importorskip(module)
+    run(path.read_text(), tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", ENGINES, ids=lambda path: path.stem)
+def test_engines(path, tmp_path):
+    for module in NEEDED[path.stem]:
+        pytest.importorskip(module)
+    if "pyspark" in NEEDED[path.stem] and shutil.which("java") is None:
+        pytest.skip("Spark needs Java: apt-get install default-jre-headless")
     run(path.read_text(), tmp_path)
 
 
