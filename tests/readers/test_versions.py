@@ -84,3 +84,4 @@ def test_the_versions_are_there():
 def test_the_page_of_versions_is_what_the_files_say():
     pytest.importorskip("pyarrow")
     assert make_page.PAGE.read_text() == make_page.page(), "run tests/readers/data/make_page.py"
+    assert make_page.BADGE.read_text() == make_page.badge(), "run tests/readers/data/make_page.py"

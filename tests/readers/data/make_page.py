@@ -1,4 +1,4 @@
-"""Write docs/guide/versions.md: which files of which versions the tests read, and what their writers say of rows.
+"""Write docs/guide/versions.md and its badge: the files of versions that tests read, what their writers say of rows.
 
 PYTHONPATH=. python tests/readers/data/make_page.py
 
@@ -22,7 +22,8 @@ from tests.readers.spark_models import unpack
 import glasswood
 
 DATA = Path(__file__).parent
-PAGE = DATA.parents[2] / "docs" / "guide" / "versions.md"
+DOCS = DATA.parents[2] / "docs"
+PAGE, BADGE = DOCS / "guide" / "versions.md", DOCS / "images" / "versions.svg"
 LIBRARIES = {
     "xgboost": "XGBoost",
     "lightgbm": "LightGBM",
@@ -117,6 +118,27 @@ def page() -> str:
     return "\n\n".join([parts[0].rstrip("\n"), *parts[1:]]) + "\n"
 
 
+def badge() -> str:
+    """Picture of the README: how many files of how many versions there are."""
+    found = files()
+    n_versions, n_libraries = len({one[:2] for one in found}), len({one.library for one in found} - {"glasswood"})
+    texts = ("models read", f"{len(found)} files, {n_versions} versions of {n_libraries} libraries")
+    widths = [7 * len(text) + 12 for text in texts]
+    whole, label = sum(widths), ": ".join(texts)
+    return f"""<svg xmlns="http://www.w3.org/2000/svg" width="{whole}" height="20" role="img" aria-label="{label}">
+<clipPath id="r"><rect width="{whole}" height="20" rx="3"/></clipPath>
+<g clip-path="url(#r)">
+<rect width="{widths[0]}" height="20" fill="#4a4f57"/>
+<rect x="{widths[0]}" width="{widths[1]}" height="20" fill="#1f6f4a"/>
+</g>
+<g fill="#fff" text-anchor="middle" font-family="Verdana, DejaVu Sans, sans-serif" font-size="11">
+<text x="{widths[0] / 2:g}" y="14">{texts[0]}</text>
+<text x="{widths[0] + widths[1] / 2:g}" y="14">{texts[1]}</text>
+</g>
+</svg>
+"""
+
+
 def _cells(of_version: list[File]) -> list[str]:
     counts = [sum(bool(one.told & names) for one in of_version) for names in TOLD.values()]
     counts.append(sum(one.is_categorical for one in of_version))
@@ -125,3 +147,4 @@ def _cells(of_version: list[File]) -> list[str]:
 
 if __name__ == "__main__":
     PAGE.write_text(page())
+    BADGE.write_text(badge())
