@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -204,12 +205,21 @@ def record(parts: list[Part], found: list[dict[str, Any]], conditions: dict[str,
     page.write_text(between(page.read_text(), "pool", "\n\n".join(texts)))
 
 
+def _version(method: str, before: dict[str, Any]) -> str:
+    """Version of a method here; of one whose package is elsewhere, as an earlier record has it."""
+    try:
+        return version(method)
+    except metadata.PackageNotFoundError:
+        return str(before[method]["version"])
+
+
 def write_fits(found: list[dict[str, Any]], most_rows: int) -> None:
-    """Write lasting fits by method and set, each measure as a list; to be called where they were made."""
+    """Write lasting fits by method and set, each measure as a list; versions of what is not installed stay."""
+    before: dict[str, Any] = json.loads(FITS.read_text())["methods"] if FITS.exists() else {}
     about: dict[str, Any] = {}
     for one in sorted(found, key=lambda one: (one["method"], one["case"], one["split"])):
         if "error" in one and one["most_rows"] == most_rows and is_lasting(one["method"]):
-            method = about.setdefault(one["method"], {"version": version(one["method"]), "sets": {}})
+            method = about.setdefault(one["method"], {"version": _version(one["method"], before), "sets": {}})
             columns = method["sets"].setdefault(one["case"], {name: [] for name in one if name not in NAMES})
             for name, values in columns.items():
                 values.append(float(f"{one[name]:.6g}") if isinstance(one[name], float) else one[name])
