@@ -347,7 +347,7 @@ def test_some_rows_and_own_scores(X, y):
         ),
         (
             lambda m, X, _: glasswood.partial_dependence(m, X, 0, sample_weight=0 * X[:, 0]),
-            "sample_weight adds up to 0",
+            "sample_weight is 0 in all rows",
         ),
     ],
 )

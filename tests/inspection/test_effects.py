@@ -303,7 +303,7 @@ def test_ugly_rows():
         ({"pairs": [(0, 0)]}, "pairs holds"),
         ({"features": [0, 1], "pairs": [(0, 2)]}, "pairs holds"),
         ({"output": "leaf"}, "output is 'leaf'"),
-        ({"sample_weight": np.full(20, -1.0)}, "sample_weight holds negative"),
+        ({"sample_weight": np.full(20, -1.0)}, "sample_weight is -1 in row 0"),
         ({"sample_weight": np.ones(3)}, "sample_weight has shape"),
         ({"custom_values": {0: np.arange(20_000), 1: np.arange(20_000)}}, "smaller grid_resolution"),
     ],
