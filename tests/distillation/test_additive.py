@@ -85,8 +85,8 @@ def test_categories_and_classes():
 
 def test_deeper_models_keep_a_share():
     lightgbm = pytest.importorskip("lightgbm")
-    X, y = data(2000)
-    model = lightgbm.LGBMRegressor(n_estimators=50, verbose=-1, n_jobs=1).fit(X, y)
+    X, y = data(1000)
+    model = lightgbm.LGBMRegressor(n_estimators=20, verbose=-1, n_jobs=1).fit(X, y)
     found = glasswood.additive(model, X)
     assert not found.is_exact
     margins, own = model.predict(X), np.asarray(found.forest_.predict(X))

@@ -119,6 +119,7 @@ def linked(seed, n_trees, n_features, **options):
     return mixed_forest(seed, n_trees, n_features, leaves=leaves[: max(1, 3 * n_trees // 4)], **options)
 
 
+@pytest.mark.sizes("each")
 @pytest.mark.parametrize("n_trees", [1, 2, 15, 16, 17, 63, 64, 65, 150])
 @pytest.mark.parametrize("share_missing", [0, 0.1])
 def test_trees_that_are_deeper_go_on_in_blocks(n_trees, share_missing):
