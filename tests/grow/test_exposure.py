@@ -116,3 +116,15 @@ def test_leaves_are_summed_up_in_units_of_y(loss):
         assert predictions[at].max() <= summary["highest"] * (1 + 1e-12)
         if loss != "quantile":
             assert summary["mean"] == pytest.approx(np.average(y[at], weights=weight[at]))
+
+
+@pytest.mark.parametrize("place", range(3))
+def test_scores_compare_counts_with_counts(place):
+    X, years, _, counts = claims()
+    model = models("poisson")[place].fit(X, counts, exposure=years)
+    with pytest.raises(ValueError, match="fitted with exposure and predicts rates"):
+        model.score(X, counts)
+    residual, spread = counts - model.predict(X) * years, counts - counts.mean()
+    assert model.score(X, counts, exposure=years) == pytest.approx(1 - (residual @ residual) / (spread @ spread))
+    rates = models("poisson")[place].fit(X, counts / years, sample_weight=years)
+    assert rates.score(X, counts / years) == model.score(X, counts / years, exposure=np.ones(len(years)))

@@ -271,7 +271,7 @@ class ExplainerCalls(InteractionCalls):
         Notes
         -----
         Runs on the CPU. It takes microseconds where tables of every tree fit into `table_bytes` (100 trees of depth 6
-        and 64 features 7 MB and 23 us, a thousand of depth 8 and 128 features 550 MB), which are built here even
+        and 64 features 7 MB and 16 us, a thousand of depth 8 and 128 features 550 MB), which are built here even
         where batches are walked; otherwise as long as `shap_values`.
         """
         if self.settings.output == "log_loss":

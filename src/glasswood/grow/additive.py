@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -20,7 +19,7 @@ from glasswood.grow.classifier import ClassEstimator, ModelTreeClassifier, class
 from glasswood.grow.curves.fitting import MAX_BINS, CurvedEstimator, CurvePlan, Curves, curves_of, wanted_pairs
 from glasswood.grow.data.reading import routed, training_data
 from glasswood.grow.estimator import ModelTreeRegressor, TreeEstimator
-from glasswood.grow.exposure import as_rates, for_exposure
+from glasswood.grow.exposure import RateRegressorMixin, as_rates, for_exposure
 from glasswood.grow.losses import check_range, level_of, refuse_intervals
 from glasswood.grow.search.engine import Circumstances
 from glasswood.grow.search.fitting import fit_tree
@@ -85,7 +84,7 @@ class AdditiveEstimator(CurvedEstimator, TreeEstimator):
         return self._importances
 
 
-class AdditiveRegressor(RegressorMixin, AdditiveEstimator):  # type: ignore[misc]
+class AdditiveRegressor(RateRegressorMixin, AdditiveEstimator):
     """A glass box: predictions are an equation, plus one curve a column, plus surfaces of a few pairs.
 
     Use it where people must see the whole model as pictures, as with explainable boosting machines. Each part shows

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import RegressorMixin, clone
+from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from glasswood.base.device import array_gpu, on_host
@@ -18,7 +18,7 @@ from glasswood.grow.boosting import TreeSequence
 from glasswood.grow.data.reading import routed, training_data
 from glasswood.grow.ensemble_base import BOOSTED, TreeEnsembleEstimator
 from glasswood.grow.estimator import ModelTreeRegressor
-from glasswood.grow.exposure import as_rates, for_exposure
+from glasswood.grow.exposure import RateRegressorMixin, as_rates, for_exposure
 from glasswood.grow.losses import LINKS, SquaredLoss, check_range, loss_of, objective_of, refuse_intervals
 from glasswood.grow.search.fitting import fit_tree
 from glasswood.grow.tree.intervals import MOST_LEFT_OUT, around, of_all_trees, quadratic_mean, usable_errors
@@ -39,7 +39,7 @@ WHOLE = {"penalty": 1.0, "max_leaves": 64, "noise": "any", "clip": "target"}
 """What differs in a tree that a boosted sequence begins with."""
 
 
-class ModelTreeEnsembleRegressor(RegressorMixin, TreeEnsembleEstimator):  # type: ignore[misc]
+class ModelTreeEnsembleRegressor(RateRegressorMixin, TreeEnsembleEstimator):
     """Several model trees in one forest: the mean of large trees, or sums of small ones.
 
     ``method="mean"`` grows each tree on a part of the rows with another seed. ``method="boosting"`` grows a sequence of

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -29,7 +29,7 @@ from glasswood.forest import Forest
 from glasswood.grow.checks import check_parameters
 from glasswood.grow.curves.fitting import CurvedTree
 from glasswood.grow.data.reading import routed, training_data
-from glasswood.grow.exposure import as_rates, for_exposure
+from glasswood.grow.exposure import RateRegressorMixin, as_rates, for_exposure
 from glasswood.grow.losses import LINKS, check_range, objective_of, refuse_intervals
 from glasswood.grow.search.alternatives import MARGIN, alternatives_of
 from glasswood.grow.search.consensus import settled
@@ -75,7 +75,7 @@ class TreeEstimator(BaseEstimator):  # type: ignore[misc]
         return bundle
 
 
-class ModelTreeRegressor(CurvedTree, RegressorMixin, TreeEstimator):  # type: ignore[misc]
+class ModelTreeRegressor(CurvedTree, RateRegressorMixin, TreeEstimator):
     """A regression tree that people can read: few splits, and a linear equation in each leaf.
 
     Use it for tables if you must show the model to experts, customers or regulators. Its error is often within a few
@@ -274,7 +274,6 @@ class ModelTreeRegressor(CurvedTree, RegressorMixin, TreeEstimator):  # type: ig
     smoothing_: float
 
     search_settings: ClassVar[SearchSettings] = SearchSettings()
-    _has_exposure = False
 
     def __init__(
         self,

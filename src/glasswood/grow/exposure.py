@@ -11,11 +11,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import RegressorMixin
+from sklearn.metrics import r2_score
 from sklearn.utils import column_or_1d
 
 from glasswood.base.device import on_host
 from glasswood.base.escapes import quoted
-from glasswood.base.typing import Doubles
+from glasswood.base.typing import Doubles, Rows
 from glasswood.inputs.targets import in_range, row_numbers
 
 POWERS = {"poisson": 1.0, "gamma": 2.0}
@@ -84,3 +87,41 @@ def for_exposure(model: Any, rates: Any, exposure: Any) -> Any:
         return rates
     rates = np.asarray(on_host(rates))
     return rates * checked_exposure(model.loss, exposure, len(rates))
+
+
+class RateRegressorMixin(RegressorMixin):  # type: ignore[misc]
+    """scikit-learn's mixin of regressors, for those that may predict rates."""
+
+    _has_exposure = False
+
+    def score(
+        self, X: Rows, y: ArrayLike, sample_weight: ArrayLike | None = None, exposure: ArrayLike | None = None
+    ) -> float:
+        """R² of the predictions.
+
+        Parameters
+        ----------
+        X : array-like or frame of shape (n_rows, n_features)
+        y : array-like of shape (n_rows,)
+            Counts or amounts, if the model was fitted with exposures.
+        sample_weight : array-like of shape (n_rows,), optional
+        exposure : array-like of shape (n_rows,), optional
+            What y was counted over, above 0. A model that was fitted with exposures needs it.
+
+        Returns
+        -------
+        float
+            At most 1.
+
+        Raises
+        ------
+        ValueError
+            If the model was fitted with exposures and is given none: y would be compared with rates.
+        """
+        if exposure is None and self._has_exposure:
+            raise ValueError(
+                f"{type(self).__name__} was fitted with exposure and predicts rates; pass "
+                "score(X, y, exposure=exposure), or ones if y are rates"
+            )
+        predicted = self.predict(X, exposure=exposure) if exposure is not None else self.predict(X)
+        return float(r2_score(y, predicted, sample_weight=sample_weight))
