@@ -17,6 +17,7 @@ import socket
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib.metadata import version
 
 import numpy as np
 
@@ -83,7 +84,8 @@ def serve_fastapi(answers, begun) -> None:
     app = fastapi.FastAPI()
     for path, answer in answers.items():
         app.post(path)(endpoint(answer))
-    with socket.socket() as listener:
+    # asyncio answers without delay only where the socket says that it is of TCP.
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen()
         begun(listener.getsockname()[1])
@@ -91,6 +93,7 @@ def serve_fastapi(answers, begun) -> None:
 
 
 SERVERS = {"http": serve_http, "fastapi": serve_fastapi}
+PACKAGES = {"http": (), "fastapi": ("fastapi", "uvicorn")}
 
 
 def plain(value: object) -> object:
@@ -144,7 +147,9 @@ def main() -> None:
     print(f"| answer | p50 | p99 | requests a second, {given.clients} clients |\n|---|---|---|---|")
     for name, row in table.items():
         print(f"| {name} | {row['p50_ms']:.2f} ms | {row['p99_ms']:.2f} ms | {row['requests_per_second']:,.0f} |")
-    about = conditions() | {"server": given.server, "clients": given.clients, "seconds": given.seconds}
+    about = conditions()
+    about["versions"] |= {name: version(name) for name in PACKAGES[given.server]}
+    about |= {"server": given.server, "clients": given.clients, "seconds": given.seconds}
     name = {"http": "serving", "fastapi": "serving-fastapi"}[given.server]
     (RESULTS / f"{name}-{machine_name()}.json").write_text(json.dumps(about | table, indent=1) + "\n")
 
