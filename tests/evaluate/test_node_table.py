@@ -25,7 +25,8 @@ def test_nodes_are_those_of_xgboost(data):
     X, y = data
     booster = xgboost.XGBRegressor(n_estimators=3, max_depth=3).fit(X[["a", "b"]], y).get_booster()
     expected, found = booster.trees_to_dataframe(), glasswood.load(booster).trees_to_dataframe()
-    assert [name for name in expected.columns if name not in found.columns] == ["Gain"]
+    lacks = [name for name in expected.columns if name not in found.columns]
+    assert [name for name in lacks if name != "Target"] == ["Gain"]  # XGBoost 3.4 names the output of a tree
     theirs, ours = by_path(expected), by_path(found)
     assert theirs.keys() == ours.keys()
     for path, node in theirs.items():

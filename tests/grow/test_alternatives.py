@@ -153,14 +153,18 @@ def test_other_losses_state_their_mean_deviance(loss, deviance):
 
 
 def test_classes_have_them_too():
-    X, y = make_moons(2600, noise=0.3, random_state=0)
-    model = glasswood.ModelTreeClassifier(**FAST).fit(X[:600], y[:600])
-    found = model.alternatives_
-    assert len(found.forests) > 1
-    own = log_loss(y[600:], model.predict_proba(X[600:]))
-    for one, error in zip(found.forests, found.errors, strict=True):
-        assert log_loss(y[600:], one.predict(X[600:], "probability")) < 1.1 * own
-        assert log_loss(y[:600], one.predict(X[:600], "probability")) < error <= 1.02 * found.error
+    """Which trees are within the margin depends on the last digits of sums, and so on the processor."""
+    n_found = 0
+    for seed in range(3):
+        X, y = make_moons(2600, noise=0.3, random_state=seed)
+        model = glasswood.ModelTreeClassifier(**FAST).fit(X[:600], y[:600])
+        found = model.alternatives_
+        n_found += len(found.forests)
+        own = log_loss(y[600:], model.predict_proba(X[600:]))
+        for one, error in zip(found.forests, found.errors, strict=True):
+            assert log_loss(y[600:], one.predict(X[600:], "probability")) < 1.1 * own
+            assert log_loss(y[:600], one.predict(X[:600], "probability")) < error <= 1.02 * found.error
+    assert n_found > 3
 
 
 def test_each_of_several_classes_has_its_own():

@@ -57,7 +57,7 @@ def test_weights_make_absolute_values_of_squares():
 
 def test_a_loss_that_is_not_there():
     with pytest.raises(
-        ValueError, match="loss is 'absolute', expected one of squared, huber, poisson, gamma, quantile"
+        ValueError, match="loss is 'absolute', expected one of squared, huber, poisson, gamma, tweedie, quantile"
     ):
         glasswood.ModelTreeRegressor(loss="absolute").fit([[1.0], [2.0]], [1.0, 2.0])
 
