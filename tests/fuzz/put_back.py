@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 
 import glasswood
-import glasswood._core
+from glasswood import _core
 from tests.fuzz.stored import TOGETHER
 
 PACKAGE = Path(glasswood.__file__).parent
@@ -90,7 +90,7 @@ def first_finding(name, seed, n_cases):
     """Number of the first case that finds a defect and what it says; None if no case does."""
     with tempfile.TemporaryDirectory() as folder:
         shutil.copytree(PACKAGE, Path(folder) / "glasswood", ignore=shutil.ignore_patterns("__pycache__"))
-        shutil.copy(glasswood._core.__file__, Path(folder) / "glasswood")
+        shutil.copy(_core.__file__, Path(folder) / "glasswood")
         (Path(folder) / "tests").symlink_to(Path(__file__).parents[1])
         put_back(name, Path(folder) / "glasswood")
         for first in range(0, n_cases, TOGETHER):
