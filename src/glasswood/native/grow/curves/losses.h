@@ -44,9 +44,8 @@ struct LossRows {
           return Slope{y * std::exp((1 - level) * m) - information, std::max(information, kLeast)};
         });
       case CurveLoss::kHuber:
-        return each(margins, weight, gradient, curvature, [&](double y, double m) {
-          return Slope{std::clamp(y - m, -level, level), 1};
-        });
+        return each(margins, weight, gradient, curvature,
+                    [&](double y, double m) { return Slope{std::clamp(y - m, -level, level), 1}; });
       case CurveLoss::kQuantile:
         return quantile_slopes(margins, weight, gradient, curvature);
       case CurveLoss::kSoftmax:
