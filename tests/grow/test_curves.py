@@ -440,9 +440,11 @@ def test_gradients_are_those_of_the_losses():
         ("logistic", (y > 0).astype(float), m[:1]),
         ("poisson", y, m[:1]),
         ("gamma", y + 0.5, m[:1]),
+        ("tweedie", y, m[:1]),
         ("softmax", y, m),
     ):
-        rows = boosting.CurveRows(loss, 0.5, target, np.ones(50), margins, np.zeros(50, np.int32))
+        level = {"poisson": 1.0, "tweedie": 1.3, "gamma": 2.0}.get(loss, 0.5)
+        rows = boosting.CurveRows(loss, level, target, np.ones(50), margins, np.zeros(50, np.int32))
         gradient, curvature = rows.slopes(margins)
         step = 1e-5
         for k in range(len(margins)):
@@ -465,6 +467,8 @@ def definition(loss, y, m):
         return np.exp(m[0]) - y * m[0]
     if loss == "gamma":
         return m[0] + y * np.exp(-m[0])
+    if loss == "tweedie":
+        return np.exp(0.7 * m[0]) / 0.7 + y * np.exp(-0.3 * m[0]) / 0.3
     p = np.exp(m) / np.exp(m).sum(axis=0)
     return -np.log(p[y.astype(int), np.arange(len(y))])
 

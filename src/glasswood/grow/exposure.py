@@ -19,18 +19,8 @@ from sklearn.utils import column_or_1d
 from glasswood.base.device import on_host
 from glasswood.base.escapes import quoted
 from glasswood.base.typing import Doubles, Rows
+from glasswood.grow.losses import RATES, level_of
 from glasswood.inputs.targets import in_range, row_numbers
-
-POWERS = {"poisson": 1.0, "gamma": 2.0}
-"""The power of the mean that the variance is, by the losses that have rates; a Tweedie loss is given its own."""
-
-RATES = ("poisson", "gamma", "tweedie")
-"""Losses that have rates."""
-
-
-def _weight_power(model: Any) -> float:
-    """To which power exposures are weights of rates."""
-    return 2.0 - float(model.tweedie_power if model.loss == "tweedie" else POWERS[model.loss])
 
 
 def as_rates(model: Any, y: Any, sample_weight: Any, exposure: Any) -> tuple[Any, Any]:
@@ -57,7 +47,7 @@ def as_rates(model: Any, y: Any, sample_weight: Any, exposure: Any) -> tuple[Any
     if (wrong := np.isinf(rates) & np.isfinite(target)).any():
         at = int(wrong.argmax())
         raise ValueError(f"exposure is {exposed[at]:g} in row {at}, too small to divide y by; give it in larger units")
-    if not (power := _weight_power(model)):
+    if not (power := 2 - level_of(model)):
         return rates, sample_weight
     relative = in_range(exposed) ** power
     weight = np.ones(len(target)) if sample_weight is None else row_numbers(sample_weight, "sample_weight")

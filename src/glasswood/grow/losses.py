@@ -15,6 +15,12 @@ from glasswood.model.facts import EXPOSED
 LINKS: dict[str, Link] = {"poisson": "exp", "gamma": "exp", "tweedie": "exp", "quantile": "identity"}
 """From margins to predictions, by the losses that trees reduce by working responses."""
 
+RATES = ("poisson", "gamma", "tweedie")
+"""Losses whose margins are logarithms of means."""
+
+POWERS = {"poisson": 1.0, "gamma": 2.0}
+"""The power of the mean that the variance is, by the losses that fix it; a Tweedie loss is given its own."""
+
 LEAST_MEAN = 1e-300
 """Smallest mean of counts, so that its logarithm is finite."""
 
@@ -126,86 +132,11 @@ class LogLoss:
 
 
 @dataclass(frozen=True)
-class PoissonLoss:
-    """Half the Poisson deviance of counts, margins being logarithms of their means."""
+class PowerLoss:
+    """Half the deviance of targets whose variance is their mean to a power, margins being logarithms of means.
 
-    n_outputs: int = 1
-    furthest: float = np.inf
-
-    def rough(self) -> Self:
-        """Keep rows that are far off from outweighing others in a search."""
-        return replace(self, furthest=FURTHEST)
-
-    def start(self, target: Doubles, weight: Doubles) -> Doubles:
-        """Begin at the logarithm of the mean."""
-        return np.log([max(float(np.average(target, weights=weight)), LEAST_MEAN)])
-
-    def step(self, target: Doubles, margins: Doubles, weight: Doubles, output: int) -> tuple[Doubles, Doubles]:
-        """Return (y - m) / m, and the weights m."""
-        mean = np.exp(margins[:, output])
-        return np.minimum((target - mean) / mean, self.furthest), weight * mean
-
-    def change(self, target: Doubles, margins: Doubles, weight: Doubles) -> float:
-        """Find the constant that is best added to the margins."""
-        counts = float(np.average(target, weights=weight))
-        return float(np.log(max(counts, LEAST_MEAN) / np.average(np.exp(margins[:, 0]), weights=weight)))
-
-    def total(self, target: Doubles, margins: Doubles, weight: Doubles) -> float:
-        """Add up weighted deviances, up to a constant."""
-        return float(weight @ (np.exp(margins[:, 0]) - target * margins[:, 0]))
-
-    def deviance(self, target: Doubles, margins: Doubles, weight: Doubles) -> float:
-        """Add up weighted deviances."""
-        counts = np.maximum(target, LEAST_MEAN)
-        return 2 * (self.total(target, margins, weight) - float(weight @ (target - target * np.log(counts))))
-
-    def attainable(self, target: Doubles) -> Doubles:
-        """Return margins of the rows' own targets, where they have any."""
-        return np.log(target[target > 0])
-
-
-@dataclass(frozen=True)
-class GammaLoss:
-    """Half the deviance of a gamma distribution of constant shape, margins being logarithms of its means."""
-
-    n_outputs: int = 1
-    furthest: float = np.inf
-
-    def rough(self) -> Self:
-        """Keep rows that are far off from outweighing others in a search."""
-        return replace(self, furthest=FURTHEST)
-
-    def start(self, target: Doubles, weight: Doubles) -> Doubles:
-        """Begin at the logarithm of the mean."""
-        return np.log([float(np.average(target, weights=weight))])
-
-    def step(self, target: Doubles, margins: Doubles, weight: Doubles, output: int) -> tuple[Doubles, Doubles]:
-        """Return (y - m) / m; Fisher's information is the same everywhere."""
-        mean = np.exp(margins[:, output])
-        return np.minimum((target - mean) / mean, self.furthest), weight
-
-    def change(self, target: Doubles, margins: Doubles, weight: Doubles) -> float:
-        """Find the constant that is best added to the margins."""
-        return float(np.log(np.average(target * np.exp(-margins[:, 0]), weights=weight)))
-
-    def total(self, target: Doubles, margins: Doubles, weight: Doubles) -> float:
-        """Add up weighted deviances, up to a constant."""
-        return float(weight @ (margins[:, 0] + target * np.exp(-margins[:, 0])))
-
-    def deviance(self, target: Doubles, margins: Doubles, weight: Doubles) -> float:
-        """Add up weighted deviances."""
-        return 2 * (self.total(target, margins, weight) - float(weight @ (np.log(target) + 1)))
-
-    def attainable(self, target: Doubles) -> Doubles:
-        """Return margins of the rows' own targets."""
-        return np.log(target)
-
-
-@dataclass(frozen=True)
-class TweedieLoss:
-    """Half the Tweedie deviance of amounts of which some are 0, margins being logarithms of their means.
-
-    The variance of a row is its mean to a power between 1 (Poisson) and 2 (gamma) (Jorgensen 1987,
+    With power 1 it is that of Poisson counts, with 2 that of a gamma distribution of constant shape, and between them
+    that of amounts of which some are 0 (Tweedie's; Jorgensen 1987,
     https://doi.org/10.1111/j.2517-6161.1987.tb01685.x).
     """
 
@@ -219,7 +150,7 @@ class TweedieLoss:
 
     def start(self, target: Doubles, weight: Doubles) -> Doubles:
         """Begin at the logarithm of the mean, which is the most likely constant for any power."""
-        return np.log([max(float(np.average(target, weights=weight)), LEAST_MEAN)])
+        return np.log([float(np.average(target, weights=weight)) or LEAST_MEAN])
 
     def step(self, target: Doubles, margins: Doubles, weight: Doubles, output: int) -> tuple[Doubles, Doubles]:
         """Return (y - m) / m, and the weights m^(2 - p), Fisher's information."""
@@ -229,23 +160,22 @@ class TweedieLoss:
 
     def change(self, target: Doubles, margins: Doubles, weight: Doubles) -> float:
         """Find the constant that is best added to the margins."""
-        below = np.average(target * np.exp((1 - self.power) * margins[:, 0]), weights=weight)
-        above = np.average(np.exp((2 - self.power) * margins[:, 0]), weights=weight)
-        return float(np.log(max(below, LEAST_MEAN) / above))
+        below = float(np.average(target * np.exp((1 - self.power) * margins[:, 0]), weights=weight))
+        above = float(np.average(np.exp((2 - self.power) * margins[:, 0]), weights=weight))
+        return float(np.log((below or LEAST_MEAN) / above))
 
     def total(self, target: Doubles, margins: Doubles, weight: Doubles) -> float:
-        """Add up weighted deviances, up to a constant that keeps them exact for powers near 1 and 2."""
+        """Add up weighted deviances, up to a constant."""
         return float(weight @ self._losses(target, margins[:, 0]))
 
     def _losses(self, target: Doubles, margin: Doubles) -> Doubles:
-        to_one, to_two = 1 - self.power, 2 - self.power
-        losses: Doubles = np.expm1(to_two * margin) / to_two - target * (np.expm1(to_one * margin) / to_one)
+        losses: Doubles = _integral(2 - self.power, margin) - target * _integral(1 - self.power, margin)
         return losses
 
     def deviance(self, target: Doubles, margins: Doubles, weight: Doubles) -> float:
         """Add up weighted deviances."""
         own = self._losses(target, np.log(np.maximum(target, LEAST_MEAN)))
-        least = np.where(target > 0, own, -1 / (2 - self.power))
+        least = np.where(target > 0, own, _integral(2 - self.power, np.full(1, -np.inf)))
         return 2 * float(weight @ (self._losses(target, margins[:, 0]) - least))
 
     def attainable(self, target: Doubles) -> Doubles:
@@ -253,8 +183,12 @@ class TweedieLoss:
         return np.log(target[target > 0])
 
 
-LogLinear = PoissonLoss | GammaLoss | TweedieLoss
-"""Losses whose margins are logarithms of means."""
+def _integral(rate: float, margin: Doubles) -> Doubles:
+    """Integrate exp(rate m): m where the rate is 0, and up to a constant that keeps it exact near 0."""
+    if rate == 0:
+        return margin
+    found: Doubles = (np.exp if abs(rate) == 1 else np.expm1)(rate * margin) / rate
+    return found
 
 
 @dataclass(frozen=True)
@@ -316,21 +250,16 @@ def _quantile(values: Doubles, weight: Doubles, level: float) -> float:
     return float(values[order[min(int(np.searchsorted(total, level * total[-1])), len(values) - 1)]])
 
 
-def loss_of(model: Any) -> LogLinear | QuantileLoss:
+def loss_of(model: Any) -> PowerLoss | QuantileLoss:
     """Make the loss that an estimator's trees reduce by working responses."""
-    return QuantileLoss(model.quantile) if model.loss == "quantile" else log_linear(model.loss, level_of(model))
-
-
-def log_linear(name: str, power: float) -> LogLinear:
-    """Make a loss of logarithms; `power` is that of Tweedie's."""
-    if name == "tweedie":
-        return TweedieLoss(power)
-    return PoissonLoss() if name == "poisson" else GammaLoss()
+    level = level_of(model)
+    return QuantileLoss(level) if model.loss == "quantile" else PowerLoss(level)
 
 
 def level_of(model: Any) -> float:
-    """Return the number of an estimator's loss: the quantile, or the power of a Tweedie loss."""
-    return float(model.tweedie_power if getattr(model, "loss", "") == "tweedie" else getattr(model, "quantile", 0.5))
+    """Return the number of an estimator's loss: the quantile, or the power of the mean that the variance is."""
+    loss = getattr(model, "loss", "")
+    return POWERS.get(loss, float(model.tweedie_power if loss == "tweedie" else getattr(model, "quantile", 0.5)))
 
 
 def objective_of(model: Any) -> str:

@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 from glasswood import _core
 from glasswood.base.typing import Doubles, Int32s, Int64s
 from glasswood.grow.curves.bins import Axis, coarse
+from glasswood.grow.losses import RATES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-LOSSES = ("squared", "logistic", "softmax", "poisson", "gamma", "quantile", "huber", "tweedie")
+LOSSES = ("squared", "logistic", "softmax", "power", "quantile", "huber")
 """Losses in the order of the core's (native/grow/curves/losses.h)."""
 
 FOLDS, REPEATS = 8, 3
@@ -52,9 +53,9 @@ class CurveRows:
     Attributes
     ----------
     loss : str
-        One of `LOSSES`.
+        One of `LOSSES`, or of those of a power (`glasswood.grow.losses.RATES`).
     level : float
-        The quantile, where Huber's loss turns linear, or the power of a Tweedie loss.
+        The quantile, where Huber's loss turns linear, or the power of the mean that the variance is.
     y, weight : float64, (n_rows,)
     margins : float64, (n_outputs, n_rows)
         Where they begin.
@@ -77,7 +78,8 @@ class CurveRows:
     def settings(self) -> _core.CurveSettings:
         """Settings of the core."""
         settings = _core.CurveSettings()
-        settings.loss, settings.level = LOSSES.index(self.loss), self.level
+        settings.loss = LOSSES.index("power" if self.loss in RATES else self.loss)
+        settings.level = self.level
         settings.rate, settings.ridge, settings.category_ridge = RATE, RIDGE, CATEGORY_RIDGE
         settings.most = MOST if self.loss not in {"squared", "quantile", "huber"} else np.inf
         settings.max_leaves, settings.min_rows = MAX_LEAVES, MIN_ROWS

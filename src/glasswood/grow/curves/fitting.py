@@ -21,7 +21,7 @@ from glasswood.grow.curves.shapes import Shape, shaped
 from glasswood.grow.curves.tables import Table, curve_table, part_table, squares, surface_table
 from glasswood.grow.curves.trees import forest_of
 from glasswood.grow.data.repeats import repetitions
-from glasswood.grow.losses import LINKS, level_of, log_linear
+from glasswood.grow.losses import LINKS, PowerLoss, level_of
 from glasswood.grow.merging import merged
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class CurvePlan:
     loss : str
         One of `glasswood.grow.curves.boosting.LOSSES`.
     level : float
-        The quantile, or the power of a Tweedie loss.
+        The quantile, or the power of the mean that the variance is.
     pairs : int or sequence of pairs of features
     max_bins : int
     must_gain : bool
@@ -132,7 +132,7 @@ def fit_curves(plan: CurvePlan, data: TrainingData, margins: Doubles) -> Curves:
     unit = _unit(plan.loss, y - margins[:, 0], weight)
     groups = repetitions(columns.X, y) if plan.has_copies else np.arange(len(y))
     fold = folds_of(groups, plan.seed)
-    level = plan.level if plan.loss in {"quantile", "tweedie"} else _corner(y - margins[:, 0], weight) / unit
+    level = _corner(y - margins[:, 0], weight) / unit if plan.loss == "huber" else plan.level
     rows = CurveRows(plan.loss, level, y / unit, weight, np.ascontiguousarray(margins.T) / unit, fold)
     axes = axes_of(columns, weight, plan.max_bins)
     signs = np.zeros(columns.n_features, np.int64) if columns.signs is None else columns.signs
@@ -151,7 +151,7 @@ def _left_by_means_of_logarithms(rows: CurveRows, base: Doubles, shapes: list[Sh
     if LINKS.get(rows.loss) != "exp" or not (shapes or base.any()):
         return 0.0
     margins = rows.margins[0] + base[0] + sum((shape.of_rows() for shape in shapes), np.zeros(len(rows.y)))
-    return log_linear(rows.loss, rows.level).change(rows.y, margins[:, None], rows.weight)
+    return PowerLoss(rows.level).change(rows.y, margins[:, None], rows.weight)
 
 
 def _price(rows: CurveRows, margins: Doubles) -> float:

@@ -11,7 +11,7 @@ import numpy as np
 
 from glasswood.base.typing import Doubles
 from glasswood.grow.data.columns import TrainingData
-from glasswood.grow.losses import LogLinear, QuantileLoss
+from glasswood.grow.losses import PowerLoss, QuantileLoss
 from glasswood.grow.search.growing import grow, with_share_of_time
 from glasswood.grow.search.robust import residuals_of
 from glasswood.grow.tree.assembly import sign_of, target_range
@@ -48,7 +48,7 @@ def grow_reweighted(loss: Any, model: Any, data: TrainingData, given: Circumstan
 
     Parameters
     ----------
-    loss : LogLinear or QuantileLoss
+    loss : PowerLoss or QuantileLoss
     model, data, given
         As in `glasswood.grow.search.growing.grow`.
     """
@@ -73,7 +73,7 @@ def fitted_by(loss: Any, growth: Growth, target: Doubles, weight: Doubles, most_
 
     Parameters
     ----------
-    loss : LogLinear or QuantileLoss
+    loss : PowerLoss or QuantileLoss
     growth : Growth
     target, weight : float64, (n_rows,)
         Of the rows as they were given.
@@ -111,7 +111,7 @@ def _fitted(loss: Any, growth: Growth, target: Doubles, weight: Doubles, most_st
             at = reached[node]
             shift[at] = loss.change(target[at], margins[at], weight[at])
         best, margins = dataclasses.replace(best, target=best.target + shift), margins + shift[:, None]
-    sign = EITHER_SIGN if isinstance(loss, LogLinear) else sign_of(target)
+    sign = EITHER_SIGN if isinstance(loss, PowerLoss) else sign_of(target)
     least = _least_margin(loss, target, weight)
     low, high = target_range(np.concatenate([np.maximum(margins[:, 0], least), loss.attainable(target)]), sign)
     return dataclasses.replace(best, limits=(max(low, least), high))
@@ -136,7 +136,7 @@ def _constants(loss: Any, growth: Growth, target: Doubles, weight: Doubles) -> D
 
 def _least_margin(loss: Any, target: Doubles, weight: Doubles) -> float:
     """Choose what margins are kept above: leaves without any count have a mean, half a count among all rows."""
-    if not isinstance(loss, LogLinear):
+    if not isinstance(loss, PowerLoss):
         return -np.inf
     return float(loss.start(target, weight)[0]) - math.log(2 * len(target))
 

@@ -52,7 +52,7 @@ void boost_curves(const CurveSettings& settings, const Vector<double>& y, const 
                   int n_threads) {
   require(margins.ndim() == 3 && values.ndim() == 3, "margins and values are not by fold, output and row or bin");
   const int64_t n_folds = int64_t(margins.shape(0)), n_outputs = int64_t(margins.shape(1)), n_rows = int64_t(y.size());
-  require(settings.loss >= 0 && settings.loss <= int(CurveLoss::kTweedie), "no such loss");
+  require(settings.loss >= 0 && settings.loss <= int(CurveLoss::kHuber), "no such loss");
   CurveTask task{{CurveLoss(settings.loss), settings.level, n_rows, int32_t(n_outputs), y.data()},
                  terms_of(bins, shapes),
                  0,
@@ -88,7 +88,7 @@ void boost_curves(const CurveSettings& settings, const Vector<double>& y, const 
 
 void curve_slopes(const CurveSettings& settings, const Vector<double>& y, const Vector<double>& weight,
                   const Matrix<double>& margins, Result<double> gradient, Result<double> curvature) {
-  require(settings.loss >= 0 && settings.loss <= int(CurveLoss::kTweedie), "no such loss");
+  require(settings.loss >= 0 && settings.loss <= int(CurveLoss::kHuber), "no such loss");
   require(y.size() == margins.shape(1) && weight.size() == y.size() && gradient.size() == margins.size() &&
               curvature.size() == margins.size(),
           "rows have different numbers");

@@ -134,8 +134,9 @@ class CurveBooster {
   bool has_classes() const { return task_.rows.loss == CurveLoss::kLogistic || task_.rows.loss == CurveLoss::kSoftmax; }
 
   bool is_constant() const {
-    return task_.rows.loss == CurveLoss::kSquared || task_.rows.loss == CurveLoss::kGamma ||
-           task_.rows.loss == CurveLoss::kHuber;
+    const LossRows& rows = task_.rows;
+    return rows.loss == CurveLoss::kSquared || rows.loss == CurveLoss::kHuber ||
+           (rows.loss == CurveLoss::kPower && rows.level == 2);
   }
 
   void add_curvatures(int32_t k) {

@@ -7,11 +7,12 @@
 
 namespace glasswood {
 
-// Two classes have one output, the log-odds of the second; kSoftmax has one a class.
-enum class CurveLoss : int32_t { kSquared, kLogistic, kSoftmax, kPoisson, kGamma, kQuantile, kHuber, kTweedie };
+// Two classes have one output, the log-odds of the second; kSoftmax has one a class. Margins of kPower are logarithms
+// of means: Poisson's, gamma's and Tweedie's deviances.
+enum class CurveLoss : int32_t { kSquared, kLogistic, kSoftmax, kPower, kQuantile, kHuber };
 
-// `level`: the quantile, where Huber's loss turns linear, or the power of a Tweedie loss. `margins` and results are
-// [output][row].
+// `level`: the quantile, where Huber's loss turns linear, or the power of the mean that the variance is. `margins` and
+// results are [output][row].
 struct LossRows {
   CurveLoss loss;
   double level;
@@ -29,19 +30,10 @@ struct LossRows {
           const double p = 1 / (1 + std::exp(-m));
           return Slope{y - p, std::max(p * (1 - p), kLeast)};
         });
-      case CurveLoss::kPoisson:
-        return each(margins, weight, gradient, curvature, [](double y, double m) {
-          const double mean = std::exp(m);
-          return Slope{y - mean, std::max(mean, kLeast)};
-        });
-      case CurveLoss::kGamma:
-        return each(margins, weight, gradient, curvature, [](double y, double m) {
-          return Slope{y * std::exp(-m) - 1, 1};  // Fisher's information is the same everywhere
-        });
-      case CurveLoss::kTweedie:
+      case CurveLoss::kPower:
         return each(margins, weight, gradient, curvature, [&](double y, double m) {
-          const double information = std::exp((2 - level) * m);
-          return Slope{y * std::exp((1 - level) * m) - information, std::max(information, kLeast)};
+          const double information = power(2 - level, m);
+          return Slope{y * power(1 - level, m) - information, std::max(information, kLeast)};
         });
       case CurveLoss::kHuber:
         return each(margins, weight, gradient, curvature,
@@ -60,12 +52,8 @@ struct LossRows {
         return rest * rest;
       case CurveLoss::kLogistic:
         return std::max(m, 0.0) + std::log1p(std::exp(-std::abs(m))) - target * m;
-      case CurveLoss::kPoisson:
-        return std::exp(m) - target * m;
-      case CurveLoss::kGamma:
-        return m + target * std::exp(-m);
-      case CurveLoss::kTweedie:
-        return std::expm1((2 - level) * m) / (2 - level) - target * (std::expm1((1 - level) * m) / (1 - level));
+      case CurveLoss::kPower:
+        return integral(2 - level, m) - target * integral(1 - level, m);
       case CurveLoss::kQuantile:
         return std::max(level * rest, (level - 1) * rest);
       case CurveLoss::kHuber:
@@ -85,6 +73,13 @@ struct LossRows {
   struct Slope {
     double gradient, curvature;
   };
+
+  static double power(double rate, double m) { return rate == 0 ? 1 : std::exp(rate * m); }
+  // Of that over m, up to a constant that keeps it exact where the rate is near 0.
+  static double integral(double rate, double m) {
+    if (rate == 0) return m;
+    return (std::abs(rate) == 1 ? std::exp(rate * m) : std::expm1(rate * m)) / rate;
+  }
 
   template <class Of>
   void each(const double* margins, const double* weight, double* gradient, double* curvature, const Of& of) const {
