@@ -119,7 +119,7 @@ TABLES = [
     *(add_variant(dtype, is_narrow, False, 64) for dtype in ("float32", "float64") for is_narrow in (False, True)),
     *(make(dtype) for dtype in ("float32", "float64") for make in (select_variant, add_magnitudes, take_variant)),
     *(weigh_variant(dtype, is_loss) for dtype in ("float32", "float64") for is_loss in (False, True)),
-    *(count_variant(is_weighted) for is_weighted in (False, True)),
+    *(count_variant(is_weighted, fits) for is_weighted in (False, True) for fits in (False, True)),
     pair_variant("float32", 1, 16, False, 64),
     *(
         points_variant(dtype, n_points, True, threads)

@@ -16,6 +16,7 @@ from glasswood.cuda.per_gpu import PerGpu
 from glasswood.cuda.rows import as_cupy, check_gpu_rows, like, map_rows
 from glasswood.cuda.streams import stream_of
 from glasswood.explain.cuda.coalitions import CoalitionJob, CoalitionJobs
+from glasswood.explain.cuda.divided import DividedJob
 from glasswood.explain.cuda.margin_jobs import MarginJobs
 from glasswood.explain.cuda.responses import ResponseJob, ResponseJobs, with_labels
 from glasswood.explain.cuda.table_launches import TableJob
@@ -143,7 +144,7 @@ class CudaExplainer:
     def prepare(self) -> None:
         """Build the tables of values, if there are any, on the GPUs that `device` names."""
         job = self.job("values")
-        if isinstance(job, (TableJob, ResponseJob, CoalitionJob)):
+        if isinstance(job, (TableJob, DividedJob, ResponseJob, CoalitionJob)):
             for gpu in find_gpus(self.settings.device):
                 with import_cupy().cuda.Device(gpu):
                     job.prepare()
@@ -151,7 +152,7 @@ class CudaExplainer:
     @property
     def has_tables(self) -> bool:
         """Whether values come from tables."""
-        return isinstance(self.job("values"), (TableJob, ResponseJob))
+        return isinstance(self.job("values"), (TableJob, DividedJob, ResponseJob))
 
     def serves_by_tables(self, kind: Explained) -> bool:
         """Whether every tree has tables of values, or of pairs: no walk takes backgrounds and groups here."""

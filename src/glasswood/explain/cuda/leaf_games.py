@@ -12,8 +12,9 @@ from glasswood.base.device import import_cupy
 from glasswood.base.typing import GpuArray
 from glasswood.cuda.compiler import variant
 from glasswood.cuda.launches import NOWHERE, launch
+from glasswood.cuda.per_gpu import gpu_limits
 from glasswood.explain.cuda.job import fitting_rows, padded_rows
-from glasswood.explain.cuda.tables import KEY_BYTES, group_by_workspace, lay_out_build, lay_out_keys
+from glasswood.explain.cuda.tables import KEY_BYTES, RESERVED_SHARED, group_by_workspace, lay_out_build, lay_out_keys
 from glasswood.explain.cuda.tapes import quadrature
 
 if TYPE_CHECKING:
@@ -118,13 +119,14 @@ def _count(
     weights = {"weight": NOWHERE if weight is None else weight, "count": count}
     args = {"keys": keys, **sizes, "subtrees": arrays["subtrees"][batch.first_subtree :], **weights}
     shared = plan.arrays["most_states"] * (4 if weight is None else 8)
+    fits = shared <= gpu_limits().shared_per_block - RESERVED_SHARED
     grid = (batch.n_subtrees, -(-n_rows // run))
-    launch(count_variant(weight is not None), grid, (COUNT_THREADS,), args, shared)
+    launch(count_variant(weight is not None, fits), grid, (COUNT_THREADS,), args, shared if fits else 0)
 
 
-def count_variant(is_weighted: bool) -> Variant:
-    """Name the kernel that counts the states of background rows."""
-    return variant("explain/cuda/tables/count_states", WEIGHTED=int(is_weighted))
+def count_variant(is_weighted: bool, fits: bool = True) -> Variant:
+    """Name the kernel that counts the states of background rows; `fits`: in shared memory."""
+    return variant("explain/cuda/tables/count_states", WEIGHTED=int(is_weighted), SHARED=int(fits))
 
 
 def background_variant(dtype: DTypeLike, of_pairs: bool = False) -> Variant:

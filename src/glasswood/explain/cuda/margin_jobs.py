@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from glasswood.base.parallel import cached_property
 from glasswood.base.typing import Array, Explained
 from glasswood.cuda.codes import encode_forest
 from glasswood.cuda.encoder import CodeTables
+from glasswood.explain.cuda.divided import DividedJob, HostPart, divide
 from glasswood.explain.cuda.leaf_games import BackgroundContents, ShareContents
 from glasswood.explain.cuda.paths_job import PathsJob
 from glasswood.explain.cuda.quadrature import LinearJob, QuadratureJob
@@ -17,6 +18,7 @@ from glasswood.explain.cuda.tapes import TINY_SPLITS
 from glasswood.explain.tables import GPU_TABLE_BYTES, choose_tables
 
 if TYPE_CHECKING:
+    from glasswood.explain.cuda.divided import Division, Planned
     from glasswood.explain.cuda.job import Job
     from glasswood.explain.game import Game, Settings
 
@@ -32,11 +34,15 @@ class MarginJobs:
 
     def __init__(self, game: Game, settings: Settings) -> None:
         self._game, self._settings = game, settings
-        self._whole_plans: dict[Explained, TablePlan | None] = {}
+        self._divisions: dict[Explained, Division] = {}
+        self._parts: dict[Explained, list[SharedTables | None]] = {}
+        self._hosts: dict[Explained, HostPart] = {}
         self._tables: dict[Explained, SharedTables | None] = {}
 
     def job(self, kind: Explained, chosen: Array | None = None) -> Job:
         """Make a job of values, of pairs, or of the pairs of some players."""
+        if self._needs_tables:
+            return self._divided_job(kind, chosen)
         if (tables := self.tables(kind)) is not None:
             return self.table_job(tables, chosen)
         return self.walk_job(kind, chosen, self._settings.dtype)
@@ -52,17 +58,27 @@ class MarginJobs:
         make = PathsJob if self._settings.algorithm == "paths" else of_walk
         return make(forest, self._codes, dtype, kind == "pairs", chosen)
 
-    def serves(self, kind: Explained) -> bool:
-        """Whether every tree has tables, as backgrounds and groups need."""
-        plan = self._whole_plan(kind)
-        return plan is not None and not len(plan.walked_trees)
+    def serves(self, kind: Explained, most_rest: float = 0.0) -> bool:
+        """Whether tables explain all splits but a share of them, as backgrounds and groups need."""
+        division = self._division(kind)
+        return bool(division.parts) and division.rest_share <= most_rest
 
     def tables(self, kind: Explained) -> SharedTables | None:
-        """Tables of values or of pairs, None where nothing has any."""
+        """Tables of values or of pairs, None where nothing has any.
+
+        Raises
+        ------
+        NotImplementedError
+            If the game needs one plan of all trees, and there is none.
+        """
         if kind not in self._tables:
-            needs_tables = self._game.has_background or self._game.players.groups
-            self._tables[kind] = self._whole_tables(kind) if needs_tables else self._cover_tables(kind)
+            self._tables[kind] = self._whole_tables(kind) if self._needs_tables else self._cover_tables(kind)
         return self._tables[kind]
+
+    @property
+    def _needs_tables(self) -> bool:
+        """Whether no walk explains the game on a GPU."""
+        return self._game.has_background or bool(self._game.players.groups)
 
     def _cover_tables(self, kind: Explained) -> SharedTables | None:
         """Lay out tables beside a walk, if the algorithm says so and any tree has them."""
@@ -77,27 +93,52 @@ class MarginJobs:
         return SharedTables(plan, contents, may_be_walked=True) if plan.n_subtrees else None
 
     def _whole_tables(self, kind: Explained) -> SharedTables | None:
-        """Tables against a background, or of groups; None where no row's values differ from 0."""
-        plan, background = self._whole_plan(kind), self._game.background
-        if plan is None or len(plan.walked_trees):
-            n_trees = self._game.forest.n_trees
-            n_walked = n_trees if plan is None else len(plan.walked_trees)
-            what = "interactions" if kind == "pairs" else "values"
-            what += " against a background" if background else " of groups"
-            raise NotImplementedError(
-                f"{n_walked} of {n_trees} trees have no tables of {what} on a GPU; "
-                "pass device='cpu' and rows on the host" + ("" if plan else ", or table_bytes above 0")
-            )
-        contents = BackgroundContents(background) if background else ShareContents()
-        return SharedTables(plan, contents, may_be_walked=False) if plan.n_subtrees else None
+        """Tables of one plan against a background, or of groups; None where no row's values differ from 0."""
+        division = self._division(kind)
+        if len(division.parts) > 1 or division.rest is not None:
+            first = division.parts[0].plan if division.parts else None
+            self._refuse(kind, self._game.forest.n_trees if first is None else len(first.walked_trees))
+        return self._shared(division.parts[0])
 
-    def _whole_plan(self, kind: Explained) -> TablePlan | None:
-        """Plan of tables of all trees, None without a budget."""
-        if kind not in self._whole_plans:
-            choice = choose_tables(self._game, self._settings, kind, GPU_TABLE_BYTES, is_forced=True)
-            plan = TablePlan(self._game.forest, *choice, players=self._game.players) if choice.budget else None
-            self._whole_plans[kind] = plan
-        return self._whole_plans[kind]
+    def _divided_job(self, kind: Explained, chosen: Array | None) -> Job:
+        """Make a job of the parts of the forest, of which the last may be for the cores."""
+        division = self._division(kind)
+        if not division.parts:
+            self._refuse(kind, division.n_walked)
+        if kind not in self._parts:
+            self._parts[kind] = [self._shared(part) for part in division.parts]
+            if division.rest is not None:
+                self._hosts[kind] = HostPart(self._game, division.rest, self._settings)
+        jobs = [
+            TableJob(part.forest, self._codes, tables, chosen)
+            for part, tables in zip(division.parts, self._parts[kind], strict=True)
+            if tables is not None
+        ]
+        if not jobs:
+            return self.walk_job(kind, chosen, self._settings.dtype)  # of trees without splits: zeros
+        on_host = self._hosts.get(kind)
+        return jobs[0] if len(jobs) == 1 and on_host is None else DividedJob(jobs, on_host)
+
+    def _refuse(self, kind: Explained, n_walked: int) -> NoReturn:
+        what = "interactions" if kind == "pairs" else "values"
+        what += " against a background" if self._game.has_background else " of groups"
+        instead = "pass device='cpu' and rows on the host"
+        if self._settings.table_bytes == 0:
+            instead += ", or table_bytes above 0"
+        raise NotImplementedError(
+            f"{n_walked} of {self._game.forest.n_trees} trees have no tables of {what} on a GPU; {instead}"
+        )
+
+    def _shared(self, part: Planned) -> SharedTables | None:
+        """Tables of a part, which its jobs share."""
+        background = self._game.background
+        contents = BackgroundContents(background) if background else ShareContents()
+        return SharedTables(part.plan, contents, may_be_walked=False) if part.plan.n_subtrees else None
+
+    def _division(self, kind: Explained) -> Division:
+        if kind not in self._divisions:
+            self._divisions[kind] = divide(self._game, self._settings, kind)
+        return self._divisions[kind]
 
     @cached_property
     def _codes(self) -> CodeTables:

@@ -220,7 +220,9 @@ class TableJob(PlannedJob):
         return OnGpu(import_cupy(), tapes, targets, self.chosen)
 
     def _walks_of_rest(self) -> QuadratureJob | None:
-        """Lay out the walk of what has no tables."""
+        """Lay out the walk of what has no tables; of games that nothing walks, that is another job's."""
+        if not self.tables.may_be_walked:
+            return None
         plan = self.plan
         walked = walked_part(self.forest, plan.walked_trees, plan.arrays["cut_nodes"], plan.dtype)
         if walked is None:

@@ -69,6 +69,8 @@ class TablePlan:
         Tables of the game against background rows, not of the covers'.
     players : Players, optional
         Default: the features.
+    is_roomy : bool
+        Tables of as many states as keys count, which rows read where they lie; else those that fit into shared memory.
 
     Attributes
     ----------
@@ -96,11 +98,12 @@ class TablePlan:
         of_pairs: bool = False,
         has_background: bool = False,
         players: Players | None = None,
+        is_roomy: bool = False,
     ) -> None:
         self.dtype, self.of_pairs = np.dtype(dtype), of_pairs
         players = make_players(None, forest) if players is None else players
         self.n_players: int = players.n
-        settings = table_bytes, self.dtype.itemsize, forced, of_pairs, has_background, n_threads(None)
+        settings = table_bytes, self.dtype.itemsize, forced, of_pairs, has_background, is_roomy, n_threads(None)
         self.arrays: dict[str, Any] = _core.plan_gpu_tables(forest, players.of_feature, *settings)
         self.codes: CodeTables = CodeTables(forest, _columns(forest, self.arrays), np.uint16)
         self.walked_trees: Int32s = self.arrays["walked_trees"]

@@ -46,7 +46,7 @@ nb::dict to_dict(GpuTableArrays&& arrays) {
 }
 
 nb::dict plan_gpu_tables(nb::handle forest, const Vector<int32_t>& player_of, int64_t table_bytes, int32_t real_bytes,
-                         bool forced, bool of_pairs, bool has_background, int n_threads) {
+                         bool forced, bool of_pairs, bool has_background, bool is_roomy, int n_threads) {
   const ForestView view = view_of(forest);
   const Players players = players_of(glasswood::view(player_of), view.n_features);
   const bool has_groups = players.n < view.n_features;
@@ -57,10 +57,10 @@ nb::dict plan_gpu_tables(nb::handle forest, const Vector<int32_t>& player_of, in
   {
     const Released release;
     const BorrowedTeam threads(n_threads);
-    arrays =
-        GpuTableWriter(view, players, {table_bytes, real_bytes, forced, of_pairs, has_groups || has_background, game},
-                       threads.team())
-            .take();
+    arrays = GpuTableWriter(view, players,
+                            {table_bytes, real_bytes, forced, of_pairs, has_groups || has_background, is_roomy, game},
+                            threads.team())
+                 .take();
   }
   return to_dict(std::move(arrays));
 }
@@ -88,7 +88,8 @@ void bind_gpu_tables(nb::module_& module) {
       });
   module.def("plan_gpu_tables", &plan_gpu_tables, nb::arg("forest"), nb::arg("player_of"), nb::arg("table_bytes"),
              nb::arg("real_bytes"), nb::arg("forced"), nb::arg("of_pairs"), nb::arg("has_background"),
-             nb::arg("n_threads"), "Subtree tables of a forest as the kernels of explain/cuda/tables read them.");
+             nb::arg("is_roomy"), nb::arg("n_threads"),
+             "Subtree tables of a forest as the kernels of explain/cuda/tables read them.");
 }
 
 }  // namespace glasswood

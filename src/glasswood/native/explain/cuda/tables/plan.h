@@ -96,6 +96,7 @@ struct GpuTableOptions {
   int32_t real_bytes;
   bool forced, of_pairs;
   bool is_whole;  // no walk can take the place of a table
+  bool is_roomy;  // tables as large as keys have numbers, which rows read where they lie
   TableGame game;
 
   // Interactions are asked for few rows, for which nothing is built if a walk can take its place.
@@ -150,8 +151,13 @@ class GpuTableWriter {
   bool of_pairs() const { return costs_.of_pairs(); }
 
   CutCosts costs_of(const GpuTableOptions& options) const {
-    if (options.of_pairs) return gpu_pair_costs(options.real_bytes, options.is_whole);
-    CutCosts costs = gpu_costs(options.real_bytes);
+    CutCosts costs =
+        options.of_pairs ? gpu_pair_costs(options.real_bytes, options.is_whole) : gpu_costs(options.real_bytes);
+    if (options.is_roomy) {  // half of the budget is for tables that are built anew
+      costs.most_states = kMostStates, costs.most_cells = 1e18;
+      costs.most_numbers = double(options.table_bytes) / (2.0 * options.real_bytes * forest_.width);
+    }
+    if (options.of_pairs) return costs;
     if (OrderedPlan::may_have_sets(codes_)) costs.wide = 3;
     if (options.game == TableGame::kCovers) costs.points = gpu_point_costs(options.real_bytes);
     return costs;
