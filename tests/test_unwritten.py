@@ -40,6 +40,7 @@ READ = {
         "CoalitionJob._queue",
         "CoalitionPlan.masks_of",
     ],
+    "explain/cuda/divided.py": ["DividedJob._queue"],
     "explain/cuda/explainer.py": ["CudaExplainer.reduced.compute"],
     "explain/cuda/job.py": ["Job.compute"],
     "explain/cuda/leaf_games.py": ["_count"],
