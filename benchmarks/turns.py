@@ -1,11 +1,12 @@
 """Two installed versions in turns, each in a process of its own: what became slower.
 
-    python -m benchmarks.turns OLD NEW [--name silva] [--most 1.05] [--turns 9] [--results FOLDER]
+    python -m benchmarks.turns OLD NEW [--device cuda] [--name silva] [--most 1.05] [--turns 9] [--results FOLDER]
 
 OLD and NEW are folders that hold the package, NEW's being the one that is imported here. Both explain, predict, load
 and grow the same models and rows; results are compared before times are. A time is processor time on one core, since
-other work on the machine hardly changes it; a ratio is the median of those of turns, whose order alternates. It ends
-with 1 if a ratio is above --most. --name is the old package's, where it had another.
+other work on the machine hardly changes it; on a GPU it is time on the clock until the GPU has ended, of rows that lie
+in its memory. A ratio is the median of those of turns, whose order alternates. It ends with 1 if a ratio is above
+--most. --name is the old package's, where it had another.
 """
 
 from __future__ import annotations
@@ -30,6 +31,9 @@ LEAST = 0.05
 
 TOLERANCE = 1e-5
 """Most relative difference of results: XGBoost's are float32."""
+
+GPU_COPIES = 10
+"""Copies of the 20,000 rows that GPUs explain and predict; interactions have a tenth of the rows."""
 
 
 def make_models(folder: pathlib.Path) -> None:
@@ -79,33 +83,68 @@ def cases(package: Any, folder: pathlib.Path) -> dict[str, Callable[[], Any]]:
     }
 
 
-def serve(name: str, site: str, folder: str) -> None:
+def gpu_cases(package: Any, folder: pathlib.Path) -> dict[str, Callable[[], Any]]:
+    """Make the calls that are timed on a GPU."""
+    import cupy
+
+    X, y = np.load(folder / "X.npy"), np.load(folder / "y.npy")
+    rows = cupy.asarray(np.tile(X, (GPU_COPIES, 1)))
+    some, narrow = rows[: len(rows) // GPU_COPIES], cupy.ascontiguousarray(rows[:, :8])
+    deep, leafy = package.load(folder / "depth.json"), package.load(folder / "leaf.txt")
+    explainer, background = package.Explainer(deep, device="cuda"), package.Explainer(deep, X[:1000], device="cuda")
+    chance = package.Explainer(folder / "classes.json", X[:20, :8], output="probability", device="cuda")
+    options = {"generations": 30, "time_limit": 600, "random_state": 0, "device": "cuda"}
+    tree = package.ModelTreeRegressor(max_leaves=6, **options)
+
+    def grown() -> None:
+        tree.fit(np.tile(X, (GPU_COPIES, 1)), np.tile(y, GPU_COPIES))
+
+    return {
+        "values": lambda: explainer.shap_values(rows),
+        "interactions": lambda: explainer.shap_interaction_values(some),
+        "values against a background": lambda: background.shap_values(rows),
+        "values of probabilities": lambda: chance.shap_values(narrow[:2000]),
+        "predictions": lambda: deep.predict(rows),
+        "predictions, leaf by leaf": lambda: leafy.predict(rows),
+        "growing": grown,
+    }
+
+
+def serve(name: str, site: str, folder: str, device: str) -> None:
     """Answer lines on standard input: a case and how often to call it."""
     sys.path.insert(0, site)
     package = importlib.import_module(name)
     assert pathlib.Path(package.__file__).is_relative_to(pathlib.Path(site).resolve()), package.__file__
-    calls = cases(package, pathlib.Path(folder))
+    if device == "cuda":
+        import cupy
+
+        calls, clock, wait = gpu_cases(package, pathlib.Path(folder)), time.perf_counter, cupy.cuda.Device().synchronize
+        on_host = cupy.asnumpy
+    else:
+        calls, clock, wait, on_host = cases(package, pathlib.Path(folder)), time.process_time, int, np.asarray
     print(json.dumps([*calls]), flush=True)
     for line in sys.stdin:
         case, repeats, kept = json.loads(line)
-        start = time.process_time()
+        start = clock()
         for _ in range(repeats):
             result = calls[case]()
-        seconds = (time.process_time() - start) / repeats
+        wait()
+        seconds = (clock() - start) / repeats
         if kept and result is not None:
-            np.save(kept, np.asarray(result, np.float64))
+            np.save(kept, on_host(result).astype(np.float64))
         print(json.dumps(seconds), flush=True)
 
 
 class Version:
     """One of the two, in its process."""
 
-    def __init__(self, name: str, site: str, folder: pathlib.Path) -> None:
+    def __init__(self, name: str, site: str, folder: pathlib.Path, device: str) -> None:
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-        command = [sys.executable, __file__, "--serve", name, str(pathlib.Path(site).resolve()), str(folder)]
+        command = [sys.executable, __file__, "--serve", name, str(pathlib.Path(site).resolve()), str(folder), device]
         pipe = subprocess.PIPE
         self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=environment)
-        os.sched_setaffinity(self._process.pid, {max(os.sched_getaffinity(0))})
+        if device == "cpu":
+            os.sched_setaffinity(self._process.pid, {max(os.sched_getaffinity(0))})
         self.cases = json.loads(self._read())
 
     def _read(self) -> str:
@@ -153,6 +192,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("old")
     parser.add_argument("new")
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--name", default="glasswood")
     parser.add_argument("--most", type=float, default=1.05)
     parser.add_argument("--turns", type=int, default=9)
@@ -161,7 +201,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as temporary:
         folder = pathlib.Path(temporary)
         make_models(folder)
-        old, new = Version(given.name, given.old, folder), Version("glasswood", given.new, folder)
+        old = Version(given.name, given.old, folder, given.device)
+        new = Version("glasswood", given.new, folder, given.device)
         table = {}
         print("| case | old | new | new / old |\n|---|---|---|---|")
         for case in new.cases:
@@ -174,8 +215,14 @@ def main() -> int:
     if given.results:
         from benchmarks.machine import conditions, machine_name
 
+        machine = machine_name()
         about = {"conditions": conditions(), "turns": given.turns, "cases": table}
-        (given.results / f"turns-{machine_name()}.json").write_text(json.dumps(about, indent=1) + "\n")
+        if given.device == "cuda":
+            import cupy
+
+            about["gpu"] = cupy.cuda.runtime.getDeviceProperties(0)["name"].decode()
+            machine = "-".join(about["gpu"].lower().split())
+        (given.results / f"turns-{machine}.json").write_text(json.dumps(about, indent=1) + "\n")
     slower = [case for case, one in table.items() if one["ratio"] > given.most]
     print(f"slower than {given.most} times: {', '.join(slower) or 'none'}")
     return bool(slower)
