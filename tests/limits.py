@@ -29,7 +29,7 @@ LIMITS = {
     "grow_columns": ("MOST_COLUMNS", "grow.cuda.parts"),
     "grow_partial_bytes": ("PARTIAL_BYTES", "grow.cuda.parts"),
     "host_chunk_bytes": ("HOST_CHUNK_BYTES", "cuda.rows"),
-    "importance_together": ("TOGETHER", "explain.importance"),
+    "importance_together": ("TOGETHER", "explain.results.importance"),
     "kept_share": ("KEPT_SHARE", "cuda.buffers"),
     "launched_splits": ("TINY_SPLITS", "explain.cuda.quadrature"),
     "least_arranged": ("LEAST_ARRANGED", "grow.data.rows"),
@@ -60,8 +60,8 @@ LIMITS = {
     "result_bytes": ("RESULT_BYTES", "grow.cuda.parts"),
     "routed_rows": ("ROUTED", "grow.tree.refit"),
     "rows_a_thread": ("ROWS_A_THREAD", "explain.strongest"),
-    "score_tolerance": ("TOLERANCE", "explain.score_estimates"),
-    "scored_players": ("MOST", "explain.score"),
+    "score_tolerance": ("TOLERANCE", "explain.scores.estimates"),
+    "scored_players": ("MOST", "explain.scores.score"),
     "scratch_bytes": ("SCRATCH_BYTES", "explain.cuda.tables"),
     "selection_rows": ("MOST_ROWS", "grow.search.selection", "grow.search.consensus"),
     "serial_steps": ("SERIAL_STEPS", "reference.speculative"),
@@ -82,6 +82,6 @@ LIMITS = {
     "warned_seconds": ("WARNED_SECONDS", "explain.responses.coalitions", "populations.comparing"),
     "wide_tile_stage": ("WIDE_STAGE", "evaluate.cuda.tiling"),
     "workbook_lines": ("MOST_LINES", "display.workbook"),
-    "worthwhile_nodes": ("WORTHWHILE", "explain.engines", "explain.score"),
+    "worthwhile_nodes": ("WORTHWHILE", "explain.engines", "explain.scores.score"),
 }
 """By the names that tests use: a constant, and the modules whose view of it changes."""

@@ -21,7 +21,7 @@ LISTED = {
         explain/checks.py: node - forest.tree_offsets[tree]; forest.cover[node]
         explain/responses/coalitions.py: number[is_finite.argmin()] | explain/stored.py: version
         explain/responses/pair_sums.py: responses[at].tolist(); rows.number[pairs[pair, 0]]
-        explain/responses/permutations.py: of.rows.number[of.row] | explain/summary.py: n_rows
+        explain/responses/permutations.py: of.rows.number[of.row] | explain/results/summary.py: n_rows
         grow/cuda/rows.py: found[2]; found[1]; self._gpu | grow/data/reading.py: signs[at]; wanted[at]; target[at]
         grow/losses.py: target[at] | inputs/arrays.py: row | inputs/categories.py: fewest
         inputs/dmatrix.py: forest.missing | inputs/matching.py: feature | model/storage.py: version
@@ -35,9 +35,10 @@ LISTED = {
         cuda/compiler.py: name; Path(name).name; report | cuda/launches.py: kernel.kernel; ', '.join(types)
         cuda/launches.py: ', '.join(wrong) | dask/fitting.py: name | display/code.py: dialect; where
         display/expressions.py: what | explain/cuda/coalitions.py: self.plan.cheaper | explain/engines.py: what
-        explain/explanation.py: axis; ', '.join(axes) | explain/mapper.py: option | explain/walks.py: self._instead
+        explain/results/explanation.py: axis; ', '.join(axes) | explain/mapper.py: option
+        explain/walks.py: self._instead
         explain/responses/coalitions.py: self.cheaper; self._beyond_memory(result)
-        explain/summary.py: ', '.join(sorted(expected)); name | grow/__init__.py: name | __init__.py: name
+        explain/results/summary.py: ', '.join(sorted(expected)); name | grow/__init__.py: name | __init__.py: name
         grow/checks.py: name; _either(expected, words); _either(limits, words); ', '.join(choices)
         grow/data/reading.py: name; shown(error).replace('monotonic_cst', name) | loading.py: curve.kind
         model/storage.py: name | model/stored_statistics.py: one.kind
@@ -173,8 +174,8 @@ def test_refusals_of_files_hold_nothing_that_terminals_obey(tmp_path, name, monk
     for module in ("glasswood.loading.read_file", "glasswood.explain.explainer.load_explainer"):
         monkeypatch.setattr(module, quoting)
     monkeypatch.setattr("glasswood.neighbors.leaf_rows.load_neighbors", quoting)
-    monkeypatch.setattr("glasswood.explain.summary._text_of", quoting)
-    monkeypatch.setattr("glasswood.explain.score_result._checked_state", quoting)
+    monkeypatch.setattr("glasswood.explain.results.summary._text_of", quoting)
+    monkeypatch.setattr("glasswood.explain.scores.result._checked_state", quoting)
     with pytest.raises(ValueError, match=re.escape("holds \\u001b[31m\\u202e in its names")) as raised:
         LOADERS[name](path)
     assert "\x1b" not in "".join(traceback.format_exception(raised.value))

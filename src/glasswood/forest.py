@@ -24,7 +24,8 @@ from glasswood.mapping.columns import plain, prediction_columns
 from glasswood.mapping.predictions import PredictionMapper
 from glasswood.model.ensemble import TreeEnsemble
 from glasswood.model.facts import OfEnsemble, as_html, forest_facts, output_names
-from glasswood.model.storage import check_metadata, save_forest
+from glasswood.model.storage import save_forest
+from glasswood.model.stored_fields import check_metadata
 from glasswood.writers.onnx import save_onnx
 
 

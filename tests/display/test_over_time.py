@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import glasswood
-from glasswood.explain.explanation import Explanation
+from glasswood.explain.results.explanation import Explanation
 from tests.strategies import Options, random_forest
 
 pytest.importorskip("matplotlib").use("Agg")

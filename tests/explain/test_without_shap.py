@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from glasswood import Explainer
-from glasswood.explain.explanation import Explanation
+from glasswood.explain.results.explanation import Explanation
 from tests.strategies import Options, random_forest
 
 X = np.random.default_rng(0).normal(size=(6, 4))

@@ -38,7 +38,7 @@ LISTED_TWICE = [
 
 DEFECTS = {
     "summaries believed": [
-        ("explain/summary.py", "def checked_state(state: Any, n_bytes: int) -> dict[str, Any]:\n", BELIEVED)
+        ("explain/results/summary.py", "def checked_state(state: Any, n_bytes: int) -> dict[str, Any]:\n", BELIEVED)
     ],
     "neighbours unchecked": [
         (NEIGHBORS, "        _check_shapes(arrays, ensemble, n_outputs)\n", ""),

@@ -67,7 +67,7 @@ def test_rows_listed_twice_are_found_again(tmp_path, monkeypatch):
 
 
 def test_summaries_without_checks_are_found_again(tmp_path, monkeypatch):
-    monkeypatch.setattr(glasswood.explain.summary, "checked_state", lambda state, _: state)
+    monkeypatch.setattr(glasswood.explain.results.summary, "checked_state", lambda state, _: state)
     assert of_kind("summary", tmp_path)
 
 

@@ -22,7 +22,8 @@ from glasswood.model.facts import (
     search_text,
 )
 from glasswood.words.curves import curve_lines, curve_trees
-from glasswood.words.equations import EXACT, leaf_equation, multiplies, probability_text
+from glasswood.words.equation_texts import probability_text
+from glasswood.words.equations import EXACT, leaf_equation, multiplies
 from glasswood.words.rules import (
     class_of,
     class_shares,

@@ -14,7 +14,8 @@ from glasswood.base.wording import Wording, number_text, percent_text, quoted_na
 from glasswood.display.report.trees import shown_class
 from glasswood.display.text import leaf_facts, leaf_number
 from glasswood.model.ensemble import TreeEnsemble
-from glasswood.words.equations import described, leaf_equation, multiplies, smaller_text
+from glasswood.words.equation_texts import described, smaller_text
+from glasswood.words.equations import leaf_equation, multiplies
 from glasswood.words.rules import (
     class_of,
     leaf_of_node,

@@ -19,9 +19,9 @@ from glasswood.explain.approximate import approximate_values
 from glasswood.explain.background_errors import spread_of_batches
 from glasswood.explain.checks import refuse_linear_leaves
 from glasswood.explain.engines import Engines
-from glasswood.explain.explanation import base_values_of, make_explanation, shown_names
 from glasswood.explain.interaction_calls import InteractionCalls
 from glasswood.explain.responses.coalitions import CoalitionExplainer
+from glasswood.explain.results.explanation import base_values_of, make_explanation, shown_names
 from glasswood.explain.row import make_row
 from glasswood.explain.shap_arguments import call_arguments, taking_one_row
 from glasswood.explain.sparse import in_used_columns, sparse_values, values_of_sparse

@@ -22,14 +22,14 @@ from glasswood.base.typing import (
 )
 from glasswood.explain.calls import ExplainerCalls
 from glasswood.explain.game import checked_settings
-from glasswood.explain.importance import importance_columns
 from glasswood.explain.mapper import ExplanationMapper
 from glasswood.explain.players import by_column
-from glasswood.explain.sentences import sentences_of
+from glasswood.explain.results.importance import importance_columns
+from glasswood.explain.results.sentences import sentences_of
+from glasswood.explain.results.summary import Summary, scale_of, summarised
 from glasswood.explain.setup import set_up
 from glasswood.explain.shap_arguments import own_algorithm
 from glasswood.explain.stored import attachment_of, load_explainer
-from glasswood.explain.summary import Summary, scale_of, summarised
 from glasswood.forest import Forest
 from glasswood.inputs.frames import table_maker
 from glasswood.model.facts import as_html, forest_facts, output_names

@@ -11,7 +11,7 @@ import numpy as np
 from glasswood.base.escapes import quoted, shown
 from glasswood.base.typing import Array
 from glasswood.base.wording import spelled
-from glasswood.explain.sentences import writer_of
+from glasswood.explain.results.sentences import writer_of
 from glasswood.explain.stored import explainer_bytes
 from glasswood.inputs import refuse_transform
 from glasswood.inputs.matching import index_of_feature, listed

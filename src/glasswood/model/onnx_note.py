@@ -11,7 +11,7 @@ import numpy as np
 
 from glasswood.base.escapes import quoted
 from glasswood.model.ensemble import TreeEnsemble
-from glasswood.model.storage import field_from_json, field_to_json
+from glasswood.model.stored_fields import field_from_json, field_to_json
 
 NAME, VERSION = "glasswood", 1
 FIELDS = (

@@ -19,20 +19,20 @@ import io
 import json
 import math
 import os
-import re
 import struct
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, cast
 
 import numpy as np
 
-from glasswood.base.escapes import quoted, retold, shown
+from glasswood.base.escapes import quoted, shown
 from glasswood.base.files import replacing
 from glasswood.base.sources import MODEL_SUFFIXES
-from glasswood.base.typing import COLUMNS, Array, Checked, Choice
+from glasswood.base.typing import Array
 from glasswood.model.ensemble import TreeEnsemble
+from glasswood.model.stored_fields import check_metadata, check_of, columns_of, field_from_json, field_to_json
 from glasswood.model.stored_statistics import PREFIX as STATISTICS
 from glasswood.model.stored_statistics import from_parts, to_parts
 from glasswood.model.target_statistics import TargetStatistics
@@ -48,22 +48,12 @@ KEPT_APART = ("transform", "checked", "metadata", "columns")
 """Fields that files hold in another form, as entries of the header: target statistics, what was compared and said, and
 how columns are matched, where it is not by name."""
 
-MOST_METADATA = 2**20
-"""Longest text of metadata, in characters of JSON: every process that opens a file reads its header."""
-
 ALIGNMENT = 64
 PREFIX = struct.Struct("<8sIII")
 DTYPES = ("<f4", "<f8", "<i4", "<i8", "<u2", "<u4", "<u8", "|b1")
 ATTACHED = "attached."
-LABELS = ("classes", "categories", "open_tables")
-LABEL_DTYPE = re.compile(r"object|\|[biu]1|<[iuf][248]|<U\d{1,8}")
-LEAST_ROOM, ROOM_OF_A_CHARACTER = 2**14, 64
-"""Largest number of characters of an array of texts: a minimum, and a number for each character of its texts."""
-
 UNREADABLE = (LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError)
 """What Python raises for a header of other entries, or entries of other types."""
-
-FIELD_TYPES: dict[str, Any] = {field.name: field.type for field in dataclasses.fields(TreeEnsemble)}
 
 
 class Attachment(NamedTuple):
@@ -186,8 +176,8 @@ def load_attachment(path: str | os.PathLike[str] | bytes, mmap: bool = False) ->
         forest = TreeEnsemble(
             **fields,
             transform=model,
-            checked=_check_of(header.get("checked")),
-            columns=_columns_of(header.get("columns", "name")),
+            checked=check_of(header.get("checked")),
+            columns=columns_of(header.get("columns", "name")),
             metadata=None if said is None else check_metadata(said),
         )
         _check_statistics(forest)
@@ -286,36 +276,6 @@ def _split_fields(forest: TreeEnsemble, version: int) -> tuple[dict[str, Any], d
     return scalars, arrays
 
 
-def field_to_json(name: str, value: Any) -> Any:
-    """Write a field of TreeEnsemble that is not an array as plain values.
-
-    Raises
-    ------
-    TypeError
-        If a class label or category is not a string, number or boolean.
-    """
-    if name in LABELS:
-        return None if value is None else [_labels_to_json(name, labels) for labels in value]
-    return _scalar_to_json(FIELD_TYPES[name], value)
-
-
-def field_from_json(name: str, value: Any) -> Any:
-    """Read what `field_to_json` wrote.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it did not.
-    """
-    if name in LABELS:
-        return None if value is None else tuple(_labels_from_json(labels) for labels in value)
-    if FIELD_TYPES[name] == "float":
-        return float.fromhex(value)
-    if name == "choices":
-        return tuple(Choice(*choice) for choice in value)
-    return tuple(value) if isinstance(value, list) else value
-
-
 def _stored_fields(version: int) -> list[dataclasses.Field[Any]]:
     fields = dataclasses.fields(TreeEnsemble)
     return [field for field in fields if field.name not in KEPT_APART and ADDED.get(field.name, 1) <= version]
@@ -324,46 +284,6 @@ def _stored_fields(version: int) -> list[dataclasses.Field[Any]]:
 def _noted_check(forest: TreeEnsemble) -> dict[str, Any]:
     """Entry of the header that earlier readers pass over, if there is anything to say."""
     return {} if forest.checked is None else {"checked": list(forest.checked)}
-
-
-def _check_of(entry: Any) -> Checked | None:
-    if entry is None:
-        return None
-    rows, difference, unchecked = entry
-    if not isinstance(rows, int) or not isinstance(difference, float) or not all(isinstance(x, str) for x in unchecked):
-        raise ValueError("what it says of its check is no count, difference and texts")
-    return Checked(rows, difference, tuple(unchecked))
-
-
-def _columns_of(entry: Any) -> str:
-    if entry not in COLUMNS:
-        raise ValueError(f"columns is {quoted(entry)}, expected one of {', '.join(COLUMNS)}")
-    return str(entry)
-
-
-def check_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a copy of what a user says of a model.
-
-    Raises
-    ------
-    TypeError
-        If it is no mapping, or holds other than JSON does: texts, numbers, booleans, None, and lists and dicts of them.
-    ValueError
-        If it is longer than `MOST_METADATA`, or holds NaN or infinity.
-    """
-    if not isinstance(metadata, Mapping):
-        raise TypeError(f"metadata is a {type(metadata).__name__}, expected a dict such as {{'author': 'credit team'}}")
-    try:
-        text = json.dumps(dict(metadata), allow_nan=False)
-    except (TypeError, ValueError, RecursionError) as error:
-        wanted = "expected texts, finite numbers, booleans, None, and lists and dicts of them"
-        raise retold(error, f"metadata cannot be written as JSON: {shown(error)}; {wanted}") from error
-    if len(text) > MOST_METADATA:
-        raise ValueError(f"metadata takes {len(text):,} characters as JSON, expected at most {MOST_METADATA:,}")
-    read: dict[str, Any] = json.loads(text)
-    if read != dict(metadata):  # JSON makes texts of keys, and lists of tuples
-        raise TypeError("metadata holds keys that are not texts, or tuples; expected texts as keys, and lists")
-    return read
 
 
 def _statistics(about: dict[str, Any] | None, arrays: dict[str, Array]) -> TargetStatistics | None:
@@ -383,58 +303,11 @@ def _little_endian(array: Array) -> Array:
     return array.astype(array.dtype.newbyteorder("<"), copy=False)
 
 
-def _scalar_to_json(kind: Any, value: Any) -> Any:
-    """Plain values of NumPy's; floats as exact text, which also knows NaN and infinity."""
-    if kind == "float":
-        return float(value).hex()
-    if isinstance(value, np.generic):
-        return value.item()
-    if isinstance(value, tuple):
-        return [_scalar_to_json("", item) for item in value]
-    return value
-
-
 def _check_fields(names: set[str], version: int) -> None:
     if strange := {field.name for field in _stored_fields(version)} ^ names:
         raise ValueError(
             f"its fields differ from those of format {version} in {', '.join(map(shown, sorted(strange)[:9]))}"
         )
-
-
-def _labels_to_json(name: str, labels: Array | None) -> Any:
-    """Class labels and categories are short: numbers, booleans or strings as JSON beside their dtype."""
-    if labels is None:
-        return None
-    values = [value.item() if isinstance(value, np.generic) else value for value in labels.tolist()]
-    dtype = "object" if labels.dtype.kind in "OT" else labels.dtype.newbyteorder("<").str
-    if not LABEL_DTYPE.fullmatch(dtype) or not _are_plain(values):
-        raise TypeError(
-            f"{name} holds {labels.dtype} such as {quoted(labels[:1])}; a .glasswood file stores strings and numbers"
-        )
-    return {"dtype": dtype, "values": values}
-
-
-def _labels_from_json(entry: Any) -> Array | None:
-    if entry is None:
-        return None
-    if not LABEL_DTYPE.fullmatch(entry["dtype"]) or not _are_plain(values := list(entry["values"])):
-        raise ValueError(f"labels of dtype {quoted(entry['dtype'])} hold more than strings and numbers")
-    dtype = np.dtype(entry["dtype"])
-    if dtype.kind in "iu" and not all(np.iinfo(dtype).min <= value <= np.iinfo(dtype).max for value in values):
-        raise ValueError(f"labels exceed their dtype {dtype}")  # NumPy 1 wraps them around
-    return np.array(values, dtype=_text_dtype(values) if dtype.kind == "U" else dtype.newbyteorder("="))
-
-
-def _text_dtype(texts: list[str]) -> Any:
-    """No wider than the longest text; object where arrays would take many times the bytes of the texts."""
-    lengths = [len(text) for text in texts]
-    longest = max(lengths, default=0)
-    is_wasteful = longest * len(texts) > LEAST_ROOM + ROOM_OF_A_CHARACTER * (sum(lengths) + len(texts))
-    return object if is_wasteful else f"U{max(longest, 1)}"
-
-
-def _are_plain(values: list[Any]) -> bool:
-    return all(value is None or isinstance(value, str | int | float) for value in values)
 
 
 def _map(file: BinaryIO) -> Array:

@@ -13,7 +13,8 @@ from glasswood.base.typing import Bools, Doubles
 from glasswood.base.wording import number_text, quoted_name, signed_text, threshold_text
 from glasswood.model.ensemble import TreeEnsemble
 from glasswood.model.facts import feature_name
-from glasswood.words.equations import factor_text, multiplies
+from glasswood.words.equation_texts import factor_text
+from glasswood.words.equations import multiplies
 
 MOST_NAMES = 3
 """Categories that a line names for the lowest and for the highest step."""

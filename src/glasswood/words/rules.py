@@ -21,15 +21,8 @@ from glasswood.base.wording import (
 )
 from glasswood.model.ensemble import TreeEnsemble
 from glasswood.model.facts import feature_name
-from glasswood.words.equations import (
-    EXACT,
-    equation_text,
-    exponential_text,
-    leaf_equation,
-    multiplies,
-    odds_text,
-    rate_text,
-)
+from glasswood.words.equation_texts import equation_text, exponential_text, odds_text, rate_text
+from glasswood.words.equations import EXACT, leaf_equation, multiplies
 
 SHOWN_CATEGORIES, SHOWN_CLASSES = 6, 3
 

@@ -21,7 +21,7 @@ OF_ROWS = (
     *("raises", "lowers", "raises odds", "lowers odds", "other", "others raise", "others lower"),
     *("others raise odds", "others lower odds", "points", "percent"),
 )
-"""Texts that sentences of rows have in `explain.sentences` and in reports."""
+"""Texts that sentences of rows have in `explain.results.sentences` and in reports."""
 
 UNITS = {"M": "million", "B": "billion", "T": "trillion"}
 """Texts of the signs that large numbers end with."""

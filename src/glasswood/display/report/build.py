@@ -27,7 +27,7 @@ from glasswood.display.report.score import score_section
 from glasswood.display.report.sentences import sentences
 from glasswood.display.report.similar import intervals, similar_rows
 from glasswood.display.report.trees import are_shown, drawn, embedded, is_small, not_held
-from glasswood.explain.sentences import PREDICTION, scale_of
+from glasswood.explain.results.sentences import PREDICTION, scale_of
 from glasswood.forest import Forest
 from glasswood.inputs import with_tables
 from glasswood.inputs.tables import refuse_open_tables, with_sets

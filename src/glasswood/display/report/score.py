@@ -10,7 +10,7 @@ from glasswood.explain.background import placed_background
 from glasswood.explain.game import Game
 from glasswood.explain.players import make_players
 from glasswood.explain.responses.response import has_probabilities
-from glasswood.explain.score import score_of_rows
+from glasswood.explain.scores.score import score_of_rows
 
 if TYPE_CHECKING:
     from glasswood.base.typing import Array

@@ -15,7 +15,8 @@ from glasswood.display.text import facts_of
 from glasswood.evaluate.cpu import CpuEvaluator
 from glasswood.model.ensemble import TreeEnsemble
 from glasswood.model.facts import exposure_text, is_cut_short
-from glasswood.words.equations import described, leaf_equation, multiplies, smaller_text, term_text
+from glasswood.words.equation_texts import described, smaller_text
+from glasswood.words.equations import leaf_equation, multiplies, term_text
 from glasswood.words.rules import (
     class_index,
     common_range,

@@ -1,4 +1,4 @@
-// Sums over SHAP values and counts of their magnitudes: glasswood.explain.summary calls this.
+// Sums over SHAP values and counts of their magnitudes: glasswood.explain.results.summary calls this.
 #include <bit>
 #include <cmath>
 

@@ -159,7 +159,7 @@ function endText(end) {
   return `${short(one, 20)}: ${percent(end)}, ${short(other, 20)}: ${percent(1 - end)}`;
 }
 
-// What raised and what lowered the output of a row, in words: explain/sentences.py writes the same.
+// What raised and what lowered the output of a row, in words: explain/results/sentences.py writes the same.
 const TOLD = 5, kind = data.scale.kind;
 const decimalsFor3 = (largest) => (largest > 0 && largest < Infinity ? Math.max(0, 2 - exponentOf(largest)) : 0);
 const sizeOf = (phi) => (kind === "share" ? 100 * phi : kind === "odds" ? data.scale.slope * phi : kind === "percent" ? 100 * Math.expm1(Math.min(phi, 700)) : phi);

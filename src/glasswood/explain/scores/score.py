@@ -24,8 +24,8 @@ from glasswood.explain.game import Game, Settings
 from glasswood.explain.responses.labels import checked_labels
 from glasswood.explain.responses.permutations import EstimateWarning
 from glasswood.explain.responses.response import Response, has_probabilities, is_margin, make_response
-from glasswood.explain.score_estimates import Chains, estimated
-from glasswood.explain.score_result import ScoreValues
+from glasswood.explain.scores.estimates import Chains, estimated
+from glasswood.explain.scores.result import ScoreValues
 from glasswood.inputs import arranged
 from glasswood.inputs.placed import PlacedRows
 from glasswood.inputs.targets import as_targets, refuse_text, row_weights

@@ -13,8 +13,8 @@ from numpy.typing import ArrayLike
 from glasswood.base.device import on_host
 from glasswood.base.escapes import quoted, shown
 from glasswood.base.typing import Array, Doubles
-from glasswood.explain.explanation_html import explanation_html
 from glasswood.explain.responses.labels import checked_labels
+from glasswood.explain.results.html import explanation_html
 from glasswood.inputs import arranged
 from glasswood.inputs.matching import as_trained
 from glasswood.inputs.shown import own_values, source_values
@@ -147,7 +147,7 @@ def make_explanation(
     named = outputs if len(outputs) > 1 else None
     if importlib.util.find_spec("shap") is None:
         return Explanation(values, base_values, data, names, named, errors)
-    from glasswood.explain.shown_explanation import Explanation as ShownExplanation
+    from glasswood.explain.results.shown import Explanation as ShownExplanation
 
     names_of_axes = {"feature_names": names, "output_names": named}
     return ShownExplanation(values=values, base_values=base_values, data=data, error_std=errors, **names_of_axes)

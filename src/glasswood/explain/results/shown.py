@@ -10,7 +10,7 @@ from slicer import Obj
 from slicer.slicer_internal import AtomicSlicer
 
 from glasswood.base.typing import Array
-from glasswood.explain.explanation_html import explanation_html
+from glasswood.explain.results.html import explanation_html
 
 
 class _Objects(Obj):  # type: ignore[misc]

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from glasswood.base.device import on_host
 from glasswood.base.typing import Array, Doubles
 from glasswood.explain.background_errors import spread_of_batches
-from glasswood.explain.explanation import shown_names, values_of_players
+from glasswood.explain.results.explanation import shown_names, values_of_players
 from glasswood.inputs.shown import MISSING
 
 if TYPE_CHECKING:

@@ -16,7 +16,6 @@ from glasswood.base.phrases import Phrases
 from glasswood.base.typing import Doubles
 from glasswood.base.wording import Wording, checked_wording, decimals_of, fixed_text, number_text, quoted_name
 from glasswood.evaluate.links import expit
-from glasswood.explain.explanation import shown_names, values_of_players
 from glasswood.explain.responses.response import (
     SLOPES,
     has_probabilities,
@@ -24,6 +23,7 @@ from glasswood.explain.responses.response import (
     returns_probabilities,
     slope_of_link,
 )
+from glasswood.explain.results.explanation import shown_names, values_of_players
 from glasswood.explain.shap_arguments import as_table
 from glasswood.inputs.encoder import RowEncoder
 from glasswood.inputs.matching import listed
