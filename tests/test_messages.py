@@ -29,7 +29,8 @@ LISTED = {
     """,
     "shapes and types of arrays": """
         dask/mapping.py: data.chunksize | explain/cpu.py: dtype | explain/cuda/explainer.py: dtype
-        explain/sparse.py: dtype | model/storage.py: np.dtype(dtypes[0]); dtype; shape; offset
+        explain/sparse.py: dtype | model/storage.py: np.dtype(dtypes[0]); shape; offset
+        model/stored_fields.py: dtype
     """,
     "words of the library: options, fields, kinds, kernels": """
         cuda/compiler.py: name; Path(name).name; report | cuda/launches.py: kernel.kernel; ', '.join(types)
@@ -41,7 +42,7 @@ LISTED = {
         explain/results/summary.py: ', '.join(sorted(expected)); name | grow/__init__.py: name | __init__.py: name
         grow/checks.py: name; _either(expected, words); _either(limits, words); ', '.join(choices)
         grow/data/reading.py: name; shown(error).replace('monotonic_cst', name) | loading.py: curve.kind
-        model/storage.py: name | model/stored_statistics.py: one.kind
+        model/storage.py: name | model/stored_fields.py: name | model/stored_statistics.py: one.kind
         checking/comparison.py: _message(forest, output, 0, f'shape {found.shape}', f'shape {theirs.shape}')
         checking/comparison.py: _message(forest, output, row, found[row], theirs[row])
     """,

@@ -9,7 +9,7 @@ import pytest
 
 import glasswood
 import glasswood.explain.cuda.score
-from glasswood.explain import score
+from glasswood.explain.scores import score
 from tests.cuda.test_coalitions import normal, two_classes
 from tests.strategies import Options, full_forest, random_forest, random_rows
 

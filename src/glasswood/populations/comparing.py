@@ -27,7 +27,7 @@ from glasswood.model.ensemble import TreeEnsemble
 from glasswood.model.facts import output_names
 from glasswood.populations.batches import means_of, parts_of, pooled, standard_error
 from glasswood.populations.comparison import Comparison
-from glasswood.populations.reading import Labels, Reading, rows_of, smallest, with_unknown
+from glasswood.populations.reading import Labels, Population, Reading, rows_of, smallest, with_unknown
 from glasswood.populations.shift import shift_of
 
 OPERATIONS, FEWEST_ROWS, PROBED = 4e9, 200, 50
@@ -136,17 +136,7 @@ def compare(
 def _populations(
     a: Any, b: Any, model: Any, weights: Any, n_batches: int, random_state: int, settings: dict[str, Any], max_rows: Any
 ) -> Comparison:
-    found, errors, labels = [], [], Labels()
-    batches = [batches_of(one) if come_in_batches(one) else None for one in (a, b)]
-    first = a if batches[0] is None else next(batches[0], None)
-    own, coded, settings = _coded(model, settings, first)
-    reading = Reading((own,), coded, settings, labels, max_rows, random_state)
-    if batches[0] is not None:
-        batches[0] = chain(() if first is None else (first,), batches[0])
-    both = [
-        reading.whole(X, weight, name, side) if parts is None else reading.batches(parts, weight, name, side)
-        for side, (X, parts, name, weight) in enumerate(zip((a, b), batches, ("a", "b"), weights, strict=True))
-    ]
+    own, coded, settings, both = _read(a, b, model, weights, settings, max_rows, random_state)
     rows, weight = [one.rows[0] for one in both], [one.weight for one in both]
     whole = [Explainer(coded, rows[side], background_weight=weight[side], **settings) for side in (0, 1)]
     names, k = whole[0].players, whole[0].n_outputs
@@ -161,28 +151,65 @@ def _populations(
     explainers = whole
     if is_drawn:
         explainers = [Explainer(coded, some[side], background_weight=shares[side], **settings) for side in (0, 1)]
-    magnitude: Any = 0.0
-    pace = _Pace(sum(map(len, some)))
-    for side in (0, 1):
-        explain = pace.counting(_values_of(explainers[1 - side], some[side], k))
-        means, sizes = means_of(explain, shares[side], parts_of(len(some[side]), n_batches))
-        found.append(pooled(means[:, 0], sizes))
-        errors.append(standard_error(means[:, 0], sizes, random_state, side))
-        magnitude = pooled(means[:, 1], sizes)
+    change, error, magnitude = _changes(explainers, some, shares, k, n_batches, random_state)
     n_rows = both[0].n_rows, both[1].n_rows
     is_cut = n_rows != (len(rows[0]), len(rows[1]))
-    offset = expected[1] - expected[0] - found[1].sum(axis=0) if is_drawn or is_cut else np.zeros(k)
+    offset = expected[1] - expected[0] - change.sum(axis=0) if is_drawn or is_cut else np.zeros(k)
     is_feature = not settings["groups"]
     parts = parts_of(len(rows[0]), n_batches), parts_of(len(rows[1]), n_batches)
     seen = with_unknown(own, rows, [one.told for one in both])
     moved = shift_of(own, seen, (weight[0], weight[1]), parts, random_state)
     return Comparison(
-        "populations", tuple(names), output_names(own, k), found[1], np.hypot(*errors), magnitude, expected[0],
-        expected[1], offset, moved.distance if is_feature else None,
-        moved.standard_error if is_feature else None, n_rows, wording_of(own, settings["output"]),
+        "populations", tuple(names), output_names(own, k), change, error, magnitude, expected[0], expected[1], offset,
+        moved.distance if is_feature else None, moved.standard_error if is_feature else None, n_rows,
+        wording_of(own, settings["output"]),
         (len(some[0]), len(some[1])) if is_drawn or is_cut else None,
         (len(rows[0]), len(rows[1])) if is_feature and is_cut else None,
     )  # fmt: skip
+
+
+def _read(
+    a: Any, b: Any, model: Any, weights: Any, settings: dict[str, Any], max_rows: Any, random_state: int
+) -> tuple[TreeEnsemble, Forest, dict[str, Any], list[Population]]:
+    """Read both populations, whole or batch by batch; the first rows say how the model takes them."""
+    batches = [batches_of(one) if come_in_batches(one) else None for one in (a, b)]
+    first = a if batches[0] is None else next(batches[0], None)
+    own, coded, settings = _coded(model, settings, first)
+    reading = Reading((own,), coded, settings, {}, max_rows, random_state)
+    if batches[0] is not None:
+        batches[0] = chain(() if first is None else (first,), batches[0])
+    both = [
+        reading.whole(X, weight, name, side) if parts is None else reading.batches(parts, weight, name, side)
+        for side, (X, parts, name, weight) in enumerate(zip((a, b), batches, ("a", "b"), weights, strict=True))
+    ]
+    return own, coded, settings, both
+
+
+def _changes(
+    explainers: Sequence[Explainer],
+    rows: Sequence[Array],
+    weights: Sequence[Doubles],
+    k: int,
+    n_batches: int,
+    random_state: int,
+) -> tuple[Doubles, Doubles, Doubles]:
+    """Explain the rows of each population against the other.
+
+    Returns
+    -------
+    change, standard_error, mean_abs : (F, k)
+        Means over the second population's rows; the error is that of both.
+    """
+    found, errors = [], []
+    magnitude: Any = 0.0
+    pace = _Pace(sum(map(len, rows)))
+    for side in (0, 1):
+        explain = pace.counting(_values_of(explainers[1 - side], rows[side], k))
+        means, sizes = means_of(explain, weights[side], parts_of(len(rows[side]), n_batches))
+        found.append(pooled(means[:, 0], sizes))
+        errors.append(standard_error(means[:, 0], sizes, random_state, side))
+        magnitude = pooled(means[:, 1], sizes)
+    return found[1], np.hypot(*errors), magnitude
 
 
 def _drawn(
