@@ -9,6 +9,7 @@ pytest.importorskip("sklearn")
 from sklearn.linear_model import GammaRegressor, LinearRegression, PoissonRegressor, TweedieRegressor
 
 import glasswood
+from glasswood.grow.balance import balance
 
 FAST = {"n_iter_no_change": 5, "n_jobs": 1, "time_limit": None, "verbose": False}
 pytestmark = pytest.mark.usefixtures("unjudged")
@@ -80,22 +81,85 @@ def test_scores_are_those_of_generalised_linear_models_with_exposures(loss, orac
     np.testing.assert_allclose(tree.predict(X), other.predict(X), rtol=1e-4)
 
 
-@pytest.mark.parametrize("rate", [0.01, 0.5])
-@pytest.mark.parametrize("loss", ["poisson", "tweedie", "gamma"])
-@pytest.mark.parametrize("kind", ["glass box", "tree and curves"])
-def test_curves_are_as_large_as_the_targets(loss, rate, kind):
-    """Their mean over folds is one of logarithms, which alone would be below the targets."""
-    X, y, weight = drawn(loss, rate)
+STEP = {"max_leaves": 3, "generations": 3, "population_size": 4}
+KINDS = ["mean", "boosting", "glass box", "tree and curves"]
+
+
+def sum_of_parts(kind, loss):
+    """A model of several trees, or of curves, of a loss; or of classes."""
+    options, shared = ({}, "Classifier") if loss == "classes" else ({"loss": loss}, "Regressor")
+    if kind == "glass box":
+        return getattr(glasswood, f"Additive{shared}")(n_jobs=1, interactions=1, **options)
+    if kind == "tree and curves":
+        return getattr(glasswood, f"ModelTree{shared}")(curves=True, max_leaves=2, alternatives=0, **options, **FAST)
+    step = {name: value for name, value in STEP.items() if name != "population_size" or kind == "boosting"}
+    tree = glasswood.ModelTreeRegressor if kind == "boosting" or loss != "classes" else glasswood.ModelTreeClassifier
+    ensemble = getattr(glasswood, f"ModelTreeEnsemble{shared}")
+    return ensemble(tree(**step), 2, method=kind, max_trees=8, time_limit=None, n_jobs=1, **options)
+
+
+@pytest.mark.sizes("each")
+@pytest.mark.parametrize("rate", [0.02, 0.5])
+@pytest.mark.parametrize("loss", ["squared", "poisson", "tweedie", "gamma"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_sums_predict_as_much_as_there_was(kind, loss, rate):
+    """Parts of the rows have other means, and means of logarithms are geometric: a constant makes up for it."""
+    X, y, weight = drawn(loss, rate, 800)
     exposure = np.random.default_rng(1).uniform(0.2, 4, len(y))
-    for own, exposed in ((np.ones(len(y)), None), (weight, exposure)):
-        if kind == "glass box":
-            model = glasswood.AdditiveRegressor(loss=loss, n_jobs=1, interactions=0)
-        else:
-            model = glasswood.ModelTreeRegressor(loss=loss, curves=True, max_leaves=2, alternatives=0, **FAST)
-        model.fit(X, y, own, **({} if exposed is None else {"exposure": exposed}))
+    y = y - (loss == "squared")  # amounts of at least 0 are kept there: below
+    for own, exposed in ((np.ones(len(y)), None), (weight, None if loss == "squared" else exposure)):
+        model = sum_of_parts(kind, loss).fit(X, y, own, **({} if exposed is None else {"exposure": exposed}))
         rates = y if exposed is None else y / exposed
         total = own if exposed is None else own * exposed ** (2 - POWERS[loss])
-        assert calibration(loss, rates, model.predict(X), total) == pytest.approx(1, abs=1e-5)
+        assert (total * model.predict(X)).sum() == pytest.approx((total * rates).sum(), rel=1e-9)
+        assert model.forest_.predict(X).sum() == pytest.approx(model.predict(X).sum(), rel=1e-12)
+
+
+@pytest.mark.sizes("each")
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("kind", KINDS)
+def test_probabilities_of_sums_are_the_shares(kind, n_classes):
+    X, _, weight = drawn("poisson", 0.5, 600)
+    rare = np.random.default_rng(2).random(600) < 0.3 + 0.5 * X[:, 0]
+    y = np.array(["a", "b", "c"])[rare.astype(int) + (n_classes == 3) * (X[:, 1] > 0.9)]
+    for own in (np.ones(600), weight):
+        model = sum_of_parts(kind, "classes").fit(X, y, own)
+        shares = [own[y == label].sum() / own.sum() for label in model.classes_]
+        np.testing.assert_allclose((own[:, None] * model.predict_proba(X)).sum(0) / own.sum(), shares, atol=1e-9)
+
+
+def test_amounts_of_a_mean_of_trees_stay_above_0():
+    """Whose constant is left out where equations predict 0 for some rows already, and too much for all together."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (600, 2))
+    y = np.maximum(3 * X[:, 0] - 1 + rng.normal(size=600), 0)
+    tree = glasswood.ModelTreeRegressor(max_leaves=1, log_terms=False)
+    for sign in (1, -1):
+        model = glasswood.ModelTreeEnsembleRegressor(tree, 2, n_jobs=1).fit(X, sign * y)
+        assert sign * model.predict(X).mean() > y.mean() * 1.01
+        assert (sign * model.predict(np.vstack([X, 100 * X])) >= 0).all()
+
+
+def test_constants_are_the_roots_of_their_definitions():
+    """By scipy's solver, which shares nothing with them."""
+    from scipy.optimize import minimize
+
+    rng = np.random.default_rng(0)
+    margins, weight, y = rng.normal(size=(300, 3)), rng.uniform(0.1, 2, 300), rng.integers(0, 3, 300)
+
+    def loss(change):
+        moved = margins + np.append(0, change)
+        return weight @ (np.log(np.exp(moved).sum(axis=1)) - moved[np.arange(300), y])
+
+    found = balance("softmax", y.astype(float), margins, weight)
+    best = minimize(loss, np.zeros(2), method="BFGS", options={"gtol": 1e-10}).x
+    np.testing.assert_allclose(found[1:] - found[0], best, atol=1e-7)
+    sure = 40.0 * np.where(y == 1, 1, -1)[:, None]
+    change = balance("logistic", (y == 1).astype(float), sure, weight)
+    assert np.isfinite(change).all()
+    assert balance("logistic", np.zeros(5), np.zeros((5, 1)), np.ones(5))[0] < -10  # a class without weight
+    assert balance("exp", np.ones(4), np.full((4, 1), 1000.0), np.ones(4)) == pytest.approx(-1000)
+    assert balance("identity", np.full(4, 1e308), np.zeros((4, 1)), np.ones(4)) == pytest.approx(1e308)
 
 
 @pytest.mark.sizes("each")
@@ -111,30 +175,12 @@ def test_a_leaf_is_the_generalised_linear_model(loss, oracle, rate):
     np.testing.assert_allclose(tree.leaves_["coefficient"][0], expected.intercept_ + np.log(rate), atol=5e-3)
 
 
-@pytest.mark.sizes("each")
-@pytest.mark.parametrize("rate", RATES[1:])
-@pytest.mark.parametrize("loss", ["poisson", "gamma"])
-@pytest.mark.parametrize("method", ["mean", "boosting"])
-def test_ensembles_are_about_as_large(loss, rate, method):
-    X, y, weight = drawn(loss, rate, 4000, 1.0)
-    tree = glasswood.ModelTreeRegressor(max_leaves=3, generations=3, population_size=4)
-    model = glasswood.ModelTreeEnsembleRegressor(
-        tree, 3, method=method, loss=loss, max_trees=10, time_limit=None, n_jobs=1
-    ).fit(X, y, sample_weight=weight)
-    few = 2 / np.sqrt(max(y.sum(), 1)) if loss == "poisson" else 0.06  # parts of the rows have another mean
-    assert calibration(loss, y, model.predict(X), weight) == pytest.approx(1, abs=0.03 + few / 2)
-
-
 @pytest.mark.parametrize("rate", [0.01, 0.05, 0.5])
 def test_probabilities_are_as_large_as_the_share(rate):
     X, y, _ = drawn("poisson", rate, 4000)
     y = y > 0
     tree = glasswood.ModelTreeClassifier(**FAST).fit(X, y)
     assert tree.predict_proba(X)[:, 1].mean() == pytest.approx(y.mean(), rel=0.01)
-    boosted = glasswood.ModelTreeEnsembleClassifier(
-        n_estimators=2, method="boosting", max_trees=15, max_samples=1, time_limit=None, n_jobs=1
-    ).fit(X, y)
-    assert boosted.predict_proba(X)[:, 1].mean() == pytest.approx(y.mean(), rel=max(0.05, 1 / np.sqrt(y.sum())))
 
 
 def test_honest_leaves_have_the_link_of_the_loss():

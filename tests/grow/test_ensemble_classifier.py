@@ -52,7 +52,7 @@ def fitted(request):
 
 
 def test_margins_are_means_of_sums_of_the_trees(fitted):
-    """Added up by hand, and turned into probabilities by the definitions."""
+    """Added up by hand, and turned into probabilities by the definitions; a constant a class is added to all rows."""
     model, X, y = fitted
     n_outputs = 1 if len(model.classes_) == 2 else 3
     rate = 0.3 if model.method == "boosting" else 1.0
@@ -71,7 +71,11 @@ def test_margins_are_means_of_sums_of_the_trees(fitted):
         steps = np.array([tree.predict(X) for tree in trees[whole:]])
         steps = steps.reshape(-1, n_outputs, len(X)).sum(axis=0).T
         margins += (start + rate * steps) / n_sequences
-    np.testing.assert_allclose(model.decision_function(X).reshape(len(X), -1), margins, rtol=1e-9, atol=1e-9)
+    added = model.decision_function(X).reshape(len(X), -1) - margins
+    np.testing.assert_allclose(added, np.broadcast_to(added[0], added.shape), rtol=1e-9, atol=1e-9)
+    shares = [np.mean(y == name) for name in model.classes_]
+    np.testing.assert_allclose(model.predict_proba(X).mean(axis=0), shares, atol=1e-9)
+    margins += added[0]
     both = np.column_stack([np.zeros(len(X)), margins]) if n_outputs == 1 else margins
     p = np.exp(both) / np.exp(both).sum(axis=1, keepdims=True)
     np.testing.assert_allclose(model.predict_proba(X), p, rtol=1e-7, atol=1e-9)

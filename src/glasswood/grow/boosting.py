@@ -95,7 +95,7 @@ class TreeSequence:
             margins[:, number % len(self.start)] += tree.forest_.predict(rows, device="cpu", n_jobs=n_jobs)
         margins *= self.rate
         if self.first is not None:
-            margins += _columns(self.first.forest_.predict(rows, "margin", device="cpu", n_jobs=n_jobs))
+            margins += columns_of(self.first.forest_.predict(rows, "margin", device="cpu", n_jobs=n_jobs))
         return self.start + margins
 
 
@@ -144,7 +144,7 @@ class Mixture:
         return margins
 
 
-def _columns(margins: Doubles) -> Doubles:
+def columns_of(margins: Doubles) -> Doubles:
     """One column an output."""
     return margins[:, None] if margins.ndim == 1 else margins
 

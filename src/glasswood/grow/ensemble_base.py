@@ -6,6 +6,7 @@ import time
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,8 @@ from glasswood.base.parallel import n_threads
 from glasswood.base.typing import Doubles, Int32s, Int64s, Output, Rows
 from glasswood.evaluate.links import respond
 from glasswood.forest import Forest
-from glasswood.grow.boosting import IN_MIXTURES, Draw, Mixture, SequencePlan, TreeSequence, boosted, mixed
+from glasswood.grow.balance import balance, within_sign
+from glasswood.grow.boosting import IN_MIXTURES, Draw, Mixture, SequencePlan, TreeSequence, boosted, columns_of, mixed
 from glasswood.grow.checks import check_parameters, one_of
 from glasswood.grow.data.reading import routed
 from glasswood.grow.data.repeats import repetitions
@@ -163,6 +165,7 @@ class TreeEnsembleEstimator(TreeEstimator):
             sequences, draws = self._grown(member, data, draws, home, interrupts)
             self.samples_: list[Int32s] = [order[draw.seen] for draw in draws]
             self._join(sequences, **meaning, objective=f"{objective}{self._constraints}")
+            self._balance(member, data)
             self.interrupted_: bool = interrupts.have_come
         return sequences, draws, data
 
@@ -222,6 +225,17 @@ class TreeEnsembleEstimator(TreeEstimator):
         if self.time_limit is None:
             return None
         return max((self.time_limit - elapsed) * min(1.0, n_together / n_left), 1e-3)
+
+    def _balance(self, member: Any, data: TrainingData) -> None:
+        """Add the constant to the forest with which the mean prediction is that of the target, if it has one."""
+        forest = self.forest_.ensemble
+        if getattr(self, "loss", "") == "quantile" or getattr(member, "loss", "") == "huber":
+            return
+        margins = self.forest_.predict(data.columns.as_rows(), "margin", device="cpu", n_jobs=self.n_jobs)
+        change = balance(forest.link, data.target, columns_of(np.asarray(margins)), data.weight)
+        if self.method == "mean" and forest.link == "identity":
+            change = within_sign(change, forest, data.target)
+        self.forest_ = Forest(replace(forest, base_score=forest.base_score + change, checked=None))
 
     def _join(self, sequences: list[TreeSequence | Mixture], **meaning: Any) -> None:
         """Set the trees and their forest, the mean of the sequences; `meaning` are further fields of it."""

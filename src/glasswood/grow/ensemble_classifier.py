@@ -44,8 +44,9 @@ class ModelTreeEnsembleClassifier(ClassEstimator, TreeEnsembleEstimator):
     ``method="boosting"`` grows a sequence of small trees on each part (LogitBoost; Friedman, Hastie and Tibshirani
     2000). Each tree fits the working responses of the previous ones, until the log-loss of the rows that the sequence
     has not seen no longer falls. If a `ModelTreeClassifier` predicts these rows better, the sequence begins with it.
-    The forest is the mean of the log-odds of the sequences; a logistic function or, from three classes on, a softmax
-    turns it into probabilities.
+    The forest is the mean of the log-odds of the sequences, plus a constant for each class that makes the mean
+    probabilities of the training rows the shares of the classes. A logistic function or, from three classes on, a
+    softmax turns it into probabilities.
 
     Parameters
     ----------

@@ -14,6 +14,7 @@ from glasswood.base.escapes import quoted, shown
 from glasswood.base.parallel import n_threads
 from glasswood.base.typing import Doubles
 from glasswood.forest import Forest
+from glasswood.grow.balance import balance
 from glasswood.grow.curves.bins import axes_of
 from glasswood.grow.curves.boosting import Boosted, CurveRows, Pair, boosted, dispersion, folds_of
 from glasswood.grow.curves.plots import draw
@@ -21,7 +22,7 @@ from glasswood.grow.curves.shapes import Shape, shaped
 from glasswood.grow.curves.tables import Table, curve_table, part_table, squares, surface_table
 from glasswood.grow.curves.trees import forest_of
 from glasswood.grow.data.repeats import repetitions
-from glasswood.grow.losses import LINKS, PowerLoss, level_of
+from glasswood.grow.losses import LINKS, level_of
 from glasswood.grow.merging import merged
 
 if TYPE_CHECKING:
@@ -138,20 +139,24 @@ def fit_curves(plan: CurvePlan, data: TrainingData, margins: Doubles) -> Curves:
     signs = np.zeros(columns.n_features, np.int64) if columns.signs is None else columns.signs
     found = boosted(rows, axes, signs, plan.pairs, n_threads(plan.n_jobs), must_gain=plan.must_gain)
     base, shapes = shaped(found, rows)
-    base += _left_by_means_of_logarithms(rows, base, shapes)
+    missing = np.zeros(len(base)) if plan.must_gain and not shapes else _missing(rows, base, shapes)
+    base += missing
     scaled = [replace(one, values=one.values * unit, errors=one.errors * unit) for one in shapes]
-    scores = np.sort(np.abs(rows.y - found.unseen[0])) * unit
+    scores = np.sort(np.abs(rows.y - found.unseen[0] - missing[0])) * unit
     scale = unit**2 if plan.loss in {"squared", "huber"} else unit
     left, price = scale * float(found.after.mean(axis=0).sum()), scale * _price(rows, found.unseen)
     return Curves(scaled, base * unit, data, margins, left, price, scores, _shrunk(rows, found))
 
 
-def _left_by_means_of_logarithms(rows: CurveRows, base: Doubles, shapes: list[Shape]) -> float:
-    """Find the constant that makes the score of the training rows 0: the mean of sets of curves is a geometric one."""
-    if LINKS.get(rows.loss) != "exp" or not (shapes or base.any()):
-        return 0.0
-    margins = rows.margins[0] + base[0] + sum((shape.of_rows() for shape in shapes), np.zeros(len(rows.y)))
-    return PowerLoss(rows.level).change(rows.y, margins[:, None], rows.weight)
+def _missing(rows: CurveRows, base: Doubles, shapes: list[Shape]) -> Doubles:
+    """Find the constants that make the mean prediction that of y: steps are joined, means over folds geometric."""
+    if rows.loss in {"quantile", "huber"}:
+        return np.zeros(len(base))
+    margins = rows.margins + base[:, None]
+    for shape in shapes:
+        margins[shape.output] += shape.of_rows()
+    link = LINKS.get(rows.loss, "identity" if rows.loss == "squared" else rows.loss)
+    return balance(link, rows.y, margins.T, rows.weight)
 
 
 def _price(rows: CurveRows, margins: Doubles) -> float:
