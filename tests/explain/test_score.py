@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import pickle
 
@@ -273,6 +274,7 @@ def test_frames_and_pictures(data):
         ({"loss": "log_loss"}, NotImplementedError, "needs a classifier"),
         ({"loss": "poisson", "y": -np.ones(10)}, ValueError, "y holds negative numbers"),
         ({"loss": lambda *_: 0.0}, ValueError, "one loss for each row and coalition"),
+        ({"loss": lambda _, f: f * np.nan}, ValueError, "loss returns NaN or infinity where y is .*, expected numbers"),
     ],
 )
 def test_what_does_not_fit_is_refused(options, error, message, data):
@@ -281,6 +283,28 @@ def test_what_does_not_fit_is_refused(options, error, message, data):
     arguments = {"y": y[:10]} | options
     with pytest.raises(error, match=message):
         glasswood.score_values(model, X[:10], **arguments)
+
+
+@pytest.mark.parametrize("background", [False, True])
+@pytest.mark.parametrize("size", [1e-150, 1e70, 1e80, 1e160, 1e305])
+def test_values_of_y_of_any_size_are_right_or_refused(size, background, data):
+    """Losses are squares, and standard errors take the squares of these."""
+    X, y = data
+    y = y / np.abs(y).max()
+    model = RandomForestRegressor(2, max_depth=3, random_state=0).fit(X, y)
+    forest = glasswood.load(model).ensemble
+    scaled = glasswood.Forest(dataclasses.replace(forest, leaf_value=forest.leaf_value * size, checked=None))
+    given = {"background": X[:20]} if background else {}
+    for loss, power in (("squared", 2), ("absolute", 1)):
+        expected = glasswood.score_values(model, X[:40], y[:40], loss=loss, **given)
+        if power * np.log10(size) > 153:
+            with pytest.raises(ValueError, match=f"losses of y up to .* are no numbers .loss is '{loss}'"):
+                glasswood.score_values(scaled, X[:40], y[:40] * size, loss=loss, **given)
+            continue
+        found = glasswood.score_values(scaled, X[:40], y[:40] * size, loss=loss, **given)
+        np.testing.assert_allclose(found.values / size**power, expected.values, rtol=1e-9, atol=1e-12)
+        if size > 1:
+            np.testing.assert_allclose(found.standard_error / size**power, expected.standard_error, rtol=1e-6)
 
 
 def test_sums_of_paths_are_those_of_the_definition_with_repeated_features_and_outputs():

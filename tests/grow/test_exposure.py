@@ -99,6 +99,36 @@ def test_what_is_refused():
         model.predict(X, exposure=[1.0])
 
 
+@pytest.mark.sizes("each")
+@pytest.mark.parametrize("loss", ["poisson", "gamma", "tweedie"])
+def test_exposures_of_any_size_are_right_or_refused(loss):
+    """Trees, ensembles and glass boxes: rates are those of other units, or a sentence names the exposure."""
+    X, years, rate, _ = claims(200)
+    y = rate * years * np.random.default_rng(1).gamma(2, 0.5, 200)
+    one = np.where(np.arange(200) == 3, 1.0, 0.0)
+    units = [
+        (years * 1e-100, None), (years * 1e100, None), (years * 2e307, "too large to divide y by"),
+        (years * 1e-308, "too small to divide y by"), (years + 1e308 * one, "too large to divide y by"),
+        (years + 1e20 * one, r"in row \d+ and 1e\+20 in row 3, too far apart to add up"),
+        (10.0 ** np.linspace(-140, 140, 200), "too far apart"),
+    ]  # fmt: skip
+    for place, model in enumerate(models(loss)):
+        before = models(loss)[place].fit(X, y, exposure=years)
+        for exposure, message in units:
+            if message:
+                with pytest.raises(ValueError, match=f"exposure is .*{message}"):
+                    model.fit(X, y, exposure=exposure)
+                continue
+            predicted = model.fit(X, y, exposure=exposure).predict(X, exposure=exposure)
+            if place == 0:
+                np.testing.assert_allclose(predicted, before.predict(X, exposure=years), rtol=1e-9)
+            share = 1 if loss == "poisson" else years ** {"tweedie": -0.5, "gamma": -1.0}[loss]
+            assert (share * predicted).sum() == pytest.approx((share * y).sum(), rel=0.05 if place == 0 else 1e-6)
+        most = X[[before.predict(X).argmax()]]
+        with pytest.raises(ValueError, match=r"exposure is 1e\+308 in row 0, too large to multiply the rate of"):
+            before.predict(most, exposure=[1e308])
+
+
 @pytest.mark.parametrize("loss", ["poisson", "gamma", "quantile"])
 def test_leaves_are_summed_up_in_units_of_y(loss):
     X, years, rate, counts = claims()

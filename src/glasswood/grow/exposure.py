@@ -22,6 +22,12 @@ from glasswood.base.typing import Doubles, Rows
 from glasswood.grow.losses import RATES, level_of
 from glasswood.inputs.targets import in_range, row_numbers
 
+MOST = 1e150
+"""Largest rate, and one over the smallest above 0, whose squares are numbers."""
+
+MOST_APART = 1e12
+"""Largest exposure in units of the smallest: sums of others say nothing about the rows of these."""
+
 
 def as_rates(model: Any, y: Any, sample_weight: Any, exposure: Any) -> tuple[Any, Any]:
     """Divide a target by its exposure, and weigh the rates; both as they are without exposure.
@@ -36,22 +42,37 @@ def as_rates(model: Any, y: Any, sample_weight: Any, exposure: Any) -> tuple[Any
     Raises
     ------
     ValueError
-        If the loss has no rates, or an exposure is no number above 0.
+        If the loss has no rates, or an exposure is no number above 0, too small or large for y, or far from others.
     """
     if exposure is None:
         return y, sample_weight
     target = column_or_1d(row_numbers(y, "y"))
     exposed = checked_exposure(model.loss, exposure, len(target))
-    with np.errstate(over="ignore"):
-        rates = target / exposed
-    if (wrong := np.isinf(rates) & np.isfinite(target)).any():
-        at = int(wrong.argmax())
-        raise ValueError(f"exposure is {exposed[at]:g} in row {at}, too small to divide y by; give it in larger units")
+    refuse_apart(exposed, target)
+    rates = target / exposed
     if not (power := 2 - level_of(model)):
         return rates, sample_weight
     relative = in_range(exposed) ** power
     weight = np.ones(len(target)) if sample_weight is None else row_numbers(sample_weight, "sample_weight")
     return rates, weight * (relative / relative.mean())  # in the mean 1: whole numbers would count rows
+
+
+def refuse_apart(exposed: Doubles, target: Doubles) -> None:
+    """Raise ValueError for exposures that are too small or too large for the targets, or too far apart to add up."""
+    with np.errstate(over="ignore"):
+        rates = target / exposed
+    if (wrong := (np.abs(rates) > MOST) & (np.abs(target) <= MOST)).any():
+        at = int(wrong.argmax())
+        raise ValueError(f"exposure is {exposed[at]:g} in row {at}, too small to divide y by; give it in larger units")
+    if (wrong := (np.abs(rates) < 1 / MOST) & (np.abs(target) >= 1 / MOST)).any():
+        at = int(wrong.argmax())
+        raise ValueError(f"exposure is {exposed[at]:g} in row {at}, too large to divide y by; give it in smaller units")
+    if len(exposed) and not exposed.max() / MOST_APART <= exposed.min():
+        low, high = int(exposed.argmin()), int(exposed.argmax())
+        raise ValueError(
+            f"exposure is {exposed[low]:g} in row {low} and {exposed[high]:g} in row {high}, too far apart to add up; "
+            "give all in one unit"
+        )
 
 
 def checked_exposure(loss: str, exposure: Any, n_rows: int) -> Doubles:
@@ -76,7 +97,16 @@ def for_exposure(model: Any, rates: Any, exposure: Any) -> Any:
     if exposure is None:
         return rates
     rates = np.asarray(on_host(rates))
-    return rates * checked_exposure(model.loss, exposure, len(rates))
+    exposed = checked_exposure(model.loss, exposure, len(rates))
+    with np.errstate(over="ignore"):
+        predicted = rates * exposed
+    if np.isinf(predicted).any():
+        at = int(np.isinf(predicted).argmax())
+        raise ValueError(
+            f"exposure is {exposed[at]:g} in row {at}, too large to multiply the rate of {rates[at]:g} by; give it in "
+            "smaller units"
+        )
+    return predicted
 
 
 class RateRegressorMixin(RegressorMixin):  # type: ignore[misc]

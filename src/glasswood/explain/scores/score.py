@@ -92,7 +92,7 @@ def score_values(
     Raises
     ------
     ValueError
-        If y or weights do not fit, labels are none of the model's, or the loss is unknown.
+        If y or weights do not fit, labels are none of the model's, the loss is unknown, or losses are no numbers.
     NotImplementedError
         For linear leaves without a background or with more than 20 features, and for links of which means have no
         closed form here.
@@ -163,13 +163,19 @@ def _summed(
 ) -> ScoreValues:
     """Sum what the rows say."""
     kept, moments, baseline = [], np.zeros((6, len(names))), 0.0
-    for part, values, without, variance in game.parts(rows, targets):
-        w = weight[part, None]
-        ones = values**0
-        moments += [(w * one).sum(axis=0) for one in (ones, w * ones, values, w * values, w * values**2, w * variance)]
-        baseline += float((weight[part] * without).sum())
-        if per_row:
-            kept.append((values, np.sqrt(variance)))
+    with np.errstate(over="ignore", invalid="ignore"):
+        for part, values, without, variance in game.parts(rows, targets):
+            w = weight[part, None]
+            parts = values**0, w * values**0, values, w * values, w * values**2, w * variance
+            moments += [(w * one).sum(axis=0) for one in parts]
+            baseline += float((weight[part] * without).sum())
+            if per_row:
+                kept.append((values, np.sqrt(variance)))
+    if not (np.isfinite(moments).all() and np.isfinite(baseline)):
+        raise ValueError(
+            f"losses of y up to {np.abs(targets).max():.3g}, or squares of these for standard errors, are no numbers "
+            f"(loss is {quoted(game.loss_name)}); fit and score a model of y in larger units"
+        )
     return ScoreValues(
         names=tuple(names),
         loss=game.loss_name,
@@ -318,6 +324,9 @@ class _ScoreGame:
                     f"loss returns shape {found.shape}, expected {(len(outputs), outputs.shape[2])}, one loss for each "
                     "row and coalition"
                 )
+            if not xp.isfinite(found).all():
+                at = int(xp.isfinite(found).all(axis=1).argmin())
+                raise ValueError(f"loss returns NaN or infinity where y is {y[at, 0]:g}, expected numbers")
             return found
         if self.loss_name == "log_loss":
             return _log_loss(outputs, targets, xp)
