@@ -11,6 +11,7 @@ import sys
 import weakref
 
 import catboost
+import imodels
 import lightgbm
 import numpy as np
 import onnx
@@ -58,6 +59,7 @@ def made():
         "lightgbm, a forest": lightgbm.LGBMClassifier(
             boosting_type="rf", n_estimators=4, subsample=0.6, subsample_freq=1, verbose=-1
         ).fit(X, LABELS),
+        "lightgbm, two classes": lightgbm.LGBMClassifier(n_estimators=5, verbose=-1).fit(X, Y > 0),
         "lightgbm, poisson": lightgbm.LGBMRegressor(n_estimators=5, objective="poisson", verbose=-1).fit(X, Y**2),
         "catboost": catboost.CatBoostClassifier(iterations=5, depth=3, verbose=0, allow_writing_files=False).fit(
             X, LABELS
@@ -72,6 +74,7 @@ def made():
         ),
         "isolation": ensemble.IsolationForest(n_estimators=5).fit(X),
         "votes": ensemble.AdaBoostClassifier(n_estimators=5).fit(X, LABELS),
+        "sums of trees": imodels.FIGSClassifier(max_rules=4, random_state=0).fit(X, codes(Y > 0)),
         "pipeline": make_pipeline(StandardScaler(), tree.DecisionTreeRegressor(max_depth=4)).fit(X, Y),
         "search": GridSearchCV(forest, {"max_depth": [2, 3]}, cv=2).fit(X, Y),
         "mean": ensemble.VotingRegressor([("a", forest), ("b", xgboost.XGBRegressor(n_estimators=3))]).fit(X, Y),
@@ -85,8 +88,8 @@ def models():
 
 NAMES = (
     "xgboost", "xgboost, classes", "xgboost, a marker", "xgboost, categories", "lightgbm", "lightgbm, a forest",
-    "lightgbm, poisson", "catboost", "catboost, categories", "forest", "forest, classes", "several outputs", "boosting",
-    "histograms", "isolation", "votes", "pipeline", "search", "mean",
+    "lightgbm, two classes", "lightgbm, poisson", "catboost", "catboost, categories", "forest", "forest, classes",
+    "several outputs", "boosting", "histograms", "isolation", "votes", "sums of trees", "pipeline", "search", "mean",
 )  # fmt: skip
 
 
@@ -105,7 +108,7 @@ def spoilt(trees, field):
         "sides of missing values": {"default_left": ~trees.default_left & (trees.feature >= 0)},
         "leaves": {"leaf_value": trees.leaf_value * 1.001},
         "base score": {"base_score": trees.base_score + 0.01},
-        "link": {"link": "exp"},
+        "link": {"link": "exponential" if trees.classes else "exp"},
         "labels": {"classes": tuple(labels[::-1] for labels in trees.classes)},
         "categories": {"categories": tuple(None if t is None else t[::-1] for t in trees.categories or ())},
     }
@@ -117,6 +120,7 @@ SPOILT = [
     ("lightgbm", "categories"), ("lightgbm, poisson", "leaves"), ("catboost", "base score"), ("forest", "leaves"),
     ("forest, classes", "labels"), ("boosting", "threshold"), ("histograms", "categories"), ("isolation", "leaves"),
     ("pipeline", "threshold"), ("mean", "leaves"), ("forest", "link"),
+    ("xgboost, classes", "link"), ("lightgbm, two classes", "link"), ("catboost", "link"), ("sums of trees", "link"),
 ]  # fmt: skip
 
 

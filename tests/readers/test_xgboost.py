@@ -12,6 +12,7 @@ from tests.readers.agreement import assert_agrees
 from tests.readers.xgboost_models import BOOSTERS, ESTIMATORS, make_rows, make_target, train
 
 import glasswood
+from glasswood.model.events import of_event
 
 xgboost = pytest.importorskip("xgboost")
 pandas = pytest.importorskip("pandas")
@@ -339,3 +340,21 @@ def test_check_refuses_a_forest_that_does_not_agree(monkeypatch):
 def test_check_needs_a_live_model():
     with pytest.raises(ValueError, match=r"check needs a live model that can predict, a .*Path cannot"):
         glasswood.load(DOCUMENTS[0], check=make_rows())
+
+
+@pytest.mark.parametrize("objective", ["binary:hinge", "binary:logitraw"])
+def test_classifiers_of_scores_have_labels_and_no_probabilities(objective, tmp_path):
+    X = np.random.default_rng(0).normal(size=(200, 3))
+    model = xgboost.XGBClassifier(n_estimators=3, objective=objective, n_jobs=1).fit(X, (X[:, 0] > 0).astype(int))
+    forest = glasswood.load(model)
+    np.testing.assert_array_equal(forest.predict(X), model.predict(X))
+    turned, is_turned = of_event(forest.ensemble, 0)
+    assert is_turned
+    np.testing.assert_array_equal(glasswood.Forest(turned).predict(X), model.predict(X))
+    with pytest.raises(ValueError, match=f"trained for {objective} has no probabilities; use output='prediction'"):
+        forest.predict(X, output="probability")
+    for output in ("probability", "log_loss"):
+        with pytest.raises(NotImplementedError, match=f"output='{output}' needs a classifier"):
+            glasswood.Explainer(forest, X, output=output)
+    with pytest.raises(ValueError, match=f"a model trained for '{objective}' predicts none"):
+        glasswood.report(model, X, path=tmp_path / "report.html")

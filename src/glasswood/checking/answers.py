@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from glasswood.evaluate.links import has_probabilities
 from glasswood.readers import READERS
 
 if TYPE_CHECKING:
@@ -25,6 +26,9 @@ WITH_MARGINS = (
     "GradientBoostingClassifier", "HistGradientBoostingClassifier", "AdaBoostClassifier",
 )  # fmt: skip
 """Classifiers of scikit-learn whose `decision_function` is the sum of their trees."""
+
+ONE_THREAD = {"lightgbm": {"num_threads": 1}, "catboost": {"thread_count": 1}}
+"""Arguments of `predict_proba`; other libraries take none."""
 
 
 def answers(model: Any, library: str, forest: TreeEnsemble, X: Any, curve: Curve | None) -> Answers:
@@ -44,10 +48,17 @@ def answers(model: Any, library: str, forest: TreeEnsemble, X: Any, curve: Curve
     if curve is not None:
         return {"prediction": curve.of_source(model, X)}
     if (ask := ASKED.get(library)) is not None:
-        return ask(model, forest, X)
-    reader = importlib.import_module(READERS[library])
-    predict = getattr(reader, "predict", None) or type(model).predict
-    return {"prediction": predict(model, X)}
+        found = ask(model, forest, X)
+    else:
+        reader = importlib.import_module(READERS[library])
+        predict = getattr(reader, "predict", None) or type(model).predict
+        found = {"prediction": predict(model, X)}
+    is_classifier = forest.classes and has_probabilities(forest)
+    if is_classifier and "probability" not in found and hasattr(model, "predict_proba"):  # labels hide a wrong link
+        found["probability"] = model.predict_proba(
+            X.copy() if library == "catboost" else X, **ONE_THREAD.get(library, {})
+        )
+    return found
 
 
 def _xgboost(model: Any, forest: TreeEnsemble, X: Any) -> Answers:

@@ -13,6 +13,9 @@ from glasswood.model.ensemble import TreeEnsemble
 PROBABILITY_LINKS = {"logistic", "softmax", "one_vs_all", "exponential", "shares"}
 """Links whose responses are probabilities of classes."""
 
+OF_SCORES = ("binary:hinge", "binary:logitraw")
+"""Objectives of XGBoost whose classifiers have labels, and scores that are no probabilities."""
+
 SURELY_FLOAT32 = 3e38
 """Magnitude up to which no sum is rounded to infinity: asking NumPy for silence takes as long as a row."""
 
@@ -155,15 +158,20 @@ def predictions(margin: Array, forest: TreeEnsemble) -> Array:
     return named if forest.prediction == "argmax_column" else squeeze(named)
 
 
+def has_probabilities(forest: TreeEnsemble) -> bool:
+    """Whether responses are those of classes: of a forest that knows none, its link decides."""
+    return forest.link in PROBABILITY_LINKS or (bool(forest.classes) and forest.objective not in OF_SCORES)
+
+
 def probabilities(margin: Array, forest: TreeEnsemble) -> Array | list[Array]:
     """Class probabilities in the source library's shape.
 
     Raises
     ------
     ValueError
-        If the forest is not a classifier.
+        If the forest is not a classifier, or one of scores.
     """
-    if forest.link not in PROBABILITY_LINKS and not forest.classes:
+    if not has_probabilities(forest):
         raise ValueError(
             f"a forest trained for {shown(forest.objective or 'regression')} has no probabilities; "
             "use output='prediction' or 'margin'"

@@ -82,7 +82,8 @@ def _turned(forest: TreeEnsemble) -> TreeEnsemble:
         else:
             changes["tree_output"] = 1 - forest.tree_output
         return dataclasses.replace(forest, **changes)
-    of_share = forest.link == "identity"  # a margin that is a probability
+    is_score = forest.prediction == "positive" and not forest.prediction_offset  # its sign decides
+    of_share = forest.link == "identity" and not is_score  # a margin that is a probability, or is taken for one
     changes["leaf_value"] = -forest.leaf_value
     changes["base_score"] = (1.0 if of_share else 0.0) - forest.base_score
     changes["linear_coefficient"] = -forest.linear_coefficient

@@ -351,7 +351,7 @@ def wording_of(forest: TreeEnsemble, output: Any) -> str:
         words = {"probability": "probability", "log_loss": "log-loss", "response": "prediction"}
         return words.get(output, "output") if isinstance(output, str) else "output"
     if forest.link == "identity":
-        return "probability" if forest.classes else "prediction"
+        return "probability" if is_margin("probability", forest) else "prediction"
     return "margin (log-odds)" if forest.link in {"logistic", "softmax"} and forest.link_scale == 1 else "margin"
 
 

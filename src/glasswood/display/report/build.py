@@ -27,6 +27,7 @@ from glasswood.display.report.score import score_section
 from glasswood.display.report.sentences import sentences
 from glasswood.display.report.similar import intervals, similar_rows
 from glasswood.display.report.trees import are_shown, drawn, embedded, is_small, not_held
+from glasswood.evaluate.links import has_probabilities
 from glasswood.explain.results.sentences import PREDICTION, scale_of
 from glasswood.forest import Forest
 from glasswood.inputs import with_tables
@@ -135,6 +136,11 @@ def report(
         raise TypeError(f"y is a path, {quoted(os.fspath(y))}: pass it as path=, or the targets before it")
     target, phrases = check_output(path), Phrases(language)
     forest = load(model).ensemble
+    if forest.classes and not has_probabilities(forest):
+        raise ValueError(
+            f"the report of a classifier shows probabilities, and a model trained for {quoted(forest.objective)} "
+            "predicts none; train it for binary:logistic"
+        )
     target_name = _name_of(y)
     forest, X, y, test = _of_event(_completed(forest, X), X, y, test, positive)
     rows = read_rows(forest, X, y)

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from glasswood.evaluate.links import has_probabilities
 from glasswood.explain.background import placed_background
 from glasswood.explain.game import Game
 from glasswood.explain.players import make_players
-from glasswood.explain.responses.response import has_probabilities
 from glasswood.explain.scores.score import score_of_rows
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def score_section(rows: ReportRows, last: ReportRows, seed: int) -> dict[str, An
 def _targets(rows: ReportRows) -> Array | None:
     """Numbers, or places of classes; None where the score has no single target."""
     forest, y = rows.forest, rows.y
-    if y is None or len(forest.classes) > 1 or not np.ptp(y):
+    if y is None or len(forest.classes) > 1 or not np.ptp(y) or (forest.classes and not has_probabilities(forest)):
         return None
     if has_probabilities(forest):  # of a Booster y holds numbers, which may be those of classes
         places = np.asarray(y, np.int32)

@@ -11,7 +11,7 @@ import numpy as np
 from glasswood import _core
 from glasswood.base.escapes import quoted, shown
 from glasswood.base.typing import Array, Doubles, Int32s
-from glasswood.evaluate.links import LINKS, PROBABILITY_LINKS, labels, responses
+from glasswood.evaluate.links import LINKS, has_probabilities, labels, responses
 from glasswood.explain.responses.labels import count_classes
 from glasswood.model.ensemble import TreeEnsemble
 
@@ -79,7 +79,7 @@ def is_margin(output: Any, forest: TreeEnsemble) -> bool:
     """Whether the output is the margin itself: no link, as of averages of probabilities."""
     if output == "response":
         return forest.link == "identity"
-    return output == "margin" or (output == "probability" and forest.link == "identity" and bool(forest.classes))
+    return output == "margin" or (output == "probability" and forest.link == "identity" and has_probabilities(forest))
 
 
 def n_results(forest: TreeEnsemble, output: Any, rule: str) -> int:
@@ -104,11 +104,6 @@ def slope_of_link(forest: TreeEnsemble) -> float:
 
 def _linked(forest: TreeEnsemble) -> Callable[[Doubles, Int32s | None], Array]:
     return lambda margins, _: LINKS[forest.link](margins, forest.link_scale)
-
-
-def has_probabilities(forest: TreeEnsemble) -> bool:
-    """Whether responses are those of classes: of a forest that knows none, its link decides."""
-    return forest.link in PROBABILITY_LINKS or bool(forest.classes)
 
 
 def has_several_labels(forest: TreeEnsemble) -> bool:

@@ -15,10 +15,9 @@ from glasswood.base.escapes import quoted, shown
 from glasswood.base.phrases import Phrases
 from glasswood.base.typing import Doubles
 from glasswood.base.wording import Wording, checked_wording, decimals_of, fixed_text, number_text, quoted_name
-from glasswood.evaluate.links import expit
+from glasswood.evaluate.links import expit, has_probabilities
 from glasswood.explain.responses.response import (
     SLOPES,
-    has_probabilities,
     is_margin,
     returns_probabilities,
     slope_of_link,

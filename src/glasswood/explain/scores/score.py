@@ -16,6 +16,7 @@ from glasswood.base.device import gpus_worthwhile, import_cupy, parse_device
 from glasswood.base.escapes import quoted
 from glasswood.base.parallel import n_threads as threads_of
 from glasswood.base.typing import Array, Doubles, Rows
+from glasswood.evaluate.links import has_probabilities
 from glasswood.explain.background import Background, merged
 from glasswood.explain.cpu import CpuExplainer
 from glasswood.explain.engines import WORTHWHILE
@@ -23,7 +24,7 @@ from glasswood.explain.explainer import Explainer
 from glasswood.explain.game import Game, Settings
 from glasswood.explain.responses.labels import checked_labels
 from glasswood.explain.responses.permutations import EstimateWarning
-from glasswood.explain.responses.response import Response, has_probabilities, is_margin, make_response
+from glasswood.explain.responses.response import Response, is_margin, make_response
 from glasswood.explain.scores.estimates import Chains, estimated
 from glasswood.explain.scores.result import ScoreValues
 from glasswood.inputs import arranged
@@ -346,7 +347,7 @@ def _loss_name(loss: Any, forest: TreeEnsemble) -> str:
         return getattr(loss, "__name__", "loss")
     if loss != "auto":
         return str(loss)
-    if has_probabilities(forest):
+    if has_probabilities(forest) or forest.classes:
         return "log_loss"
     return "poisson" if forest.link == "exp" else "squared"
 
