@@ -55,7 +55,7 @@ TOLD = {
 
 INTRODUCTION = """# Files by version
 
-Small files that each version has written itself, with what that version says of rows on and beside thresholds and of missing values. The tests read the files without the library and compare every number. A cell counts the files for which the writer gives predictions, margins, leaves or contributions (SHAP values); a dash means that none does. The last column counts models with splits by category. Pickles of scikit-learn are the exception: they need it, and are compared with the versions of it that unpickle them.
+Each version has written these small files itself. Beside each file stands what that version predicts for rows on and beside thresholds and for missing values. The tests read the files without the library and compare every number. A cell counts the files for which the writer gives predictions, margins, leaves or contributions (SHAP values); a dash means that none does. The last column counts models with splits by category. Pickles of scikit-learn are the exception: the tests need scikit-learn to read them, and compare them with the versions that unpickle them.
 
 A script makes this page from the files (`tests/readers/data/make_page.py`), and a test fails where it differs from them. [More forests](models.md#files-by-version) says what is particular about old files.
 """  # noqa: E501
