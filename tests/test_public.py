@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import inspect
+import re
 import runpy
 import subprocess
 import sys
@@ -74,3 +76,15 @@ def test_returns_that_are_listed_are_returned():
         owner, _, member = name.rpartition(".")
         if not member.startswith("__"):
             assert hasattr(getattr(_core, owner) if owner else _core, member), name
+
+
+@pytest.mark.parametrize(
+    ("function", "of"), [("predict", glasswood.Forest.mapper), ("explain", glasswood.Explainer.mapper)]
+)
+def test_dask_lists_the_other_arguments_of_mappers(function, of):
+    pytest.importorskip("dask")
+    text = getattr(glasswood.dask, function).__doc__
+    listed = re.findall(
+        r"``(\w+)``", text.partition("Other arguments of")[2].partition(".\n")[0].partition("Threads")[0]
+    )
+    assert {*listed, "self", "output", "columns"} == {*inspect.signature(of).parameters}

@@ -42,7 +42,8 @@ class Forest(OfEnsemble):
     Attributes
     ----------
     ensemble : TreeEnsemble
-        The trees as flat, read-only arrays, and what their library made of margins (glasswood.model.ensemble).
+        The trees as flat, read-only arrays, and how their library turned margins into predictions
+        (glasswood.model.ensemble).
     n_trees, n_nodes, n_leaves, n_features, n_outputs : int
     depth : int
         Largest number of splits above a leaf.

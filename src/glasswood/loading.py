@@ -54,9 +54,9 @@ def load(
         or another library of the guide's table, a ``treelite.Model``, an ``onnx.ModelProto``, a `ModelTreeRegressor` or
         a `Forest`. Or the path of a model file: ``.json`` (XGBoost, CatBoost), ``.ubj`` (XGBoost), ``.txt``
         (LightGBM), ``.cbm`` (CatBoost), ``.onnx``, ``.zip`` (H2O's MOJO), ``.glasswood``, or a folder that pyspark.ml
-        has saved. The first bytes of a file decide, its suffix only where they say nothing, so XGBoost's binary files
-        (0.80 to 3.0) have any suffix. Files do not need their library; folders need pyarrow.
-        A forest from a Booster or a file predicts as the Booster does, with all its rounds. A forest from an estimator
+        has saved. The first bytes of a file decide how it is read, and its suffix only if they say nothing. So
+        XGBoost's binary files (0.80 to 3.0) have any suffix. Files do not need their library; folders need pyarrow. A
+        forest from a Booster or a file predicts as the Booster does, with all its rounds. A forest from an estimator
         predicts as the estimator does: up to its best iteration, and labels if it is a classifier. CatBoost's Booster
         is ``catboost.CatBoost``, which predicts margins.
     check : array-like of shape (n_rows, n_features), optional
@@ -75,9 +75,9 @@ def load(
         reports, texts and pictures show them; `y` may still hold 0, 1, ... A Booster or file that predicts
         probabilities or margins of classes becomes a classifier.
     names : mapping of str to str, optional
-        Your names of features by the model's: ``{"f0": "age", "km_pro_Jahr": "km pro Jahr"}``. Columns are then
-        matched by yours, and explanations, texts and pictures show them. Features that it does not hold keep theirs. A
-        model without names (x0, x1, ...) must be given all.
+        Your names of features by the model's: ``{"f0": "age", "km_pro_Jahr": "km pro Jahr"}``. Columns are then matched
+        by your names, and explanations, texts and pictures show them. Features that the mapping does not hold keep
+        their names. For a model without names (x0, x1, ...), give all.
     columns : {"name", "subset", "position"}, optional
         How the columns of frames are matched with the features, in all calls that take the forest or what is made of
         it. "name": a frame has the columns of the features, in any order, and no others. "subset": it may have others,

@@ -99,7 +99,7 @@ def config_context(*, n_jobs: int | None = None, device: str | None = None) -> I
     -----
     The options belong to the context (`contextvars`): other threads and asyncio tasks do not see them, glasswood's own
     threads do. A thread that is started within the block starts with the options of `set_config`;
-    ``contextvars.copy_context().run`` takes those of the block along.
+    ``contextvars.copy_context().run`` starts it with those of the block.
 
     Examples
     --------

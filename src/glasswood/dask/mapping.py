@@ -26,7 +26,8 @@ def predict(model: Any, data: Any, output: str = "prediction", columns: Any = ()
     output, columns : str, sequence of str
         As for `Forest.mapper`.
     **settings
-        Other arguments of `Forest.mapper`: ``inputs``, ``device``, ``n_jobs``, ``path``.
+        Other arguments of `Forest.mapper`: ``inputs``, ``path``. Threads and device are those of
+        `glasswood.config_context`.
 
     Returns
     -------
@@ -56,7 +57,7 @@ def explain(explainer: Any, data: Any, output: str = "values", columns: Any = ()
     output, columns : str, sequence of str
         As for `Explainer.mapper`.
     **settings
-        Other arguments of `Explainer.mapper`: ``inputs``, ``features``, ``n_jobs``, ``path``.
+        Other arguments of `Explainer.mapper`: ``inputs``, ``features``, ``path``, ``units``, ``language``, ``top``.
 
     Returns
     -------

@@ -62,7 +62,8 @@ def export_sql(
         The table's columns by the model's features; others have the names of the features.
     table : str or sequence of str, optional
         Write a query of this table, instead of an expression. A text is divided at its dots ("schema.customers"), a
-        sequence has the parts of the name. Names are quoted, so their case counts where the database has it so.
+        sequence has the parts of the name. Names are quoted, so their case counts if the database compares quoted names
+        by case.
     keep : sequence of str
         Columns of the table that the query's result has before its column ``prediction``, such as a key. SQL tables
         have no order.
@@ -90,14 +91,14 @@ def export_sql(
 
     Notes
     -----
-    A query looks up each category once a row and keeps it as a bit, and has a column for each tree. Databases plan it
-    many times as fast as one expression: use it for more than some trees. It needs WITH: MySQL 8, MariaDB 10.2,
+    A query looks up each category once per row and keeps it as a bit, and has a column for each tree. Databases plan it
+    many times as fast as one expression, so use it for more than a few trees. It needs WITH: MySQL 8, MariaDB 10.2,
     SQLite 3.35, PostgreSQL 12.
 
     References
     ----------
-    The tests run the first three dialects, "mysql" (by MariaDB) and "spark". They parse the others by sqlglot,
-    transpile them to DuckDB's, and run that.
+    The tests run the first three dialects, "mysql" (by MariaDB) and "spark". sqlglot parses the others and translates
+    them to DuckDB's, which the tests run.
     """
     if isinstance(model, Explainer):
         raise NotImplementedError(

@@ -76,7 +76,7 @@ def plot_over_time(explanation: Any, row: int | None = None, ax: Axes | None = N
     TypeError
         If `explanation` is not an explanation.
     ValueError
-        If its outputs are not times, it has no such row.
+        If its outputs are not times, or it has no such row.
     ImportError
         If matplotlib is not installed.
 

@@ -73,8 +73,9 @@ def export_text(
     the other, as if its logarithm were normal there. The trees of a classifier show
     the share of their class among the training rows of every node, and factors of the odds of the class.
 
-    Trees of rates and amounts (``loss="poisson"``, ``"gamma"``) show these, and factors: the value where numbers are at
-    their means and single categories are not there, and what multiplies it. A logarithm multiplies for every doubling.
+    Trees of rates and amounts (``loss="poisson"``, ``"gamma"``) show the predicted value if numbers are at their means
+    and none of the single categories applies, and the factors that multiply it. A term with a logarithm multiplies it
+    for every doubling.
 
     Parameters
     ----------
@@ -89,8 +90,8 @@ def export_text(
         all its digits; odds factors and shares are rounded.
     max_terms : int or None, default=5
         Number of terms of an equation to show; None shows all. The line says how many more there are, and the standard
-        deviation of their sum. Terms that rounding hides are never shown. Terms
-        that together outweigh three of those shown are shown, too.
+        deviation of their sum. Terms that rounding hides are never shown. If the other terms together outweigh three of
+        those shown, they are shown too.
     units : mapping of str to str, optional
         Units by the name of the feature: ``{"age": "years"}``.
     log_odds : bool, default=False

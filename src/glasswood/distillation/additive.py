@@ -81,7 +81,7 @@ class Additive:
 
 
 def additive(model: object, X: Rows, *, interactions: int | None = None) -> Additive:
-    """Write a forest as a mean, one curve a feature and surfaces of pairs.
+    """Write a forest as a mean, one curve per feature and surfaces of pairs.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ def additive(model: object, X: Rows, *, interactions: int | None = None) -> Addi
     X : array-like or frame of shape (n, n_features)
         Rows over which curves add 0 on average, and surfaces in each of their rows and columns.
     interactions : int, optional
-        Largest number of surfaces where the sum is not exact; default three times the number of features.
+        Largest number of surfaces if the sum is not exact; default three times the number of features.
 
     Returns
     -------
@@ -99,15 +99,15 @@ def additive(model: object, X: Rows, *, interactions: int | None = None) -> Addi
     Raises
     ------
     ValueError
-        If X has no rows, or a surface had too many cells.
+        If X has no rows, or a surface would have too many cells.
     NotImplementedError
         For linear leaves, for pipelines and target statistics, and for categories whose tables the model does not know.
 
     Notes
     -----
-    If no way to a leaf tests more than two features, as in trees of depth 2, the sum has the model's margins for every
-    row; the cost is that of the cells. Otherwise curves and surfaces are boosted on the margins of X, so that they come
-    next to them in the mean square (`kept`); parts that add little are left out.
+    If no path to a leaf tests more than two features, as in trees of depth 2, the sum equals the model's margin for
+    every row; the cost is that of the cells. Otherwise glasswood boosts curves and surfaces on the margins of X, so
+    that they approximate the margins in the mean square (`kept`), and leaves out parts that add little.
 
     Examples
     --------

@@ -197,7 +197,8 @@ def distill(
     ValueError
         If the answers hold NaN or have another shape, all have the same class, or a parameter is out of range.
     TypeError
-        If `predict` can neither be called nor predicts, or X or `estimator` is of another type than expected.
+        If `predict` is neither a function nor a model that predicts, or X or `estimator` has another type than
+        expected.
 
     Notes
     -----
@@ -210,7 +211,8 @@ def distill(
     To find the worst region, glasswood grows a tree of up to four leaves on the squared errors of the training rows.
     The error of the region is measured on rows that neither tree has seen.
 
-    Ctrl-C ends all searches: the result has the sizes until then, and says so (`Distillation.interrupted`).
+    Ctrl-C ends all searches. The result has the sizes that were finished by then, and says so
+    (`Distillation.interrupted`).
 
     Examples
     --------

@@ -69,8 +69,9 @@ class Explainer(ExplainerCalls):
     n_jobs : int, optional
         Number of threads; -1 for all. None is that of `glasswood.set_config` in each call.
     table_bytes : int, optional
-        Largest memory for tables of values, and as much again for tables of interactions; 0 for no tables. glasswood
-        builds tables that do not fit again for each call if that pays off. Default: 256 MB on CPUs, 512 MB on each GPU.
+        Largest memory for tables of values, and as much again for tables of interactions; 0 for no tables. If tables do
+        not fit, glasswood builds them again for each call if that pays off. Default: 256 MB on CPUs, 512 MB on each
+        GPU.
     background_weight : array-like of shape (m,), optional
         Weights of the background rows, at least 0; default 1 each.
     groups : dict of str to sequence of int or str, or "source", optional
@@ -288,7 +289,8 @@ class Explainer(ExplainerCalls):
 
         Notes
         -----
-        It costs what `shap_values` costs, in constant memory. `summary` keeps more, and adds up over batches.
+        It takes as long as `shap_values`, in constant memory. `summary` keeps more, and you can add up summaries of
+        batches.
         """
         return table_maker(X)(importance_columns(self, X, y, standard_errors))
 
@@ -313,13 +315,13 @@ class Explainer(ExplainerCalls):
             "prediction": "€"}``.
         language : {"en", "de", "fr", "es"}
         top : int
-            Number of features, the strongest, that have a sentence of their own; the others have one together.
+            Number of strongest features that have a sentence of their own; the others share one.
         output : int or str, optional
             Which of k > 1 outputs, by its number or name. Default: for classifiers, the class for which the explained
             output is largest.
         standard_errors : bool
-            Say of each feature how far another background would move it: "raises it by 2.9 (± 0.2) points". Errors of
-            estimates are said in any case.
+            Say for each feature how far another background would move it: "raises it by 2.9 (± 0.2) points". The
+            sentences state errors of estimates in any case.
 
         Returns
         -------

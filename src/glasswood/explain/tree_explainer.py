@@ -157,7 +157,8 @@ class TreeExplainer(Explainer):
     """`Explainer` with the arguments of ``shap.TreeExplainer``, in its order.
 
     For outputs other than the margin, such as ``model_output="probability"``, values follow shap's rule
-    (``rule="rescale"``). `Explainer` has ``rule="exact"`` there, Shapley values of that output, which are others.
+    (``rule="rescale"``). There, `Explainer` has ``rule="exact"``: Shapley values of that output, which differ from
+    these.
 
     Parameters
     ----------
@@ -320,8 +321,8 @@ def patch_shap() -> Iterator[None]:
 
     Notes
     -----
-    The replacement affects all threads of the process. Of blocks that overlap, in threads or generators, the last to
-    end gives shap its own names back.
+    The replacement affects all threads of the process. If blocks overlap, in threads or generators, shap gets its own
+    names back when the last block ends.
 
     Examples
     --------

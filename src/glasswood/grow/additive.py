@@ -85,7 +85,7 @@ class AdditiveEstimator(CurvedEstimator, TreeEstimator):
 
 
 class AdditiveRegressor(RateRegressorMixin, AdditiveEstimator):
-    """A glass box: predictions are an equation, plus one curve a column, plus surfaces of a few pairs.
+    """A glass box: predictions are an equation, plus one curve per column, plus surfaces of a few pairs.
 
     Use it where people must see the whole model as pictures, as with explainable boosting machines. Each part shows
     what it adds, and nothing else is in the model. If targets jump in some part of the data, try
@@ -94,10 +94,11 @@ class AdditiveRegressor(RateRegressorMixin, AdditiveEstimator):
     Parameters
     ----------
     interactions : int, float, str or sequence of pairs, default="3x"
-        Number of surfaces at most; a float below 1 is a share of the number of columns, and ``"3x"`` three times it.
-        Or which pairs, by names or positions. Surfaces stay only if rows that were left out gain from them.
+        Largest number of surfaces: an int, a float below 1 as a share of the number of columns, or ``"3x"`` for three
+        times that number. Or the pairs themselves, by names or positions. Surfaces stay only if rows that were left out
+        gain from them.
     max_bins : int, default=256
-        Largest number of bins of a column; curves have a step a bin at most.
+        Largest number of bins of a column; a curve has at most one step per bin.
     leaf_model : {"auto", "linear", "constant"}, default="auto"
         ``linear``: an equation, which curves bend. ``constant``: curves alone. ``auto`` fits both, and keeps the one
         with the smaller loss of rows that were left out, where a coefficient costs as much as in AIC.
@@ -121,8 +122,8 @@ class AdditiveRegressor(RateRegressorMixin, AdditiveEstimator):
     Attributes
     ----------
     forest_ : Forest
-        The model: one leaf with the equation, then a tree a curve and a surface. It can be predicted, saved, exported
-        and explained like any forest.
+        The model: one leaf with the equation, then one tree for each curve and surface. It can be predicted, saved,
+        exported and explained like any forest.
     leaves_ : dict of arrays
         The equation, as for `ModelTreeRegressor`.
     curves_ : dict of arrays
@@ -141,12 +142,12 @@ class AdditiveRegressor(RateRegressorMixin, AdditiveEstimator):
 
     Notes
     -----
-    The rows are divided into 8 folds, three times. On the rows of the other 7, small steps are added to one curve
-    after the other until the loss of the left-out fold falls no further (cyclic boosting over histograms). Curves are
-    the means of the 24 fits. Coarse surfaces of all pairs, on what curves leave of rows that they have not seen, rank
-    the pairs. Neighbouring steps are joined as long as predictions hardly change, and parts far within their errors
-    are left out. Standard errors are those of a jackknife over folds. The cost is O(rounds × fits × (rows × columns +
-    cells of surfaces)).
+    The rows are divided into 8 folds, three times. On the rows of the other 7, glasswood adds small steps to one curve
+    after the other until the loss of the left-out fold no longer falls (cyclic boosting over histograms). Curves are
+    the means of the 24 fits. Coarse surfaces of all pairs rank the pairs; they are fitted to what the curves do not
+    explain in rows that the curves have not seen. glasswood joins neighbouring steps as long as predictions hardly
+    change, and leaves out parts far within their errors. Standard errors are those of a jackknife over folds. The cost
+    is O(rounds × fits × (rows × columns + cells of surfaces)).
 
     References
     ----------
@@ -268,9 +269,10 @@ class AdditiveRegressor(RateRegressorMixin, AdditiveEstimator):
 
 
 class AdditiveClassifier(AdditiveEstimator, ClassEstimator):
-    """A glass box of classes: log-odds are an equation, plus one curve a column, plus surfaces of a few pairs.
+    """A glass box for classes: log-odds are an equation, plus one curve per column, plus surfaces of a few pairs.
 
-    As `AdditiveRegressor`. More than two classes have equations, curves and surfaces each, and a softmax.
+    It works as `AdditiveRegressor` does. With more than two classes, each class has its own equation, curves and
+    surfaces, and a softmax turns their sums into probabilities.
 
     Parameters
     ----------
@@ -285,7 +287,7 @@ class AdditiveClassifier(AdditiveEstimator, ClassEstimator):
     ----------
     classes_ : array, (n_classes,)
     forest_, leaves_, curves_, surfaces_, parts_, feature_importances_, n_features_in_, feature_names_in_
-        As for `AdditiveRegressor`, in log-odds; `output` is the class of three or more.
+        As for `AdditiveRegressor`, in log-odds; with three or more classes, `output` is the class.
 
     Examples
     --------

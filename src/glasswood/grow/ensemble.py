@@ -69,7 +69,7 @@ class ModelTreeEnsembleRegressor(RateRegressorMixin, TreeEnsembleEstimator):
         Largest number of trees in a sequence.
     loss, quantile, tweedie_power : str and floats, default="squared", 0.5 and 1.5
         As for `ModelTreeRegressor`, except ``huber``, which is a loss of `estimator`. With ``poisson``, ``gamma`` and
-        ``tweedie``, trees add up to logarithms, so the mean of trees is geometric, up to the constant.
+        ``tweedie``, trees add up to logarithms, so the mean of trees is a geometric mean, up to the constant.
     time_limit : float or None, default=120
         Seconds for all trees together; later trees share what is left. If a search reaches the limit, the result
         depends on the machine.
@@ -97,17 +97,17 @@ class ModelTreeEnsembleRegressor(RateRegressorMixin, TreeEnsembleEstimator):
     feature_importances_ : float64, (n_features,)
         Mean of the trees' importances; in sequences, weighted by the squares that each explains.
     interrupted_ : bool
-        Whether Ctrl-C ended the search. Trees that were not finished are the best found by then, those that had
-        not begun are missing.
+        Whether Ctrl-C ended the search. Unfinished trees are the best found by then; trees that had not begun are
+        missing.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
     Notes
     -----
-    Where y is never negative, the mean of trees is not either (its constant is shortened where it would be), nor are
-    predictions with ``loss="poisson"``, ``"gamma"`` and ``"tweedie"``. Boosted trees with another loss may be: trees
-    add up, and clipping the total would be no part of the forest that is saved, exported and explained. `fit` warns if
-    it predicts training rows below 0.
+    If y is never negative, neither are the mean of trees (glasswood shortens its constant if needed) and predictions with
+    ``loss="poisson"``, ``"gamma"`` and ``"tweedie"``. Sums of boosted trees with another loss may be negative, because
+    the forest that is saved, exported and explained could not clip the total. `fit` warns if it predicts training rows
+    below 0.
 
     Time and memory are those of `ModelTreeRegressor`, times the number of trees divided by the number of threads. A
     boosted tree takes about a twentieth of a second on 3,000 rows.

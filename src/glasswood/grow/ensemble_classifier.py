@@ -94,8 +94,8 @@ class ModelTreeEnsembleClassifier(ClassEstimator, TreeEnsembleEstimator):
     feature_importances_ : float64, (n_features,)
         Mean of the trees' importances; for boosted trees, weighted by the squares that each explains.
     interrupted_ : bool
-        Whether Ctrl-C ended the search. Trees that were not finished are the best found by then, those that had
-        not begun are missing.
+        Whether Ctrl-C ended the search. Unfinished trees are the best found by then; trees that had not begun are
+        missing.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 

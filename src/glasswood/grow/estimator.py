@@ -79,7 +79,7 @@ class ModelTreeRegressor(CurvedTree, RateRegressorMixin, TreeEstimator):
     """A regression tree that people can read: few splits, and a linear equation in each leaf.
 
     Use it for tables if you must show the model to experts, customers or regulators. Its error is often within a few
-    percent of a boosted ensemble's. If only accuracy counts, use such an ensemble.
+    percent of a boosted ensemble's. If only accuracy counts, use a boosted ensemble.
 
     CART and M5 choose one split after the other. Here an evolutionary search finds the whole tree at once. It crosses
     and mutates a population of trees (Jurczuk, Czajkowski, Kretowski 2022) and improves the best ones by local search.
@@ -104,9 +104,9 @@ class ModelTreeRegressor(CurvedTree, RateRegressorMixin, TreeEstimator):
         category; for more, each category is replaced by a number (`glasswood.grow.data.derived`).
     monotonic_cst : array-like of int of shape (n_features,), or dict of int by name, optional
         1 if predictions must not fall as a feature rises while all others stay; -1 if they must not rise; 0 for no
-        constraint. It holds for all rows, seen or not. Coefficients of such features have the required sign. Leaves on
-        the two sides of a split by such a feature are clipped at a common value (``lowest``, ``highest`` of
-        `leaf_summary_`). Categories cannot be constrained. With a constraint, ``smoothing="auto"`` is 0.
+        constraint. It holds for all rows, not only those of training. Coefficients of such features have the required
+        sign. Leaves on the two sides of a split by such a feature are clipped at a common value (``lowest``,
+        ``highest`` of `leaf_summary_`). Categories cannot be constrained. With a constraint, ``smoothing="auto"`` is 0.
     coefficient_signs : array-like of int of shape (n_features,), or dict of int by name, optional
         1 if the coefficients of a feature, and of its logarithm, must be positive in all equations; -1 if they must be
         negative; 0 for any. glasswood leaves out terms that would have the other sign, and fits the others without
@@ -133,11 +133,12 @@ class ModelTreeRegressor(CurvedTree, RateRegressorMixin, TreeEstimator):
         least four times the smallest. ``auto``: from 500 rows on. If a new row has a number that is not positive, the
         logarithm counts as the leaf's mean, like a missing value. Features of `monotonic_cst` have no logarithms.
     curves : bool or "auto", default=False
-        Whether the prediction is the tree plus one curve a column, of what the tree leaves. Each curve is a function of
-        one feature in steps (`curves_`). ``auto`` adds curves where rows that were left out gain from them.
+        Whether the prediction is the tree plus one curve per column, fitted to what the tree does not explain. Each
+        curve is a step function of one feature (`curves_`). ``auto`` adds curves if rows that were left out gain from
+        them.
     pairs : int or "auto", default=0
-        With `curves`: largest number of surfaces of two features (`surfaces_`), which stay where left-out rows gain;
-        ``auto`` is three times the number of columns.
+        With `curves`: largest number of surfaces of two features (`surfaces_`), which stay if left-out rows gain from
+        them; ``auto`` is three times the number of columns.
     penalty : float, default=1.0
         Factor of BIC's price of a parameter.
     fitness : {"bic", "weighted"}, default="bic"
@@ -146,11 +147,10 @@ class ModelTreeRegressor(CurvedTree, RateRegressorMixin, TreeEstimator):
         of the paper in units of y's variance).
     loss : {"squared", "huber", "poisson", "gamma", "tweedie", "quantile"}, default="squared"
         ``huber`` is for data with outliers: residuals beyond 1.345 standard deviations count by their absolute values.
-        Predictions are then no means: where y is skewed, they lie nearer to the median. ``poisson`` is for counts,
-        ``gamma`` for positive amounts, ``tweedie`` for amounts of which some are 0: leaves then predict the
-        logarithm. ``quantile`` predicts a quantile. Each of these runs three searches. For the last four, the searches
-        fit working responses; standard errors and `history_` are then those of the working responses, and there are no
-        intervals.
+        Predictions are then not means: if y is skewed, they lie nearer to the median. ``poisson`` is for counts,
+        ``gamma`` for positive amounts, ``tweedie`` for amounts of which some are 0: leaves then predict the logarithm.
+        ``quantile`` predicts a quantile. Each of these runs three searches. For the last four, the searches fit working
+        responses; standard errors and `history_` are then those of the working responses, and there are no intervals.
     quantile : float, default=0.5
         Share of the rows below the prediction of ``loss="quantile"``, between 0 and 1.
     tweedie_power : float, default=1.5
@@ -366,8 +366,8 @@ class ModelTreeRegressor(CurvedTree, RateRegressorMixin, TreeEstimator):
             counts: a row of weight two is two rows. Other weights are relative.
         exposure : array-like of shape (n_rows,), optional
             With ``loss="poisson"``, ``"gamma"`` or ``"tweedie"``: what y was counted over, such as years or areas,
-            above 0. The tree then predicts rates, y for each unit of it. An offset of other libraries is its logarithm.
-            Weights are relative with it.
+            above 0. The tree then predicts rates: y for each unit of exposure. The offset of other libraries is the
+            logarithm of the exposure. With an exposure, weights are relative.
 
         Returns
         -------
@@ -418,8 +418,9 @@ class ModelTreeRegressor(CurvedTree, RateRegressorMixin, TreeEstimator):
             Columns with the names and in the order of `fit`. Missing values, and categories that `fit` did not see,
             go to the learned side of each split.
         exposure : array-like of shape (n_rows,), optional
-            What rates are multiplied by, as in `fit`; 1 without it, also for `forest_`, exports and SHAP values, which
-            then add up to the logarithm of the rate. With it, the result is a NumPy array.
+            What the predicted rates are multiplied by, as in `fit`; default 1. `forest_`, exports and SHAP values
+            always are for 1, so SHAP values add up to the logarithm of the rate. With an exposure, the result is a
+            NumPy array.
 
         Returns
         -------

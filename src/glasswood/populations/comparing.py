@@ -104,9 +104,9 @@ def compare(
     exactly to the difference of the mean predictions. glasswood also explains the rows of a with b as their background,
     because the standard error depends on the samples of both populations.
 
-    The rows that are drawn depend on the seed and on the order of all rows alone: batches give the bits of the frame
-    that they make up. Where more rows came in batches than are kept, shifts are those of the kept rows, and the means
-    of all rows are sums over batches, equal up to rounding (1e-12 of the largest).
+    The drawn rows depend only on the seed and on the order of all rows, so batches give the same bits as the frame that
+    they make up. If batches hold more rows than are kept, shifts are those of the kept rows. The means of all rows are
+    then sums over batches, equal up to rounding (1e-12 of the largest).
 
     Between models, SHAP values of the difference of two forests are the differences of their values, since margins are
     sums over trees.

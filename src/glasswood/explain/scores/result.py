@@ -24,7 +24,7 @@ MOST_BARS = 20
 
 @dataclass(frozen=True, eq=False)
 class ScoreValues:
-    """What each feature is worth to a score (`glasswood.score_values`). ``a + b`` are those of the rows of both.
+    """What each feature is worth to a score (`glasswood.score_values`). ``a + b`` has the values of the rows of both.
 
     Attributes
     ----------
@@ -33,7 +33,7 @@ class ScoreValues:
     values : float64, (F,)
         Mean reduction of the loss by each feature; they add up to `total`.
     standard_error : float64, (F,)
-        Of `values`, over the rows; that the background is a sample is not part of it.
+        Of `values`, over the rows. It does not include that the background is a sample.
     baseline : float
         Mean loss without any feature.
     total : float

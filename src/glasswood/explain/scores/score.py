@@ -68,12 +68,12 @@ def score_values(
     ----------
     model : Forest, estimator, or any model that `glasswood.load` reads
     X : array-like or frame of shape (n, n_features)
-        Rows on which the model is scored: test rows, not those of its training.
+        Rows on which the model is scored: test rows, not training rows.
     y : array-like of shape (n,)
         Their targets or class labels.
     loss : {"auto", "squared", "absolute", "log_loss", "poisson"}, or callable
-        "auto": log-loss of classifiers, Poisson deviance of models of means with the link log, otherwise the squared
-        error. A callable gets y as (n, 1) (places of classes, for classifiers) and outputs (n, coalitions), or
+        "auto": the log-loss for classifiers, the Poisson deviance for models of means with a log link, otherwise the
+        squared error. A callable gets y as (n, 1) (places of classes, for classifiers) and outputs (n, coalitions), or
         (n, coalitions, k) of k outputs, and returns losses (n, coalitions).
     background : array-like or frame of shape (m, n_features), optional
         With a background, a coalition's output is the mean output of the rows with the values of the coalition and the
@@ -95,8 +95,8 @@ def score_values(
     ValueError
         If y or weights do not fit, labels are none of the model's, the loss is unknown, or losses are no numbers.
     NotImplementedError
-        For linear leaves without a background or with more than 20 features, and for links of which means have no
-        closed form here.
+        For linear leaves without a background or with more than 20 features, and for links whose means have no closed
+        form here.
 
     Warns
     -----
@@ -107,15 +107,15 @@ def score_values(
     Notes
     -----
     For each row the outputs of all 2^F coalitions of the F features that the forest tests are computed once: leaf by
-    leaf as products of their path's conditions, and summed over subsets. Losses are of these outputs, of the *mean*
-    over the background and not means of losses. Costs O(n · m · leaves) with a background of m rows and
+    leaf as products of their path's conditions, and summed over subsets. Each loss is that of an output, which is the
+    *mean* over the background; it is not a mean of losses. Costs O(n · m · leaves) with a background of m rows and
     O(n · leaves · 2^p) without one, for p features on a path, and n · F · 2^F; memory for some rows at a time.
 
     With a background, a GPU computes exact values in float64; functions get its arrays (CuPy). The device "auto" uses
     one where it is faster, for losses by name.
 
-    Values can be negative: knowing the feature raises the loss. Path-dependent ones of correlated features can be
-    negative although the model needs them; the guide shows which question each game answers.
+    Values can be negative: knowing the feature raises the loss. Path-dependent values of correlated features can be
+    negative although the model needs these features; the guide shows which question each definition answers.
 
     References
     ----------
