@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from tests.oracles import evaluate
 
+from glasswood.base.sources import SOURCES
+
 if TYPE_CHECKING:
     from glasswood import Forest
 
@@ -40,6 +42,7 @@ def assert_agrees(
     most_tied : float
         Share of the rows whose labels may hang on rounding; these are not compared.
     """
+    assert_described(forest.ensemble)
     given = X if given is None else given
     bound = evaluate.summation_bound(forest, X, UNITS[sums])
     if leaves is not None:
@@ -50,6 +53,29 @@ def assert_agrees(
         _assert_close(forest.predict(given, output="probability"), probabilities, bound, UNITS[sums])
     if predictions is not None:
         _check_predictions(forest, X, given, np.asarray(predictions), bound, UNITS[sums], most_tied)
+
+
+def assert_described(trees: Any) -> None:
+    """Check what predictions do not show: the name of the source, and covers, which SHAP values weight splits by.
+
+    Covers of children add up to that of their split; where the library keeps none, all are NaN. Libraries round sums
+    of Hessians to float32, and leave out what they take for nothing: a thousandth of the root's is not compared.
+    """
+    assert trees.source.lower().startswith(tuple(source.title.lower() for source in SOURCES.values())), trees.source
+    if np.isnan(trees.cover).all():
+        return
+    splits = np.flatnonzero(trees.feature >= 0)
+    tree = np.searchsorted(trees.tree_offsets, splits, side="right") - 1
+    left = trees.tree_offsets[tree] + trees.left[splits]
+    total = trees.cover[left] + trees.cover[left + 1]
+    allowed = 1e-3 * np.abs(trees.cover[trees.tree_offsets[tree]])
+    wrong = np.flatnonzero(~(np.abs(total - trees.cover[splits]) <= allowed))
+    if len(wrong):
+        at = wrong[0]
+        raise AssertionError(
+            f"{len(wrong)} of {len(splits)} covers of {trees.source} {trees.objective} are not the sums of their "
+            f"children's: {trees.cover[splits[at]]}, of {trees.cover[left[at]]} and {trees.cover[left[at] + 1]}"
+        )
 
 
 def _check_leaves(forest: Forest, X: Any, given: Any, leaves: Any) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from glasswood.base.escapes import shown
+from glasswood.base.sources import SOURCES
 from glasswood.base.typing import Checked
 from glasswood.checking.answers import answers, as_shaped, one_thread
 from glasswood.checking.rows import MOST_FEATURES, made_rows, shaped
@@ -33,9 +34,6 @@ if TYPE_CHECKING:
 
 TOLERANCE = 1e-5
 """Relative to the largest number: libraries add hundreds of trees up in float32."""
-
-NOT_ASKED = ("glasswood", "pyspark", "h2o")
-"""Libraries whose live models are not asked: glasswood's own, and those that predict in a process of Java."""
 
 TEXTS = tuple("0123456789")
 """Categories of CatBoost's columns, whose files keep hashes of them: texts of small codes are the most common."""
@@ -75,7 +73,7 @@ def check_live(forest: TreeEnsemble, model: object, curve: Curve | None) -> Chec
     """
     model, forest = _last_step(model, forest)
     library = library_of(model)
-    if library is None or library in NOT_ASKED:
+    if library is None or not SOURCES[library].is_asked:
         return None
     if forest.checked is not None:  # the reader knows why not
         return forest.checked

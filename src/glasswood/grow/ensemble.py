@@ -104,10 +104,10 @@ class ModelTreeEnsembleRegressor(RateRegressorMixin, TreeEnsembleEstimator):
 
     Notes
     -----
-    If y is never negative, neither are the mean of trees (glasswood shortens its constant if needed) and predictions with
-    ``loss="poisson"``, ``"gamma"`` and ``"tweedie"``. Sums of boosted trees with another loss may be negative, because
-    the forest that is saved, exported and explained could not clip the total. `fit` warns if it predicts training rows
-    below 0.
+    If y is never negative, neither are the mean of trees (glasswood shortens its constant if needed) and predictions
+    with ``loss="poisson"``, ``"gamma"`` and ``"tweedie"``. Sums of boosted trees with another loss may be negative,
+    because the forest that is saved, exported and explained could not clip the total. `fit` warns if it predicts
+    training rows below 0.
 
     Time and memory are those of `ModelTreeRegressor`, times the number of trees divided by the number of threads. A
     boosted tree takes about a twentieth of a second on 3,000 rows.

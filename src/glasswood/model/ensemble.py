@@ -15,12 +15,10 @@ from numpy.typing import NDArray
 from glasswood import _core
 from glasswood.base.escapes import shown
 from glasswood.base.parallel import cached_property
+from glasswood.base.sources import ABSENT_IS_MISSING
 from glasswood.base.typing import Array, Bools, Checked, Choice, Doubles, Int32s, Int64s
 from glasswood.base.wording import counted, leaves_text
 from glasswood.model.validation import validate
-
-ABSENT_IS_MISSING = ("xgboost", "treelite")
-"""Libraries for which an entry that is not stored is missing; for others it is 0."""
 
 NUMBER, MISSING, LOGARITHM = -1, -2, -3
 """In the place of a linear term's category: the feature's number, 1 where it is missing, the number's logarithm."""
@@ -54,8 +52,9 @@ class TreeEnsemble:
     default_left : bool, (n_nodes,)
         Side of rows whose value is missing.
     cover : float64, (n_nodes,)
-        Training weight that reached the node (the source's own definition). A sum of Hessians may be negative; such
-        forests predict, and `Explainer` refuses those whose splits have such covers.
+        Training weight that reached the node (the source's own definition), NaN at all nodes where the source keeps
+        none. A sum of Hessians may be negative. Such forests predict, and `Explainer` without a background refuses
+        those whose splits have such covers.
     leaf_value : float64, (n_leaves, leaf_width)
         Values of the leaves in the order of their nodes. Width 1: the tree adds to output ``tree_output``; otherwise
         the width is ``n_outputs`` and the tree adds to all of them.
@@ -127,9 +126,10 @@ class TreeEnsemble:
     nan_allowed_in : bool, (n_features,) or (0,)
         Features that may be NaN where `nan_allowed` is False (a pipeline that fills some columns); empty: none.
     link, link_scale : str, float
-        Function from margin to response, one of `glasswood.base.typing.LINKS`, and its scale where it has one.
+        Function from margin to response, a name of `glasswood.evaluate.links.LINKS`, and its scale where it has one.
     prediction : str
-        What ``predict`` returns by default, one of `glasswood.base.typing.PREDICTIONS`.
+        What ``predict`` returns by default, one of `glasswood.base.typing.PREDICTIONS`: the response, the margin, or a
+        label by a rule of `glasswood.evaluate.links.labels`.
     prediction_offset : float
         Subtracted from the response (isolation forests), or from the margin where its sign decides ("positive").
     classes : tuple of arrays
@@ -149,7 +149,8 @@ class TreeEnsemble:
     leaf_shape : tuple of int
         Shape of a row's leaf ids in the source's result; empty means (n_trees,).
     source, objective : str
-        Library (and version) that trained the forest, and its objective.
+        Library (its title in `glasswood.base.sources.SOURCES`, and its version) that trained the forest, and its
+        objective.
     choices : tuple of Choice
         What `Forest.tune` has measured: the algorithm per device and batch size; empty if it was not called.
     checked : Checked, or None

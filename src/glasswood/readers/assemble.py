@@ -60,7 +60,7 @@ def assemble(
     tree_output : (n_trees,), optional
         Default: all 0.
     **meaning
-        Further fields of Forest.
+        Further fields of TreeEnsemble.
 
     Raises
     ------

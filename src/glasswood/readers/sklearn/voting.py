@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from glasswood.base.escapes import shown
+from glasswood.base.sources import OTHER_PREDICTIONS
 from glasswood.base.typing import Array
 from glasswood.model.ensemble import TreeEnsemble
 from glasswood.readers.sklearn.trees import class_fields, common_fields
@@ -15,8 +16,6 @@ from glasswood.readers.sklearn.trees import class_fields, common_fields
 JOINED = (
     "threshold", "left", "default_left", "cover", "leaf_id", "tree_output", "set_words", "set_others_left",
 )  # fmt: skip
-OTHER_PREDICTIONS = ("quantile-forest", "NGBoost", "econml", "causalml")
-"""Libraries whose `predict` is not what their forests here predict: medians, means of a distribution, effects."""
 
 SAME = ("n_outputs", "leaf_width", "zero_threshold", "category_hash")
 
