@@ -200,7 +200,7 @@ def test_pictures_and_reports_are_of_rates(tmp_path):
     pyplot.close(ax.figure)
     assert "multiplies the prediction with" in drawn
     assert "-" not in re.search(r"mean (\S+)", drawn)[1]
-    path = glasswood.report(model, X, counts / years, tmp_path / "report.html")
+    path = glasswood.report(model, X, counts, tmp_path / "report.html", exposure=years)
     page = path.read_text()
     assert '"isRate":true' in page.replace(" ", "")
     assert "Leaves are clipped" not in page

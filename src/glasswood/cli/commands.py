@@ -19,9 +19,10 @@ from glasswood.cli.tables.sources import find
 from glasswood.cli.tables.writer import writing
 from glasswood.cli.values import dialect_of, load_model, refuse_renaming
 from glasswood.inputs.tables import open_tables_text
+from glasswood.inputs.targets import exposures_of, rates_of, row_numbers
 from glasswood.mapping.mapper import input_columns
 from glasswood.model.ensemble import TreeEnsemble
-from glasswood.model.facts import column_names, forest_facts
+from glasswood.model.facts import column_names, forest_facts, is_per_exposure
 
 if TYPE_CHECKING:
     import argparse
@@ -200,19 +201,38 @@ def feature_batches(
 
 
 def read_features_and_target(
-    data: Path, target: str | None, options: argparse.Namespace, forest: TreeEnsemble, most_rows: int
-) -> tuple[Any, list[Any] | None]:
-    """Read the first rows of a table, once: standard input gives them no second time."""
-    if target is None:
-        return read_features(data, options, forest, most_rows), None
-    parts, values = [], []
-    for name, rows, features in _first_rows(data, (target,), options, forest, most_rows):
-        values += rows.column(target).to_pylist()
+    data: Path, options: argparse.Namespace, forest: TreeEnsemble, most_rows: int
+) -> tuple[Any, list[Any] | None, list[Any] | None]:
+    """Read the first rows of a table, --target and --exposure, once: standard input gives them no second time."""
+    columns = options.target, options.exposure
+    if columns[0] is None:
+        if columns[1] is not None:
+            raise ValueError("--exposure is what the target was counted over; pass --target too")
+        return read_features(data, options, forest, most_rows), None, None
+    if columns[1] is None and is_per_exposure(forest):
+        raise ValueError(
+            "the model predicts rates for one unit of exposure; pass --exposure, the column of what --target was "
+            "counted over"
+        )
+    parts: list[RecordBatch] = []
+    values: dict[str | None, list[Any]] = {column: [] for column in columns if column is not None}
+    for name, rows, features in _first_rows(data, [*map(str, values)], options, forest, most_rows):
         parts.append(features)
-        if None in values:
-            at = values.index(None)
-            raise ValueError(f"column {target!r} of {name} has no value in row {at}; leave such rows out")
-    return import_pyarrow().Table.from_batches(parts), values
+        for column, known in values.items():
+            known += rows.column(column).to_pylist()
+            if None in known:
+                raise ValueError(
+                    f"column {column!r} of {name} has no value in row {known.index(None)}; leave such rows out"
+                )
+    return import_pyarrow().Table.from_batches(parts), values[columns[0]], values.get(columns[1])
+
+
+def as_weighted_rates(y: Any, exposure: Any) -> tuple[Any, Any]:
+    """Divide a target by its exposure, which becomes its weight; without exposure both stay as they are."""
+    if exposure is None:
+        return y, None
+    exposed = exposures_of(exposure, len(y))
+    return rates_of(row_numbers(y, "y"), exposed), exposed
 
 
 def _first_rows(

@@ -12,6 +12,7 @@ import numpy as np
 from glasswood.cli.values import (
     REPLACED,
     add_command,
+    add_target,
     forest_file,
     load_model,
     positive,
@@ -53,7 +54,7 @@ def add_parser(
         metavar="ROWS",
         help="rows that MODEL was trained on, in the formats of DATA; a file of --save contains them already",
     )
-    parser.add_argument("--target", metavar="COLUMN", help="column of ROWS that MODEL predicts")
+    add_target(parser, "column of ROWS that MODEL predicts")
     parser.add_argument(
         "--top", type=positive, metavar="N", help="training rows to list for each row, the most similar (default: 5)"
     )
@@ -81,7 +82,7 @@ def run(options: argparse.Namespace) -> None:
     _check(options)
     neighbors = _neighbors(options)
     if options.calibration is not None:
-        neighbors.conformalize(*_rows_and_target(options.calibration, options, neighbors.forest))
+        neighbors.conformalize(*_rows_and_target(options.calibration, options, neighbors.forest)[:2])
     if options.save is not None:
         neighbors.save(options.save)
     mapper = _mapper(neighbors, options)
@@ -111,14 +112,16 @@ def _neighbors(options: argparse.Namespace) -> Neighbors:
     if options.training is None:
         raise ValueError(f"{options.model} holds no training rows; pass them by --training")
     forest = load_model(options)
-    X, y = _rows_and_target(options.training, options, forest)
-    return glasswood.Neighbors(forest, X, y, check=not options.no_check)
+    X, y, weight = _rows_and_target(options.training, options, forest)
+    return glasswood.Neighbors(forest, X, y, sample_weight=weight, check=not options.no_check)
 
 
-def _rows_and_target(source: Path, options: argparse.Namespace, forest: Any) -> tuple[Any, Any]:
-    from glasswood.cli.commands import read_features_and_target
+def _rows_and_target(source: Path, options: argparse.Namespace, forest: Any) -> tuple[Any, Any, Any]:
+    """Rows, their targets and weights: rates, where there are exposures."""
+    from glasswood.cli.commands import as_weighted_rates, read_features_and_target
 
-    return read_features_and_target(source, options.target, options, forest.ensemble, sys.maxsize)
+    X, y, exposure = read_features_and_target(source, options, forest.ensemble, sys.maxsize)
+    return X, *as_weighted_rates(y, exposure)
 
 
 def _mapper(neighbors: Neighbors, options: argparse.Namespace) -> Callable[[Any], Any]:

@@ -15,6 +15,7 @@ from glasswood.cli.values import (
     add_command,
     add_model,
     add_reading,
+    add_target,
     file_of,
     load_model,
     positive,
@@ -44,7 +45,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Parser]) -> None:
         "-o", dest="out", type=picture, required=True, metavar="OUT", help=f".svg, .png or .pdf file to write{REPLACED}"
     )
     parser.add_argument("--tree", type=int, default=0, metavar="N", help="number of the tree (default: 0)")
-    parser.add_argument("--target", metavar="COLUMN", help="column of DATA that the model predicts")
+    add_target(parser, "column of DATA that the model predicts")
     parser.add_argument(
         "--max-terms", type=positive, default=5, metavar="N", help="terms to show of a leaf (default: 5)"
     )
@@ -64,11 +65,11 @@ def run(options: argparse.Namespace) -> None:
     pyplot = import_extra("matplotlib.pyplot", "plot", "pictures need matplotlib")
     pyplot.switch_backend("Agg")
     forest, most = load_model(options), options.rows or sys.maxsize
-    X, y = None, None
+    X, y, exposure = None, None, None
     if options.data is not None:
-        X, y = read_features_and_target(options.data, options.target, options, forest.ensemble, most)
+        X, y, exposure = read_features_and_target(options.data, options, forest.ensemble, most)
     settings = {"tree": options.tree, "max_terms": options.max_terms, "positive": options.positive}
-    figure = glasswood.plot_tree(forest, X, y, **settings).get_figure(root=True)
+    figure = glasswood.plot_tree(forest, X, y, exposure=exposure, **settings).get_figure(root=True)
     assert figure is not None
     save_picture(figure, options.out, options.out.suffix[1:].lower(), dpi=150)
     print(f"{shown(str(options.out))}: tree {options.tree}")

@@ -15,6 +15,7 @@ from glasswood.cli.values import (
     add_command,
     add_model,
     add_reading,
+    add_target,
     add_threads,
     costs,
     file_of,
@@ -51,7 +52,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Parser]) -> None:
         metavar="OUT",
         help=f".html file to write{REPLACED}",
     )
-    parser.add_argument("--target", metavar="COLUMN", help="column of DATA that the model predicts, to show errors")
+    add_target(parser, "column of DATA that the model predicts, to show errors")
     parser.add_argument(
         "--class-names", type=names, metavar="A,B,...", help="names of the model's classes, in its order (0, 1, ...)"
     )
@@ -79,7 +80,7 @@ def run(options: argparse.Namespace) -> None:
     start = time.perf_counter()
     forest = load_model(options, class_names=options.class_names)
     most = options.rows or sys.maxsize
-    X, y = read_features_and_target(options.data, options.target, options, forest.ensemble, most)
+    X, y, exposure = read_features_and_target(options.data, options, forest.ensemble, most)
     before = None if options.before is None else read_features(options.before, options, forest.ensemble, most)
     settings = {
         "positive": options.positive,
@@ -87,6 +88,7 @@ def run(options: argparse.Namespace) -> None:
         "title": options.title,
         "language": options.language,
         "redact": options.redact,
+        "exposure": exposure,
     }
     glasswood.report(forest, X, y, options.out, before=before, **settings)
     size, seconds = options.out.stat().st_size / 1e6, time.perf_counter() - start

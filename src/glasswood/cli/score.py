@@ -14,6 +14,7 @@ from glasswood.cli.values import (
     add_command,
     add_model,
     add_reading,
+    add_target,
     add_threads,
     file_of,
     load_model,
@@ -40,7 +41,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Parser]) -> None:
     parser = add_command(subparsers, "score", run, "divide the score of a model among its features", DESCRIPTION)
     add_model(parser)
     parser.add_argument("data", type=rows_source, metavar="DATA", help=DATA)
-    parser.add_argument("--target", required=True, metavar="COLUMN", help="column of DATA that the model predicts")
+    add_target(parser, "column of DATA that the model predicts", required=True)
     parser.add_argument("-o", dest="out", type=file_of(".json"), metavar="OUT", help=f".json file of values{REPLACED}")
     parser.add_argument("--loss", choices=LOSSES, default="auto", help="default: auto, by the model's objective")
     parser.add_argument("--background", type=rows_source, metavar="ROWS", help="background rows (default: none)")
@@ -51,14 +52,16 @@ def add_parser(subparsers: argparse._SubParsersAction[Parser]) -> None:
 def run(options: argparse.Namespace) -> None:
     """Run `glasswood score`."""
     import glasswood
-    from glasswood.cli.commands import read_features, read_features_and_target
+    from glasswood.cli.commands import as_weighted_rates, read_features, read_features_and_target
 
     forest, most = load_model(options), options.rows or sys.maxsize
-    X, y = read_features_and_target(options.data, options.target, options, forest.ensemble, most)
+    X, y, exposure = read_features_and_target(options.data, options, forest.ensemble, most)
+    y, weight = as_weighted_rates(y, exposure)
     background = None
     if options.background is not None:
         background = read_features(options.background, options, forest.ensemble, sys.maxsize)
-    found = glasswood.score_values(forest, X, np.asarray(y), loss=options.loss, background=background)
+    settings = {"loss": options.loss, "background": background, "sample_weight": weight}
+    found = glasswood.score_values(forest, X, np.asarray(y), **settings)
     if options.out:
         found.save(options.out)
     width = max(len(shown(name)) for name in found.names)

@@ -138,6 +138,16 @@ def refuse_renaming(options: argparse.Namespace) -> None:
         )
 
 
+def add_target(command: argparse.ArgumentParser, help_text: str, required: bool = False) -> None:
+    """Add --target and --exposure."""
+    command.add_argument("--target", required=required, metavar="COLUMN", help=help_text)
+    command.add_argument(
+        "--exposure",
+        metavar="COLUMN",
+        help="column of what the target was counted over, such as years: the target is then divided by it",
+    )
+
+
 def add_reading(command: argparse.ArgumentParser, most_rows: int | None = None) -> None:
     """Add how many rows and which columns of DATA are read, and how."""
     default = "all" if most_rows is None else most_rows

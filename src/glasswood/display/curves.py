@@ -12,7 +12,9 @@ CURVE_ROWS, CURVE_POINTS = 20_000, 24
 """Rows that a curve is of at most, and its points."""
 
 
-def mean_curve(values: Array, target: Array, least: int = 1, groups: int | None = None) -> dict[str, Any] | None:
+def mean_curve(
+    values: Array, target: Array, least: int = 1, groups: int | None = None, weight: Array | None = None
+) -> dict[str, Any] | None:
     """Mean target at quantiles of a number, or at each of a few values; None of fewer than two present values.
 
     Parameters
@@ -23,6 +25,8 @@ def mean_curve(values: Array, target: Array, least: int = 1, groups: int | None 
         Rows behind each point at least.
     groups : int, optional
         Points at most; default `CURVE_POINTS`.
+    weight : float, (n,), optional
+        Weights of the targets' means.
 
     Returns
     -------
@@ -34,8 +38,13 @@ def mean_curve(values: Array, target: Array, least: int = 1, groups: int | None 
     values, target = values[some].astype(np.float64), target[some]
     present = ~np.isnan(values)
     n_missing = int((~present).sum())
-    missing = (float(target[~present].mean()), n_missing) if n_missing >= least and n_missing else None
-    values, target = values[present], target[present]
+    weight = np.ones(len(values)) if weight is None else weight[some]
+    missing = (
+        (float(np.average(target[~present], weights=weight[~present])), n_missing)
+        if n_missing >= least and n_missing
+        else None
+    )
+    values, target, weight = values[present], target[present], weight[present]
     if len(values) < 2:
         return None
     distinct = np.unique(values)
@@ -45,6 +54,7 @@ def mean_curve(values: Array, target: Array, least: int = 1, groups: int | None 
     else:
         group = np.searchsorted(distinct, values)
     count = np.bincount(group)
-    weights, shown = np.maximum(count, 1), count >= least
-    x, y = np.bincount(group, values) / weights, np.bincount(group, target) / weights
+    shown = count >= least
+    x, total = np.bincount(group, values) / np.maximum(count, 1), np.bincount(group, weight)
+    y = np.bincount(group, weight * target) / np.where(total > 0, total, 1)
     return {"x": x[shown], "y": y[shown], "n": count[shown], "missing": missing}

@@ -97,6 +97,7 @@ def plot_tree(
     units: Mapping[str, str] | None = None,
     title: str | None = None,
     positive: object = None,
+    exposure: ArrayLike | None = None,
     ax: Axes | None = None,
 ) -> Axes:
     """Draw a tree as an outline: the test that leads to each node, its share of the rows and its mean.
@@ -124,6 +125,9 @@ def plot_tree(
     positive : object, optional
         Which of two classes is the event, of which the picture speaks. Default: the rarer one, by y or by the
         model's training rows, otherwise the second one.
+    exposure : array-like of shape (n,), optional
+        What y was counted over, above 0: means are then rates, y for each unit of it. A model that was fitted with
+        exposures needs it, if there is y: ones if y are rates.
     ax : matplotlib Axes, optional
         The picture fits into these axes, with smaller text if there is little space. Default: a new figure whose size
         fits the tree; ``ax.figure.savefig("tree.svg")`` writes it.
@@ -150,7 +154,7 @@ def plot_tree(
         raise ValueError(f"tree {tree} has {n_leaves:,} leaves, pictures show at most {MOST_LEAVES}; use export_text")
     wording = Wording(max_terms=max_terms, units=units or {}, style="centered")
     wording = checked_wording(wording, feature_names(forest))
-    picture = _picture(model, forest, tree, wording, X, y, positive)
+    picture = _picture(model, forest, tree, wording, X, y, positive, exposure)
     heading = _heading(picture, title, getattr(y, "name", None))
     with pyplot.rc_context(PICTURE):
         if ax is None:
@@ -191,6 +195,7 @@ def _picture(
     X: Rows | None,
     y: ArrayLike | None,
     positive: object,
+    exposure: ArrayLike | None,
 ) -> Picture:
     if X is not None and not forest.means_known:
         forest = Forest(forest).with_means(X).ensemble
@@ -200,7 +205,7 @@ def _picture(
         y, known = own_labels(y, forest)
     forest, is_turned = of_event(forest, positive, known)
     summary = turned_facts(summary) if is_turned else summary
-    rows, reached = None if X is None else read_rows(forest, X, y), None
+    rows, reached = None if X is None else read_rows(forest, X, y, exposure), None
     if rows is not None:
         evaluator = CpuEvaluator(forest)
         reached = evaluator.numbered().leaves(rows.settled, evaluator.default_choice(len(rows)), None)[:, tree]
@@ -233,8 +238,8 @@ def _means(
     """Mean of each node: of the rows that are given, else of classes among training rows, else of the leaves."""
     if rows is not None and reached is not None:
         target = target_of(rows, tree)
-        parts = [target[np.isin(reached, leaves)] for leaves in under]
-        return np.array([part.mean() if len(part) else np.nan for part in parts])
+        parts = [np.flatnonzero(np.isin(reached, leaves)) for leaves in under]
+        return np.array([rows.mean(target, part) if len(part) else np.nan for part in parts])
     if shares is not None and shares.explained >= 0:
         return shares.shares[:, shares.explained]
     if shares is not None:
@@ -421,7 +426,9 @@ class _Pen:
         assert rows is not None
         inside, names = picture.inside(node.at), names_at(picture, node)
         values = rows.settled[inside, feature]
-        found = mean_curve(values, target_of(rows, picture.tree)[inside], groups=MOST_TICKS * 100 if names else None)
+        weight = None if rows.exposure is None else rows.exposure[inside]
+        groups = MOST_TICKS * 100 if names else None
+        found = mean_curve(values, target_of(rows, picture.tree)[inside], groups=groups, weight=weight)
         if found is None:
             return
         turned = is_turned(picture, node, self.columns)

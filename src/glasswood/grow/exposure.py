@@ -20,13 +20,7 @@ from glasswood.base.device import on_host
 from glasswood.base.escapes import quoted
 from glasswood.base.typing import Doubles, Rows
 from glasswood.grow.losses import RATES, level_of
-from glasswood.inputs.targets import in_range, row_numbers
-
-MOST = 1e150
-"""Largest rate, and one over the smallest above 0, whose squares are numbers."""
-
-MOST_APART = 1e12
-"""Largest exposure in units of the smallest: sums of others say nothing about the rows of these."""
+from glasswood.inputs.targets import exposures_of, in_range, rates_of, row_numbers
 
 
 def as_rates(model: Any, y: Any, sample_weight: Any, exposure: Any) -> tuple[Any, Any]:
@@ -48,31 +42,12 @@ def as_rates(model: Any, y: Any, sample_weight: Any, exposure: Any) -> tuple[Any
         return y, sample_weight
     target = column_or_1d(row_numbers(y, "y"))
     exposed = checked_exposure(model.loss, exposure, len(target))
-    refuse_apart(exposed, target)
-    rates = target / exposed
+    rates = rates_of(target, exposed)
     if not (power := 2 - level_of(model)):
         return rates, sample_weight
     relative = in_range(exposed) ** power
     weight = np.ones(len(target)) if sample_weight is None else row_numbers(sample_weight, "sample_weight")
     return rates, weight * (relative / relative.mean())  # in the mean 1: whole numbers would count rows
-
-
-def refuse_apart(exposed: Doubles, target: Doubles) -> None:
-    """Raise ValueError for exposures that are too small or too large for the targets, or too far apart to add up."""
-    with np.errstate(over="ignore"):
-        rates = target / exposed
-    if (wrong := (np.abs(rates) > MOST) & (np.abs(target) <= MOST)).any():
-        at = int(wrong.argmax())
-        raise ValueError(f"exposure is {exposed[at]:g} in row {at}, too small to divide y by; give it in larger units")
-    if (wrong := (np.abs(rates) < 1 / MOST) & (np.abs(target) >= 1 / MOST)).any():
-        at = int(wrong.argmax())
-        raise ValueError(f"exposure is {exposed[at]:g} in row {at}, too large to divide y by; give it in smaller units")
-    if len(exposed) and not exposed.max() / MOST_APART <= exposed.min():
-        low, high = int(exposed.argmin()), int(exposed.argmax())
-        raise ValueError(
-            f"exposure is {exposed[low]:g} in row {low} and {exposed[high]:g} in row {high}, too far apart to add up; "
-            "give all in one unit"
-        )
 
 
 def checked_exposure(loss: str, exposure: Any, n_rows: int) -> Doubles:
@@ -82,14 +57,7 @@ def checked_exposure(loss: str, exposure: Any, n_rows: int) -> Doubles:
             "exposure is for rates, which loss='poisson', loss='gamma' and loss='tweedie' predict; "
             f"loss is {quoted(loss)}"
         )
-    exposed = row_numbers(exposure, "exposure")
-    if exposed.shape != (n_rows,):
-        raise ValueError(f"exposure has shape {exposed.shape}, expected ({n_rows},): one for each row")
-    wrong = ~(np.isfinite(exposed) & (exposed > 0))
-    if wrong.any():
-        at = int(np.argmax(wrong))
-        raise ValueError(f"exposure is {exposed[at]:g} in row {at}, expected numbers above 0")
-    return exposed
+    return exposures_of(exposure, n_rows)
 
 
 def for_exposure(model: Any, rates: Any, exposure: Any) -> Any:

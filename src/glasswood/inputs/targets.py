@@ -11,9 +11,16 @@ from glasswood.base.device import on_host
 from glasswood.base.escapes import quoted
 from glasswood.base.typing import Array, Doubles, Int64s
 from glasswood.model.ensemble import TreeEnsemble
+from glasswood.model.facts import is_per_exposure
 
 LEAST_WEIGHT, MOST_WEIGHT = 1e-100, 1e100
 """Largest weights of rows that are taken as they are."""
+
+MOST_RATE = 1e150
+"""Largest rate, and one over the smallest above 0, whose squares are numbers."""
+
+MOST_APART = 1e12
+"""Largest exposure in units of the smallest: sums of others say nothing about the rows of these."""
 
 
 def as_targets(y: ArrayLike, n_rows: int) -> Array:
@@ -49,6 +56,67 @@ def as_vector(values: Any, name: str) -> Array:
         return np.asarray(values)
     except ValueError as error:
         raise ValueError(f"{name} holds lists of different lengths, expected one number per row") from error
+
+
+def exposures_of(values: Any, n_rows: int) -> Doubles:
+    """Read exposures: float64, (n_rows,), above 0.
+
+    Raises
+    ------
+    ValueError
+        If they are anything else.
+    """
+    exposed = row_numbers(values, "exposure")
+    if exposed.shape != (n_rows,):
+        raise ValueError(f"exposure has shape {exposed.shape}, expected ({n_rows},): one for each row")
+    wrong = ~(np.isfinite(exposed) & (exposed > 0))
+    if wrong.any():
+        at = int(np.argmax(wrong))
+        raise ValueError(f"exposure is {exposed[at]:g} in row {at}, expected numbers above 0")
+    return exposed
+
+
+def rates_of(target: Doubles, exposed: Doubles) -> Doubles:
+    """Divide targets by exposures.
+
+    Raises
+    ------
+    ValueError
+        If exposures are too small or too large for the targets, or too far apart to add up.
+    """
+    with np.errstate(over="ignore"):
+        rates = target / exposed
+    if (wrong := (np.abs(rates) > MOST_RATE) & (np.abs(target) <= MOST_RATE)).any():
+        at = int(wrong.argmax())
+        raise ValueError(f"exposure is {exposed[at]:g} in row {at}, too small to divide y by; give it in larger units")
+    if (wrong := (np.abs(rates) < 1 / MOST_RATE) & (np.abs(target) >= 1 / MOST_RATE)).any():
+        at = int(wrong.argmax())
+        raise ValueError(f"exposure is {exposed[at]:g} in row {at}, too large to divide y by; give it in smaller units")
+    if len(exposed) and not exposed.max() / MOST_APART <= exposed.min():
+        low, high = int(exposed.argmin()), int(exposed.argmax())
+        raise ValueError(
+            f"exposure is {exposed[low]:g} in row {low} and {exposed[high]:g} in row {high}, too far apart to add up; "
+            "give all in one unit"
+        )
+    return rates
+
+
+def refuse_counts(forest: TreeEnsemble, weights: object, call: str) -> None:
+    """Raise ValueError where targets are compared with rates, and nothing says that they are rates.
+
+    Parameters
+    ----------
+    forest : TreeEnsemble
+    weights : object
+        None if the caller gave none: of counts, they would be the exposures.
+    call : str
+        For the message.
+    """
+    if weights is None and is_per_exposure(forest):
+        raise ValueError(
+            "the model predicts rates for one unit of exposure, and y may be counts or amounts; pass "
+            f"{call}(..., y / exposure, sample_weight=exposure), or ones as weights"
+        )
 
 
 def row_numbers(values: Any, name: str) -> Doubles:

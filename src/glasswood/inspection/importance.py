@@ -12,7 +12,7 @@ from glasswood.base.escapes import quoted
 from glasswood.base.progress import counting_rows
 from glasswood.base.typing import Array, Doubles, Int64s, Rows
 from glasswood.inputs import refuse_transform, with_tables
-from glasswood.inputs.targets import as_targets, class_places, refuse_text
+from glasswood.inputs.targets import as_targets, class_places, refuse_counts, refuse_text
 from glasswood.inspection.plots import Importance
 from glasswood.inspection.rows import MOST_NUMBERS, ChangingRows, refuse_no_rows, weights_of
 from glasswood.loading import load
@@ -42,7 +42,7 @@ def permutation_importance(
     X : array-like or frame of shape (n, n_features)
         Preferably held-out rows, because the score on training rows includes what the model has memorized.
     y : array-like of shape (n,)
-        Targets, or class labels.
+        Targets, or class labels; for a model that was fitted with `exposure`, rates.
     scoring : str or callable, optional
         "r2", "neg_mean_squared_error", "neg_root_mean_squared_error", "neg_mean_absolute_error", "accuracy" or
         "neg_log_loss"; or a function of y, predictions and weights (or None) that is larger for better models. Default:
@@ -52,6 +52,7 @@ def permutation_importance(
     random_state : int, RandomState or None
         If all rows are used, the same number gives the same shuffles as in scikit-learn.
     sample_weight : array-like of shape (n,), optional
+        Of rates, the exposures.
     max_samples : int or float
         Number of rows to use, or their share, drawn without replacement.
 
@@ -64,7 +65,8 @@ def permutation_importance(
     Raises
     ------
     ValueError
-        If y does not fit X or the model's classes, `scoring` is unknown, or a number is out of range.
+        If y does not fit X or the model's classes, `scoring` is unknown, or a number is out of range; if the model
+        predicts rates and there are no weights, as y may be counts.
     NotImplementedError
         For pipelines and target statistics, because the trees' features are not the columns of X. Use scikit-learn's
         function for a pipeline, or pass ``pipeline[-1]`` and the rows that the steps before it return.
@@ -85,6 +87,7 @@ def permutation_importance(
     """
     forest = with_tables(X, load(model).ensemble)
     refuse_transform(forest, "permutation_importance", "sklearn.inspection.permutation_importance")
+    refuse_counts(forest, sample_weight, "permutation_importance")
     output, score = _score(forest, scoring)
     rows = ChangingRows(forest, X)
     refuse_no_rows(rows)

@@ -16,7 +16,7 @@ from glasswood.base.typing import Array, Doubles, Int32s, Rows
 from glasswood.evaluate.evaluator import evaluator_of
 from glasswood.forest import Forest
 from glasswood.inputs import arranged, as_rows, with_tables
-from glasswood.inputs.targets import as_targets, class_places, refuse_text, row_weights
+from glasswood.inputs.targets import as_targets, class_places, refuse_counts, refuse_text, row_weights
 from glasswood.loading import load
 from glasswood.model.ensemble import TreeEnsemble
 from glasswood.neighbors.index import LeafIndex, TargetIndex, in_parts, list_rows
@@ -55,6 +55,8 @@ class LeafRows:
         if not len(rows):
             raise ValueError("X has no rows, expected the rows that the forest was trained on")
         targets = None if y is None else targets_of(ensemble, y, len(rows))
+        if y is not None:
+            refuse_counts(ensemble, sample_weight, "Neighbors")
         row_weight = _row_weight(sample_weight, len(rows))
         bags = bags_of(model, len(rows), ensemble.n_trees) if check else None
         if bags is not None and drew_by_weight(ensemble, bags):

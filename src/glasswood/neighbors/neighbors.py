@@ -39,7 +39,8 @@ class Neighbors(SimilarRows):
     X : array-like or frame of shape (n, n_features)
         The rows that the forest was trained on.
     y : array-like of shape (n,) or (n, n_outputs), optional
-        Their targets or class labels. Similar rows, `impute` and `outlier_score` do not need them.
+        Their targets or class labels. Similar rows, `impute` and `outlier_score` do not need them. A model that was
+        fitted with `exposure` predicts rates: pass rates, here and to other methods, and the exposures as weights.
     sample_weight : array-like of shape (n,), optional
         Weights of the rows in the training. Quantiles take whole numbers as counts of rows, others relative to their
         mean.

@@ -77,6 +77,7 @@ TEXTS = {
     "leaves clipped": "Blätter sind auf {range} begrenzt.",
     "per exposure": "für eine Einheit der Exposition",
     "rates": "Vorhersagen gelten für eine Einheit der Exposition: mit der Exposition malnehmen.",
+    "weighted rates": "Mittelwerte und Fehler sind die von Raten, in denen Zeilen nach ihrer Exposition zählen.",
     "no split": "Keine Teilung lohnt sich: Ein Blatt enthält alle Zeilen.",
     # What a model is.
     "n trees": "{n} Baum|{n} Bäume",

@@ -77,6 +77,7 @@ TEXTS = {
     "leaves clipped": "Leaves are clipped to {range}.",
     "per exposure": "for one unit of exposure",
     "rates": "Predictions are for one unit of exposure: multiply them by the exposure.",
+    "weighted rates": "Means and errors are of rates, in which rows count by their exposure.",
     "no split": "No split paid off: one leaf holds all rows.",
     # What a model is.
     "n trees": "{n} tree|{n} trees",

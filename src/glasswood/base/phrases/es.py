@@ -77,6 +77,7 @@ TEXTS = {
     "leaves clipped": "Las hojas se limitan a {range}.",
     "per exposure": "por unidad de exposición",
     "rates": "Las predicciones son por unidad de exposición: multiplíquelas por la exposición.",
+    "weighted rates": "Las medias y los errores son de tasas, en las que las filas cuentan según su exposición.",
     "no split": "Ninguna división compensa: una hoja contiene todas las filas.",
     # What a model is.
     "n trees": "{n} árbol|{n} árboles",

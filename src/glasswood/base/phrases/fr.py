@@ -77,6 +77,7 @@ TEXTS = {
     "leaves clipped": "Les feuilles sont limitées à {range}.",
     "per exposure": "pour une unité d'exposition",
     "rates": "Les prédictions valent pour une unité d'exposition\u00a0: multipliez-les par l'exposition.",
+    "weighted rates": "Les moyennes et les erreurs sont celles de taux, où les lignes comptent selon leur exposition.",
     "no split": "Aucune division ne vaut la peine\u00a0: une seule feuille contient toutes les lignes.",
     # What a model is.
     "n trees": "{n} arbre|{n} arbres",

@@ -59,7 +59,8 @@ def report(
     y: ArrayLike | None = None,
     path: str | os.PathLike[str] = "report.html",
     *,
-    test: tuple[Rows, ArrayLike] | None = None,
+    test: tuple[Rows, ArrayLike] | tuple[Rows, ArrayLike, ArrayLike] | None = None,
+    exposure: ArrayLike | None = None,
     before: Rows | None = None,
     title: str | None = None,
     max_terms: int | None = 5,
@@ -83,7 +84,10 @@ def report(
         The file to write. It appears complete or not at all, and replaces an existing file.
     test : tuple of rows and targets, optional
         Rows that the model has not been trained on. Figures and curves are then labelled **training** for X and y, and
-        **test** for these rows.
+        **test** for these rows. With `exposure`, the third entry is theirs.
+    exposure : array-like of shape (n,), optional
+        What y was counted over, such as years, above 0. Targets are then rates, y for each unit of it, and means and
+        errors weigh rows by it. A model that was fitted with exposures needs it, if there is y: ones if y are rates.
     before : array-like or frame, optional
         Rows of an earlier population. A section then says which features changed the mean prediction from these rows
         to X (`glasswood.compare`).
@@ -115,7 +119,8 @@ def report(
     ------
     ValueError
         If X has no rows or does not fit the model, y does not fit X or is not finite, the model cannot be explained, or
-        `positive` or `costs` do not fit the model, or there are no texts of `language`.
+        `positive` or `costs` do not fit the model, or there are no texts of `language`; if the model predicts rates and
+        y comes without exposures.
     TypeError
         If y is a path.
     OSError
@@ -143,10 +148,10 @@ def report(
         )
     target_name = _name_of(y)
     forest, X, y, test = _of_event(_completed(forest, X), X, y, test, positive)
-    rows = read_rows(forest, X, y)
+    rows = read_rows(forest, X, y, exposure)
     wording = Wording(max_terms=max_terms, units=units or {}, style="centered", phrases=phrases)
     wording = checked_wording(wording, {*feature_names(forest), *rows.names, PREDICTION})
-    unseen = None if test is None else read_rows(forest, *_pair(test, y))
+    unseen = None if test is None else read_rows(forest, *_checked_test(test, y, exposure))
     sets = {"": rows} if unseen is None else {"training": rows, "test": unseen}
     check_costs(costs, rows.classes)
     measured = {name: performance(one, redact, costs) for name, one in sets.items()}
@@ -204,7 +209,7 @@ def _of_event(
     if y is not None:
         y, share = own_labels(y, forest)
         if test is not None:
-            test = _pair(test, y)
+            test = _checked_test(test, y, None)
             test = test[0], own_labels(test[1], forest)[0]
         return of_event(forest, positive, share)[0], X, y, test
     turned, _ = of_event(forest, positive, lambda: _mean_probability(forest, X))
@@ -217,13 +222,18 @@ def _mean_probability(forest: TreeEnsemble, X: Rows) -> float | None:
     return float(responses[:, 1].mean()) if responses.shape[1] == 2 else None
 
 
-def _pair(test: Any, y: object) -> tuple[Any, Any]:
-    """Check that test rows come with targets, beside targets of the other rows."""
-    if not isinstance(test, tuple | list) or len(test) != 2:
+def _checked_test(test: Any, y: object, exposure: object) -> tuple[Any, ...]:
+    """Check that test rows come with targets, beside targets of the other rows, and with exposures beside theirs."""
+    if not isinstance(test, tuple | list) or len(test) not in {2, 3}:
         raise TypeError(f"test is a {type(test).__name__}, expected a pair of rows and their targets: test=(X, y)")
+    if (len(test) == 3) != (exposure is not None):
+        raise ValueError(
+            f"test has {len(test)} entries; rows with exposures come with theirs: exposure=exposure, "
+            "test=(X_test, y_test, exposure_test), and others without"
+        )
     if y is None:
         raise ValueError("test needs y, the targets of X, to compare with: report(model, X, y, test=(X_test, y_test))")
-    return test[0], test[1]
+    return tuple(test)
 
 
 def _name_of(y: Any) -> str:

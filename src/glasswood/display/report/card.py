@@ -11,6 +11,7 @@ import numpy as np
 
 from glasswood.base.extras import import_extra
 from glasswood.base.wording import number_text, percent_text
+from glasswood.display.report.performance import errors_of
 from glasswood.display.report.rows import data_hash
 from glasswood.display.report.sentences import is_number
 from glasswood.model.facts import forest_facts
@@ -103,13 +104,11 @@ def _figures(rows: ReportRows, phrases: Phrases) -> dict[str, str]:
     if y is None:
         return {}
     if is_number(rows):
-        residuals = rows.responses[:, 0] - y
-        variance = float(np.var(y))
-        square = float(np.mean(residuals**2))
+        errors = errors_of(rows)
         return {
-            "R²": number(f"{1 - square / variance:.4f}") if variance else phrases.text("targets are equal"),
-            "RMSE": number(number_text(square**0.5, 4)),
-            "MAE": number(number_text(np.abs(residuals).mean(), 4)),
+            "R²": phrases.text("targets are equal") if errors.r2 is None else number(f"{errors.r2:.4f}"),
+            "RMSE": number(number_text(errors.rmse, 4)),
+            "MAE": number(number_text(errors.mae, 4)),
         }
     probabilities = rows.responses
     chosen = np.clip(probabilities[np.arange(len(y)), y.astype(int)], 1e-15, 1)

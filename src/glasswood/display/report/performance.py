@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -28,7 +28,7 @@ def performance(rows: ReportRows, redact: bool, costs: Mapping[str, float] | Non
     if rows.y is None or (not rows.classes and rows.responses.shape[1] > 1):
         return None
     if not rows.classes or not rows.forest.classes:
-        return _of_numbers(rows.responses[:, 0], rows.y, redact)
+        return _of_numbers(rows, rows.responses[:, 0], rows.y, redact)
     places = rows.y.astype(int)
     shown = [1] if len(rows.classes) == 2 else range(min(len(rows.classes), CLASSES))
     return {
@@ -113,7 +113,24 @@ def _curve(x: Doubles, y: Doubles) -> dict[str, Any]:
     return {"x": [float(f"{v:.4g}") for v in x[at]], "y": [float(f"{v:.4g}") for v in y[at]]}
 
 
-def _of_numbers(predicted: Doubles, y: Doubles, redact: bool) -> dict[str, Any]:
+class Errors(NamedTuple):
+    """Errors of predicted numbers, of rates over their exposures; R² is None where all targets are equal."""
+
+    r2: float | None
+    rmse: float
+    mae: float
+
+
+def errors_of(rows: ReportRows) -> Errors:
+    """Measure the errors of rows with targets that are numbers."""
+    assert rows.y is not None
+    residuals = rows.responses[:, 0] - rows.y
+    variance, square = rows.mean((rows.y - rows.mean(rows.y)) ** 2), rows.mean(residuals**2)
+    r2 = 1 - square / variance if variance else None
+    return Errors(r2, square**0.5, rows.mean(np.abs(residuals)))
+
+
+def _of_numbers(rows: ReportRows, predicted: Doubles, y: Doubles, redact: bool) -> dict[str, Any]:
     """Residuals and what targets are at each predicted value."""
     residuals = y - predicted
     order = np.argsort(predicted, kind="stable")
@@ -125,8 +142,8 @@ def _of_numbers(predicted: Doubles, y: Doubles, redact: bool) -> dict[str, Any]:
     return {
         "n": len(y),
         "groups": {
-            "x": [float(predicted[group].mean()) for group in groups],
-            "y": [float(y[group].mean()) for group in groups],
+            "x": [rows.mean(predicted, group) for group in groups],
+            "y": [rows.mean(y, group) for group in groups],
             "low": [float(np.quantile(y[group], 0.1)) for group in groups],
             "high": [float(np.quantile(y[group], 0.9)) for group in groups],
         },

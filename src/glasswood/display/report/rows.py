@@ -18,9 +18,9 @@ from glasswood.display.report.source import SourceColumns
 from glasswood.evaluate.evaluator import Evaluator
 from glasswood.inputs import arranged, as_rows
 from glasswood.inputs.shown import own_values
-from glasswood.inputs.targets import as_targets, class_places, refuse_text
+from glasswood.inputs.targets import as_targets, class_places, exposures_of, rates_of, refuse_text
 from glasswood.model.ensemble import TreeEnsemble
-from glasswood.model.facts import column_names, feature_names, output_names
+from glasswood.model.facts import column_names, feature_names, is_per_exposure, output_names
 
 CHUNK = 100_000
 """Rows that are predicted and explained at a time."""
@@ -61,7 +61,9 @@ class ReportRows:
     classes : list of str
         Names of the responses' columns; empty for a single number.
     y : ndarray or None
-        Numbers, or places in `classes`.
+        Numbers, or places in `classes`; with exposures, rates.
+    exposure : float64, (n,), or None
+        What targets were counted over: weights of the rates.
     """
 
     forest: TreeEnsemble
@@ -75,6 +77,7 @@ class ReportRows:
     responses: Doubles
     classes: list[str]
     y: Array | None
+    exposure: Doubles | None
 
     def __len__(self) -> int:
         return len(self.settled)
@@ -84,14 +87,19 @@ class ReportRows:
         for first in range(0, len(self), CHUNK):
             yield slice(first, min(first + CHUNK, len(self)))
 
+    def mean(self, values: Array, at: Any = slice(None)) -> float:
+        """Mean of the values of some rows: of rates, over their exposures."""
+        return float(np.average(values[at], weights=None if self.exposure is None else self.exposure[at]))
 
-def read_rows(forest: TreeEnsemble, X: Rows, y: ArrayLike | None) -> ReportRows:
-    """Read rows and targets, and predict the rows.
+
+def read_rows(forest: TreeEnsemble, X: Rows, y: ArrayLike | None, exposure: ArrayLike | None = None) -> ReportRows:
+    """Read rows and targets, and predict the rows; targets with exposures become rates.
 
     Raises
     ------
     ValueError
-        If X has no rows, or y does not fit them or the model's classes.
+        If X has no rows, or y does not fit them or the model's classes, or the model predicts rates and nothing says
+        what y was counted over.
     """
     X = on_host(X)
     source = SourceColumns.of(X, forest)
@@ -109,10 +117,11 @@ def read_rows(forest: TreeEnsemble, X: Rows, y: ArrayLike | None) -> ReportRows:
     responses = responses.reshape(len(settled), -1)
     classes = _class_names(forest, responses.shape[1])
     target = None if y is None else _target(forest, y, len(settled), responses.shape[1])
+    target, exposed = _rates(forest, target, exposure, responses.shape[1])
     columns, own = (settled, own_values(X, forest)) if source is None else (source.codes(), source.texts())
     tables = forest.categories or (None,) * forest.n_features if source is None else source.tables()
     names = list(column_names(forest) if source else feature_names(forest))
-    found = margins, responses, classes, target
+    found = margins, responses, classes, target, exposed
     return ReportRows(forest, settled, columns, own, names, tables, source, *found)
 
 
@@ -139,6 +148,23 @@ def _target(forest: TreeEnsemble, y: ArrayLike, n_rows: int, n_responses: int) -
     return class_places(values, forest)
 
 
+def _rates(
+    forest: TreeEnsemble, target: Array | None, exposure: ArrayLike | None, n_responses: int
+) -> tuple[Array | None, Doubles | None]:
+    """Divide targets by what they were counted over."""
+    if exposure is None:
+        if target is not None and is_per_exposure(forest):
+            raise ValueError(
+                "the model predicts rates for one unit of exposure, and y may be counts or amounts; pass exposure=, or "
+                "ones if y are rates"
+            )
+        return target, None
+    if target is None or forest.classes or n_responses > 1:
+        raise ValueError("exposure divides y, and is for models that predict one number; leave it out, or pass y")
+    exposed = exposures_of(on_host(exposure), len(target))
+    return rates_of(target, exposed), exposed
+
+
 def chosen(rows: ReportRows, seed: int) -> Int64s:
     """Pick the rows that the report holds: those of extreme predictions, and others by chance, in their order."""
     explained = min(len(rows.names), SHOWN_FEATURES) * rows.margins.shape[1]
@@ -160,6 +186,8 @@ def data_hash(rows: ReportRows) -> str:
         digest.update(np.ascontiguousarray(rows.settled[part]).tobytes())
     if rows.y is not None:
         digest.update(np.ascontiguousarray(rows.y).tobytes())
+    if rows.exposure is not None:
+        digest.update(np.ascontiguousarray(rows.exposure).tobytes())
     return digest.hexdigest()
 
 

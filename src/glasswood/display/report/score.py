@@ -37,7 +37,8 @@ def score_section(rows: ReportRows, last: ReportRows, seed: int) -> dict[str, An
     background = placed_background(rows.settled[against], np.ones(len(against), np.int64), forest, None)
     try:
         game = Game(forest, make_players(None, forest), background)
-        found = score_of_rows(game, rows.names, last.settled[at], y[at])
+        weight = np.ones(len(at)) if last.exposure is None else last.exposure[at]
+        found = score_of_rows(game, rows.names, last.settled[at], y[at], weight)
     except NotImplementedError:  # several outputs, or a link without means
         return None
     order = np.argsort(-found.values, kind="stable")

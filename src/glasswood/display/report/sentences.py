@@ -10,6 +10,7 @@ import numpy as np
 
 from glasswood.base.typing import Array, Doubles
 from glasswood.base.wording import Wording, count_text, cut_texts, number_text, percent_texts, tick_texts
+from glasswood.display.report.performance import errors_of
 from glasswood.model.facts import constraints, exposure_text, search_text
 
 if TYPE_CHECKING:
@@ -86,7 +87,8 @@ class _Summary:
         said = say(f"{key} {kind}", **parts, **more)
         cut = search_text(rows.forest, self.phrases)
         cuts = [f"{cut[0].upper()}{cut[1:]}."] if cut else []
-        rates = filter(None, [exposure_text(rows.forest, self.phrases)])
+        weighted = "" if rows.exposure is None else say("weighted rates")
+        rates = filter(None, [exposure_text(rows.forest, self.phrases), weighted])
         return [said, *rates, *([say("by construction", held=held)] if held else []), *cuts]
 
     def _rows_text(self) -> str:
@@ -119,7 +121,7 @@ class _Summary:
             return []
         say = self.phrases.text
         if is_number(rows):
-            return [say("off by", error=self._number(np.abs(rows.responses[:, 0] - rows.y).mean(), 3))]
+            return [say("off by", error=self._number(errors_of(rows).mae, 3))]
         if len(rows.classes) == 2:
             precision, share = measured["classes"][0]["averagePrecision"], float(np.mean(rows.y == 1))
             named, rate = self._percents([precision, share])
@@ -213,8 +215,7 @@ def _score(rows: ReportRows, measured: dict[str, Any] | None) -> float | None:
     if measured is None or rows.y is None:
         return None
     if is_number(rows):
-        variance = float(np.var(rows.y))
-        return 1 - float(np.mean((rows.responses[:, 0] - rows.y) ** 2)) / variance if variance else None
+        return errors_of(rows).r2
     if len(rows.classes) == 2:
         found: float | None = measured["classes"][0].get("auc")
         return found

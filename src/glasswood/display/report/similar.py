@@ -37,8 +37,8 @@ def intervals(rows: ReportRows, test: ReportRows | None, at: Int64s) -> dict[str
     the middle of the targets of rows in the same leaves, if the forest predicts their mean.
     """
     forest = rows.forest
-    if rows.y is None or rows.classes or rows.responses.shape[1] > 1:
-        return None
+    if rows.y is None or rows.classes or rows.responses.shape[1] > 1 or rows.exposure is not None:
+        return None  # of rates they would depend on the exposure of a row to come
     if test is None and (forest.has_linear_leaves or not is_average(forest)):
         return None
     kept = np.linspace(0, len(rows) - 1, min(len(rows), MOST_ROWS)).astype(np.int64)

@@ -214,7 +214,7 @@ def _nodes(drawing: _Drawing, tree: int, reached: Int32s) -> list[dict[str, Any]
     for node, inside in zip(range(first, last), rows_under(forest, tree, reached), strict=True):
         entry: dict[str, Any] = {
             "rows": len(inside),
-            "mean": float(f"{target[inside].mean():.6g}") if len(inside) else float("nan"),
+            "mean": float(f"{drawing.rows.mean(target, inside):.6g}") if len(inside) else float("nan"),
         }
         if is_counted and forest.cover[node] != len(inside):
             entry["training"] = float(forest.cover[node])
@@ -222,7 +222,7 @@ def _nodes(drawing: _Drawing, tree: int, reached: Int32s) -> list[dict[str, Any]
             values = drawing.rows.settled[inside, forest.feature[node]]
             entry |= {"tests": tests[node - first]}
             is_early = int((forest.feature[:node] >= 0).sum()) < SHOWN_CURVES or tree == 0
-            entry["curve"] = _curve(drawing, int(forest.feature[node]), values, target[inside]) if is_early else None
+            entry["curve"] = _curve(drawing, int(forest.feature[node]), values, target, inside) if is_early else None
         else:
             entry |= _leaf(drawing, node)
         result.append(entry)
@@ -255,14 +255,16 @@ def rows_under(forest: TreeEnsemble, tree: int, reached: Int32s) -> Iterator[Int
             waiting[left], waiting[left + 1] = rows[goes_left], rows[~goes_left]
 
 
-def _curve(drawing: _Drawing, feature: int, values: Array, target: Array) -> dict[str, Any] | None:
+def _curve(drawing: _Drawing, feature: int, values: Array, target: Array, inside: Int64s) -> dict[str, Any] | None:
     """Mean target over a feature's values, of many categories over the most frequent ones."""
+    weight = drawing.rows.exposure
+    target, weight = target[inside], None if weight is None else weight[inside]
     codes = np.unique(values[~np.isnan(values)])
     if drawing.rows.tables[feature] is None or len(codes) <= CURVE_POINTS:
-        return _rounded(mean_curve(values, target, drawing.least))
+        return _rounded(mean_curve(values, target, drawing.least, weight=weight))
     common = codes[most_frequent(values, codes, CURVE_POINTS)]
     kept = np.isin(values, common) | np.isnan(values)
-    found = mean_curve(values[kept], target[kept], drawing.least)
+    found = mean_curve(values[kept], target[kept], drawing.least, weight=None if weight is None else weight[kept])
     return found and found | {"of": len(codes)}
 
 

@@ -29,7 +29,7 @@ from glasswood.explain.scores.estimates import Chains, estimated
 from glasswood.explain.scores.result import ScoreValues
 from glasswood.inputs import arranged
 from glasswood.inputs.placed import PlacedRows
-from glasswood.inputs.targets import as_targets, refuse_text, row_weights
+from glasswood.inputs.targets import as_targets, refuse_counts, refuse_text, row_weights
 from glasswood.model.ensemble import TreeEnsemble
 
 Loss = Literal["auto", "squared", "absolute", "log_loss", "poisson"]
@@ -70,7 +70,7 @@ def score_values(
     X : array-like or frame of shape (n, n_features)
         Rows on which the model is scored: test rows, not training rows.
     y : array-like of shape (n,)
-        Their targets or class labels.
+        Their targets or class labels; for a model that was fitted with `exposure`, rates.
     loss : {"auto", "squared", "absolute", "log_loss", "poisson"}, or callable
         "auto": the log-loss for classifiers, the Poisson deviance for models of means with a log link, otherwise the
         squared error. A callable gets y as (n, 1) (places of classes, for classifiers) and outputs (n, coalitions), or
@@ -82,7 +82,7 @@ def score_values(
     groups : mapping of str to sequence of int or str, optional
         Groups of features, as for `Explainer`.
     sample_weight : array-like of shape (n,), optional
-        Weights of the rows, at least 0.
+        Weights of the rows, at least 0; of rates, the exposures.
     per_row : bool
         Keep the reductions of each row's loss.
 
@@ -93,7 +93,8 @@ def score_values(
     Raises
     ------
     ValueError
-        If y or weights do not fit, labels are none of the model's, the loss is unknown, or losses are no numbers.
+        If y or weights do not fit, labels are none of the model's, the loss is unknown, or losses are no numbers; if
+        the model predicts rates and there are no weights, as y may be counts.
     NotImplementedError
         For linear leaves without a background or with more than 20 features, and for links whose means have no closed
         form here.
@@ -137,6 +138,7 @@ def score_values(
     rows = explainer._engines.place(arranged(X, forest), "values", None, on_host=True).rows
     if not len(rows):
         raise ValueError("X has no rows, expected at least 1")
+    refuse_counts(forest, sample_weight, "score_values")
     targets = game.targets(y, len(rows))
     weight = np.ones(len(rows)) if sample_weight is None else row_weights(sample_weight, len(rows))
     result = _summed(game, explainer.players, rows, targets, weight, per_row)
@@ -151,12 +153,12 @@ def score_values(
     return result
 
 
-def score_of_rows(game: Game, names: Sequence[str], rows: Array, y: ArrayLike) -> ScoreValues:
+def score_of_rows(game: Game, names: Sequence[str], rows: Array, y: ArrayLike, weight: Doubles) -> ScoreValues:
     """Values of the score of rows that `as_rows` made, with the loss of the model's objective, on the CPU."""
     score = _ScoreGame(game, "auto", "cpu")
     # Of classes y holds places already.
     targets = np.asarray(y, np.int32) if score.loss_name == "log_loss" else score.targets(y, len(rows))
-    return _summed(score, names, rows, targets, np.ones(len(rows)), per_row=False)
+    return _summed(score, names, rows, targets, weight, per_row=False)
 
 
 def _summed(
