@@ -50,8 +50,8 @@ class Explainer(ExplainerCalls):
     background : array-like or frame of shape (m, F), optional
         Rows whose values replace unknown features (interventional values), or a result of `shap.kmeans`. Their number
         does not affect the cost of a row, except for exact values of responses (`rule`). None: path-dependent values,
-        which weight the two sides of a split by the training rows that took each side. On GPUs, a background requires
-        tables for every tree.
+        which weight the two sides of a split by the training rows that took each side. On GPUs, a background needs
+        tables. With "cuda", the CPU explains what has none, and glasswood refuses a forest without any.
     algorithm : {"auto", "tables", "quadrature", "paths"}
         "tables" keeps finished values of small subtrees, so that a row costs about as much as its prediction.
         "quadrature" walks every tree for every row. "auto" uses tables where they pay off, otherwise the walk; this
@@ -76,9 +76,9 @@ class Explainer(ExplainerCalls):
         Weights of the background rows, at least 0; default 1 each.
     groups : dict of str to sequence of int or str, or "source", optional
         Groups of features by name. The features of a group are known together or not at all, and have one value.
-        Results have the groups first, then the features that are in no group. On GPUs, groups require tables for every
-        tree. "source" groups the features that a pipeline's steps made from one column, or CatBoost's target statistics
-        of one column; for other models, each feature is a group.
+        Results have the groups first, then the features that are in no group. On GPUs, groups need tables, as a
+        background does. "source" groups the features that a pipeline's steps made from one column, or CatBoost's target
+        statistics of one column; for other models, each feature is a group.
     rule : {"exact", "rescale"}
         Definition of the values of outputs other than the margin. "exact": Shapley values of the response, computed
         for all coalitions of features. The cost grows with the number of background rows, and as 2^d with the number d
