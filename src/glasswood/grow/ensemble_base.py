@@ -226,17 +226,6 @@ class TreeEnsembleEstimator(TreeEstimator):
             return None
         return max((self.time_limit - elapsed) * min(1.0, n_together / n_left), 1e-3)
 
-    def _balance(self, member: Any, data: TrainingData) -> None:
-        """Add the constant to the forest with which the mean prediction is that of the target, if it has one."""
-        forest = self.forest_.ensemble
-        if getattr(self, "loss", "") == "quantile" or getattr(member, "loss", "") == "huber":
-            return
-        margins = self.forest_.predict(data.columns.as_rows(), "margin", device="cpu", n_jobs=self.n_jobs)
-        change = balance(forest.link, data.target, columns_of(np.asarray(margins)), data.weight)
-        if self.method == "mean" and forest.link == "identity":
-            change = within_sign(change, forest, data.target)
-        self.forest_ = Forest(replace(forest, base_score=forest.base_score + change, checked=None))
-
     def _join(self, sequences: list[TreeSequence | Mixture], **meaning: Any) -> None:
         """Set the trees and their forest, the mean of the sequences; `meaning` are further fields of it."""
         self.estimators_: list[Any] = [tree for sequence in sequences for tree in sequence.estimators]
@@ -255,3 +244,14 @@ class TreeEnsembleEstimator(TreeEstimator):
             )
         )
         self.n_leaves_: int = self.forest_.n_leaves
+
+    def _balance(self, member: Any, data: TrainingData) -> None:
+        """Add the constant to the forest with which the mean prediction is that of the target, if it has one."""
+        forest = self.forest_.ensemble
+        if getattr(self, "loss", "") == "quantile" or getattr(member, "loss", "") == "huber":
+            return
+        margins = self.forest_.predict(data.columns.as_rows(), "margin", device="cpu", n_jobs=self.n_jobs)
+        change = balance(forest.link, data.target, columns_of(np.asarray(margins)), data.weight)
+        if self.method == "mean" and forest.link == "identity":
+            change = within_sign(change, forest, data.target)
+        self.forest_ = Forest(replace(forest, base_score=forest.base_score + change, checked=None))
