@@ -13,6 +13,8 @@ dask = pytest.importorskip("dask")
 frames = pytest.importorskip("dask.dataframe")
 pytestmark = pytest.mark.filterwarnings("ignore")
 import glasswood.dask  # noqa: E402
+from glasswood.dask import fitting  # noqa: E402
+from glasswood.grow import classifier  # noqa: E402
 
 QUICK = {"generations": 60, "n_jobs": 1, "max_leaves": 6, "n_iter_no_change": 20, "time_limit": None}
 
@@ -186,7 +188,7 @@ def test_samples_are_in_proportion_and_by_seed():
     assert shares.tolist() == [1, 0, 100, 49]
     assert _shares(np.array([10, 20]), 31).tolist() == [10, 20]
     part = pd.DataFrame({"a": np.arange(1000)})
-    first, again, other = (_sampled(part, 100, *seed, ["a"])["a"].tolist() for seed in ((0, 3), (0, 3), (0, 4)))
+    first, again, other = (_sampled(part, 100, *seed, ["a"], None)["a"].tolist() for seed in ((0, 3), (0, 3), (0, 4)))
     assert first == again != other
     assert first == sorted(set(first))
     assert len(first) == 100
@@ -214,7 +216,7 @@ class TestErrors:
         for name, value in (("y", np.nan), ("a", np.inf), ("w", -1.0)):
             wrong = frame.copy()
             wrong.loc[99, name] = value
-            with pytest.raises(ValueError, match=r"partition 1 has targets that are not finite"):
+            with pytest.raises(ValueError, match=r"partition 1 has (targets that are not finite|infinite features)"):
                 fitted(wrong, 2, 20, weight="w")
         parts = [dask.delayed(frame), dask.delayed(frame.drop(columns="b"))]
         data = frames.from_delayed(parts, meta=frame, verify_meta=False)
@@ -225,8 +227,9 @@ class TestErrors:
 
     def test_parameters(self):
         frame = example(100)
-        with pytest.raises(TypeError, match=r"model is a ModelTreeClassifier, expected a ModelTreeRegressor"):
-            glasswood.dask.fit(glasswood.ModelTreeClassifier(), frames.from_pandas(frame, npartitions=2), "y")
+        expected = r"model is a AdditiveRegressor, expected a ModelTreeRegressor or ModelTreeClassifier"
+        with pytest.raises(TypeError, match=expected):
+            glasswood.dask.fit(glasswood.AdditiveRegressor(), frames.from_pandas(frame, npartitions=2), "y")
         for settings, message in (
             ({"loss": "huber"}, "loss='squared'"),
             ({"smoothing": 15}, "does not smooth leaves"),
@@ -288,3 +291,243 @@ def test_seeds_are_numbers_of_any_kind_and_generators():
     assert found[0] == found[1] == found[2]
     assert found[0] != found[3]
     assert found[4] == found[5] != found[6]
+
+
+def amounts(loss, n_rows=4000, seed=0):
+    """Targets of a loss whose means are log-linear on each side of a = 0.3; exposures and weights."""
+    frame = example(n_rows, seed, missing=False).drop(columns=["y", "w", "place"])
+    rng = np.random.default_rng(seed + 1)
+    effect = frame["kind"].map({"p": 0.0, "q": 0.5, "r": -0.7})
+    mean = np.exp(np.where(frame["a"] < 0.3, 0.5 * frame["b"], 1 - 0.4 * frame["c"]) + effect)
+    years, w = rng.uniform(0.3, 3, n_rows), rng.uniform(0.5, 2, n_rows)
+    y = {
+        "poisson": lambda m: rng.poisson(m).astype(float),
+        "gamma": lambda m: rng.gamma(2, m / 2),
+        "tweedie": lambda m: np.array([rng.gamma(2, 0.5, n).sum() for n in rng.poisson(m)]),
+    }[loss](mean * years)
+    return frame.assign(y=y, w=w, years=years)
+
+
+def dask_of(frame, n_parts):
+    return frames.from_pandas(frame.reset_index(drop=True), npartitions=n_parts)
+
+
+POWERS = {"poisson": 1.0, "gamma": 2.0, "tweedie": 1.5}
+
+
+@pytest.mark.parametrize("loss", list(POWERS))
+def test_equations_of_rates_are_generalised_linear_models_of_all_rows(loss):
+    """Leaf by leaf by scikit-learn's solver, on the terms that a sample chose."""
+    from sklearn.linear_model import TweedieRegressor
+
+    frame = amounts(loss)
+    model = glasswood.ModelTreeRegressor(loss=loss, clip="none", **{**QUICK, "max_leaves": 3})
+    tree = glasswood.dask.fit(model, dask_of(frame, 5), "y", "w", 1200, "years")
+    X, forest = frame.drop(columns=["y", "w", "years"]), tree.forest_.ensemble
+    rates, total = frame["y"] / frame["years"], frame["w"] * frame["years"] ** (2 - POWERS[loss])
+    leaves, n_terms = tree.apply(X), 0
+    for leaf in range(tree.n_leaves_):
+        at, columns = leaves == leaf, []
+        for term in range(*forest.linear_offsets[leaf : leaf + 2]):
+            column, category = X.iloc[:, forest.linear_feature[term]][at], forest.linear_category[term]
+            if category < 0:
+                columns.append(column if category == -1 else column.isna())
+            else:
+                columns.append(column == forest.categories[forest.linear_feature[term]][category])
+        n_terms += len(columns)
+        design = np.column_stack([np.ones(at.sum()), *columns]).astype(float)
+        other = TweedieRegressor(power=POWERS[loss], link="log", alpha=0, tol=1e-10, max_iter=10_000)
+        other.fit(design, rates[at], sample_weight=total[at])
+        np.testing.assert_allclose(tree.predict(X)[at], other.predict(design), rtol=1e-4)
+        assert tree.leaf_summary_["mean"][leaf] == pytest.approx(np.average(rates[at], weights=total[at]))
+        off = np.average((rates[at] - tree.predict(X)[at]) ** 2, weights=total[at])
+        assert tree.leaf_summary_["rmse"][leaf] == pytest.approx(np.sqrt(off))
+        assert tree.leaf_summary_["low"][leaf] == rates[at].min()
+        assert tree.leaf_summary_["n_rows"][leaf] == at.sum()
+    assert n_terms
+    assert (tree.n_rows_, tree.n_rows_searched_) == (4000, 1200)
+    np.testing.assert_allclose(tree.predict(X, exposure=frame["years"]), tree.predict(X) * frame["years"])
+    assert "given" not in tree.forest_.objective
+
+
+@pytest.mark.parametrize(
+    ("loss", "clip"), [("poisson", "target"), ("poisson", "leaf"), ("gamma", "none"), ("tweedie", "target")]
+)
+def test_rates_of_all_rows_as_the_sample_are_those_of_fit(loss, clip, monkeypatch):
+    """Also where the equations are fitted once more, from the sample's, on the same rows."""
+    frame = amounts(loss, 900)
+    settings = {"loss": loss, "clip": clip, **QUICK}
+    X = frame.drop(columns=["y", "w", "years"])
+    alone = glasswood.ModelTreeRegressor(**settings, smoothing=0).fit(X, frame["y"], frame["w"], frame["years"])
+    given = dask_of(frame, 4), "y", "w", 10**7, "years"
+    tree = glasswood.dask.fit(glasswood.ModelTreeRegressor(**settings), *given)
+    np.testing.assert_array_equal(tree.predict(X), alone.predict(X))
+    original = fitting._searched
+    monkeypatch.setattr(fitting, "_searched", lambda *one: (lambda a, n, c: (a, n - 1, c))(*original(*one)))
+    again = glasswood.dask.fit(glasswood.ModelTreeRegressor(**settings), *given)
+    np.testing.assert_allclose(again.predict(X), alone.predict(X), rtol=1e-4)
+    assert again.leaves_["feature"].tolist() == alone.leaves_["feature"].tolist()
+    np.testing.assert_allclose(again.leaves_["standard_error"], alone.leaves_["standard_error"], rtol=1e-3)
+    for name, expected in alone.leaf_summary_.items():
+        np.testing.assert_allclose(again.leaf_summary_[name], expected, rtol=1e-3, err_msg=name)
+    np.testing.assert_allclose(again.forest_.ensemble.cover, alone.forest_.ensemble.cover, rtol=1e-3)
+    np.testing.assert_allclose(again.feature_importances_, alone.feature_importances_, rtol=1e-2, atol=1e-4)
+
+
+def classes_of_rows(n_classes, n_rows=3000, seed=0, missing=True):
+    frame = example(n_rows, seed, missing).rename(columns={"y": "score"})
+    rng = np.random.default_rng(seed + 5)
+    noisy = frame["score"] + rng.logistic(size=n_rows)
+    ends = [1.0] if n_classes == 2 else [0.0, 2.5]
+    return frame.drop(columns="score").assign(y=np.array(["low", "middle", "top"])[np.digitize(noisy, ends)])
+
+
+def slopes_left(tree, frame, weight):
+    """How far a coefficient is from where the penalised likelihood has no slope, in standard errors: the largest."""
+    X, forest = frame.drop(columns=["y", "w"]), tree.forest_.ensemble
+    p = tree.predict_proba(X)
+    margins = np.asarray(tree.forest_.predict(X, "margin")).reshape(len(X), -1)
+    rows = glasswood.inputs.as_rows(X, forest)
+    starts, found = forest.leaf_offsets, []
+    for k in range(forest.n_trees):
+        label = 1 if forest.n_trees == 1 else k
+        own = (frame["y"] == tree.classes_[label]).to_numpy(float)
+        others = np.zeros(len(X)) if forest.n_trees == 1 else -np.log(np.exp(np.delete(margins, k, 1)).sum(axis=1))
+        share = np.average(own, weights=weight)
+        for leaf in range(starts[k + 1] - starts[k]):
+            at = (tree.apply(X)[:, k] == leaf) & (weight > 0)
+            w, rest = weight[at], own[at] - p[at, label]
+            spread = w * p[at, label] * (1 - p[at, label])
+            value, beyond = forest.leaf_value[starts[k] + leaf, 0], np.average(others[at], weights=w)
+            found.append((w @ rest - 1 / (1 + np.exp(-value - beyond)) + share) / np.sqrt(spread.sum()))
+            for term in range(*forest.linear_offsets[starts[k] + leaf : starts[k] + leaf + 2]):
+                if forest.linear_category[term] != -1:
+                    continue  # numbers; categories share columns, and have terms of rows without one
+                x = rows[at, forest.linear_feature[term]].astype(float)
+                known = ~np.isnan(x)
+                z = np.where(known, x - np.average(x[known], weights=w[known]), 0.0)
+                scale = np.sqrt(np.average(z**2, weights=w))
+                slope = w @ (rest * z / scale) - tree.ridges_[k] * forest.linear_coefficient[term] * scale
+                found.append(slope / np.sqrt(spread @ (z / scale) ** 2))
+    assert len(found) > 2
+    return np.abs(found).max()
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_log_odds_are_the_most_likely_of_all_rows(n_classes, weighted):
+    """Derivatives of the likelihood less the ridge are 0, straight from their definition."""
+    frame = classes_of_rows(n_classes)
+    used = frame if weighted else frame.drop(columns="w")
+    model = glasswood.ModelTreeClassifier(**{**QUICK, "max_leaves": 3})
+    tree = glasswood.dask.fit(model, dask_of(used, 5), "y", "w" if weighted else None, 1000)
+    weight = frame["w"].to_numpy() if weighted else np.ones(len(frame))
+    assert slopes_left(tree, frame, weight) < 0.02
+    few = glasswood.ModelTreeClassifier(**{**QUICK, "max_leaves": 3})
+    sample = glasswood.dask.fit(few, dask_of(used[:1000], 5), "y", "w" if weighted else None)
+    assert slopes_left(sample, frame, weight) > 0.5
+    X, forest = frame.drop(columns=["y", "w"]), tree.forest_.ensemble
+    rest = tree.leaf_summary_
+    leaves, p = tree.apply(X), tree.predict_proba(X)
+    for k in range(forest.n_trees):
+        label = 1 if n_classes == 2 else k
+        own = (frame["y"] == tree.classes_[label]).to_numpy()
+        for leaf in range(forest.leaf_offsets[k], forest.leaf_offsets[k + 1]):
+            at = (leaves[:, k] == leaf - forest.leaf_offsets[k]) & (weight > 0)
+            losses = -np.log(np.where(own, p[:, label], 1 - p[:, label]))
+            assert rest["n_rows"][leaf] == at.sum()
+            assert rest["share"][leaf] == pytest.approx(np.average(own[at], weights=weight[at]))
+            assert rest["log_loss"][leaf] == pytest.approx(np.average(losses[at], weights=weight[at]), rel=1e-4)
+            assert (rest["low"][leaf], rest["high"][leaf]) == (own[at].min(), own[at].max())
+
+
+@pytest.mark.parametrize("class_weight", [None, "balanced", {"low": 2.0, "middle": 1.0, "top": 0.5}])
+def test_classes_of_all_rows_as_the_sample_are_those_of_fit(class_weight, monkeypatch):
+    frame = classes_of_rows(3, 900).drop(columns=["w", "place"])
+    X, settings = frame.drop(columns="y"), {**QUICK, "class_weight": class_weight, "random_state": np.int64(3)}
+    alone = glasswood.ModelTreeClassifier(**settings).fit(X, frame["y"])
+    for rows, n_parts in ((frame, 4), (frame.iloc[::-1], 3)):
+        tree = glasswood.dask.fit(glasswood.ModelTreeClassifier(**settings), dask_of(rows, n_parts), "y")
+        np.testing.assert_allclose(tree.predict_proba(X), alone.predict_proba(X), rtol=1e-9)
+        assert tree.get_params() == alone.get_params()
+    original = fitting._searched
+    monkeypatch.setattr(fitting, "_searched", lambda *one: (lambda a, n, c: (a, n - 1, c))(*original(*one)))
+    monkeypatch.setattr(classifier, "CYCLES", 40)  # three do not reach the joint maximum of all classes
+    alone = glasswood.ModelTreeClassifier(**settings).fit(X, frame["y"])
+    again = glasswood.dask.fit(glasswood.ModelTreeClassifier(**settings), dask_of(frame, 4), "y")
+    np.testing.assert_allclose(again.predict_proba(X), alone.predict_proba(X), atol=0.03)
+    assert again.leaves_["feature"].tolist() == alone.leaves_["feature"].tolist()
+    np.testing.assert_allclose(again.leaves_["standard_error"], alone.leaves_["standard_error"], rtol=0.02)
+    np.testing.assert_allclose(again.forest_.ensemble.cover, alone.forest_.ensemble.cover, rtol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["text", "numbers", "categories"])
+def test_labels_that_partitions_and_samples_lack_are_classes(kind):
+    """Rows are sorted by label, and the rarest one is in no row of the sample."""
+    frame = classes_of_rows(3, 900, missing=False).sort_values("y", kind="stable").reset_index(drop=True)
+    frame = frame.drop(columns="w")
+    frame.loc[899, "y"] = "zzz"
+    if kind == "numbers":
+        frame["y"] = frame["y"].map({"low": 3, "middle": 7, "top": 11, "zzz": 40})
+    data = dask_of(frame, 6)
+    if kind == "categories":
+        meta = frame.iloc[:0].astype({"y": "category"})
+        data = data.map_partitions(lambda part: part.assign(y=part["y"].astype("category")), meta=meta)
+    model = glasswood.ModelTreeClassifier(**{**QUICK, "max_leaves": 2, "class_weight": "balanced"})
+    tree = glasswood.dask.fit(model, data, "y", sample_rows=100)
+    expected = [3, 7, 11, 40] if kind == "numbers" else ["low", "middle", "top", "zzz"]
+    assert tree.classes_.tolist() == expected
+    assert tree.n_rows_searched_ in {100, 101, 102, 103}
+    p = tree.predict_proba(frame.drop(columns="y"))
+    assert p.shape == (900, 4)
+    places = np.searchsorted(np.array(expected), frame["y"].to_numpy())
+    assert -np.log(p[np.arange(900), places]).mean() < 1.2
+
+
+@pytest.mark.parametrize("kind", ["classes", "poisson"])
+def test_partitions_and_workers_change_rounding_alone_for_other_losses(kind):
+    if kind == "classes":
+        frame, model = classes_of_rows(2, 1500), glasswood.ModelTreeClassifier(**{**QUICK, "max_leaves": 3})
+    else:
+        frame = amounts("poisson", 1500).drop(columns="years")
+        model = glasswood.ModelTreeRegressor(loss="poisson", **{**QUICK, "max_leaves": 3})
+
+    def coefficients(n_parts):
+        original = fitting._searched
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(fitting, "_searched", lambda *one: (lambda a, n, c: (a, n - 1, c))(*original(*one)))
+            return glasswood.dask.fit(model, dask_of(frame, n_parts), "y", "w").forest_.ensemble.linear_coefficient
+
+    one, many = coefficients(1).copy(), coefficients(7).copy()
+    np.testing.assert_allclose(one, many, rtol=1e-6, atol=1e-9)
+    with dask.config.set(scheduler="threads", num_workers=3):
+        assert coefficients(7).tobytes() == many.tobytes()
+
+
+def test_other_losses_refuse_what_does_not_fit():
+    frame = amounts("poisson", 200)
+    model = glasswood.ModelTreeRegressor(loss="poisson", **QUICK)
+    for name, value, message in (
+        ("y", -1.0, "y is -"),
+        ("years", 0.0, "exposure is 0 in row|partition 1 has exposures that are not above 0"),
+    ):
+        wrong = frame.copy()
+        wrong.loc[199, name] = value
+        for sample in (10**7, 20):
+            with pytest.raises(ValueError, match=message):
+                glasswood.dask.fit(model, dask_of(wrong, 2), "y", None, sample, "years")
+    with pytest.raises(ValueError, match="exposure is for rates"):
+        glasswood.dask.fit(glasswood.ModelTreeRegressor(), dask_of(frame, 2), "y", exposure="years")
+    labels = classes_of_rows(2, 100).drop(columns="w")
+    labels.loc[99, "y"] = None
+    with pytest.raises(ValueError, match="partition 1 has rows without a class in column 'y'; drop these rows"):
+        glasswood.dask.fit(glasswood.ModelTreeClassifier(), dask_of(labels, 2), "y")
+
+
+def test_limits_keep_the_sign_of_amounts():
+    """As those of trees in memory: no y is below 0, so no prediction is."""
+    frame = example(1000).drop(columns="w")
+    frame["y"] = np.maximum(frame["y"], 0)
+    tree = fitted(frame, 4, sample_rows=400)
+    X = frame.drop(columns="y")
+    assert tree.predict(X.assign(b=X["b"] * 50, c=X["c"] * 50)).min() >= 0

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from glasswood.base.typing import Bools, Doubles, Int32s
-from glasswood.grow.tree.assembly import MARGIN, GrownTree
+from glasswood.grow.tree.assembly import GrownTree, target_range
 from glasswood.grow.tree.refit import LeafModel, independent, shared_out
 from glasswood.model.ensemble import MISSING, OF_NUMBERS, TreeEnsemble
 
@@ -17,9 +17,19 @@ if TYPE_CHECKING:
     from glasswood.dask.triangles import LeafSums, Terms
 
 
-def solved(terms: Terms, sums: LeafSums, unit: float) -> LeafModel:
-    """Weighted least squares of a leaf, columns centred; constant and collinear ones are left out."""
-    ones, columns, present, target = _parts(sums.triangle, terms.n_columns)
+class Moments(NamedTuple):
+    """Weight of rows, of those with a column; means of columns, columns about them in a triangle, means of terms."""
+
+    total: float
+    weights: Doubles
+    shifts: Doubles
+    centred: Doubles
+    means: Doubles
+
+
+def moments_of(terms: Terms, sums: LeafSums) -> Moments:
+    """Centre the columns of a leaf's regression."""
+    ones, columns, present, _ = parts_of(sums.triangle, terms.n_columns)
     total = float(ones @ ones)
     weights = np.where(terms.may_lack > 0, np.maximum(ones @ present, 1e-300), total)
     shifts = (ones @ columns) / weights
@@ -28,9 +38,16 @@ def solved(terms: Terms, sums: LeafSums, unit: float) -> LeafModel:
     of_number = np.isin(terms.categories, OF_NUMBERS)
     means[of_number] += shifts[terms.columns[of_number]]
     means[~of_number] += (sums.totals / weights[terms.columns])[~of_number]
+    return Moments(total, weights, shifts, centred, means)
+
+
+def solved(terms: Terms, sums: LeafSums, unit: float) -> LeafModel:
+    """Weighted least squares of a leaf, columns centred; constant and collinear ones are left out."""
+    ones, _, _, target = parts_of(sums.triangle, terms.n_columns)
+    total, weights, _, centred, means = moments_of(terms, sums)
     offset = float(ones @ target) / total
     triangle = np.asarray(np.linalg.qr(np.column_stack([centred, target - offset * ones]), mode="r"))
-    triangle[:, :-1][:, _is_constant(centred, terms, means, total)] = 0
+    triangle[:, :-1][:, is_constant(centred, terms, means, total)] = 0
     kept = independent(triangle[:, :-1], sums.n_rows)
     q, r = np.linalg.qr(triangle[:, kept])
     inverse = np.linalg.inv(r)
@@ -42,7 +59,7 @@ def solved(terms: Terms, sums: LeafSums, unit: float) -> LeafModel:
     explained = shared_out(total_square - sse, solution, np.sum(triangle[:, kept] ** 2, axis=0))
     errors = np.sqrt(variance * np.sum(inverse**2, axis=1))
     value = terms.centre + offset * unit
-    at, place = _terms_of(terms, kept)
+    at, place = terms_of(terms, kept)
     shares = np.bincount(place, minlength=len(kept))[place]
     coefficients = solution[place] * terms.factors[at] * unit
     model = LeafModel(
@@ -63,10 +80,10 @@ def solved(terms: Terms, sums: LeafSums, unit: float) -> LeafModel:
         spreads=_spreads(centred, means[at], terms.columns[at], np.isin(terms.categories[at], OF_NUMBERS), total),
     )
     lacking = 1 - weights[terms.columns[at]] / total
-    return _with_absent(model, terms.absent, np.where(lacking > 1e-12, lacking, 0.0))
+    return with_absent(model, terms.absent, np.where(lacking > 1e-12, lacking, 0.0))
 
 
-def _with_absent(model: LeafModel, absent: Int32s, lacking: Doubles) -> LeafModel:
+def with_absent(model: LeafModel, absent: Int32s, lacking: Doubles) -> LeafModel:
     """Let rows without a category be at the mean of its terms, as `glasswood.grow.tree.terms` does.
 
     Parameters
@@ -117,13 +134,13 @@ def _spreads(centred: Doubles, means: Doubles, columns: Int32s, is_number: Bools
     return spreads
 
 
-def _parts(triangle: Doubles, n_columns: int) -> tuple[Doubles, Doubles, Doubles, Doubles]:
+def parts_of(triangle: Doubles, n_columns: int) -> tuple[Doubles, Doubles, Doubles, Doubles]:
     """Divide a triangle into ones, columns of the regression, where these are present, and the target."""
     first, second = 1 + n_columns, 1 + 2 * n_columns
     return triangle[:, 0], triangle[:, 1:first], triangle[:, first:second], triangle[:, second]
 
 
-def _is_constant(centred: Doubles, terms: Terms, means: Doubles, total: float) -> Bools:
+def is_constant(centred: Doubles, terms: Terms, means: Doubles, total: float) -> Bools:
     """Columns whose spread is what rounding makes of a constant."""
     sizes = np.zeros(terms.n_columns)
     np.maximum.at(sizes, terms.columns, np.abs(means * terms.factors))
@@ -131,7 +148,7 @@ def _is_constant(centred: Doubles, terms: Terms, means: Doubles, total: float) -
     return constant
 
 
-def _terms_of(terms: Terms, kept: Any) -> tuple[Any, Any]:
+def terms_of(terms: Terms, kept: Any) -> tuple[Any, Any]:
     """Terms whose columns are kept, and the places of these among the kept ones."""
     places = np.full(terms.n_columns, -1)
     places[kept] = np.arange(len(kept))
@@ -150,11 +167,17 @@ def _intercept_error(
     return float(np.sqrt(variance * (1 / total + origin @ origin)))
 
 
-def refitted(forest: TreeEnsemble, models: Sequence[LeafModel], sums: Sequence[LeafSums], clip: str) -> GrownTree:
-    """Put other equations, limits and covers into a forest of one tree."""
-    low, high = min(model.low for model in models), max(model.high for model in models)
-    margin = high * MARGIN - low * MARGIN
-    limits = {"none": (-np.inf, np.inf), "target": (low - margin, high + margin)}
+def refitted(
+    forest: TreeEnsemble,
+    models: Sequence[LeafModel],
+    sums: Sequence[LeafSums],
+    clip: str,
+    widest: tuple[float, float] | None = None,
+) -> GrownTree:
+    """Put other equations, limits and covers into a forest of one tree; `widest` are limits if not those of y."""
+    if widest is None:
+        widest = target_range(np.array([min(model.low for model in models), max(model.high for model in models)]))
+    limits = {"none": (-np.inf, np.inf), "target": widest}
     ranges = np.array([limits.get(clip, (model.low, model.high)) for model in models])
     counts = [len(model.features) for model in models]
     linear: dict[str, Any] = {
@@ -185,7 +208,8 @@ def _covers(forest: TreeEnsemble, of_leaves: Doubles) -> Doubles:
     """Weights of the nodes from those of the leaves; children stand behind their parents."""
     cover = np.zeros(forest.n_nodes)
     cover[forest.feature < 0] = of_leaves
+    first = np.repeat(forest.tree_offsets[:-1], np.diff(forest.tree_offsets))
     for node in np.flatnonzero(forest.feature >= 0)[::-1]:
-        left = int(forest.left[node])
+        left = int(first[node] + forest.left[node])
         cover[node] = cover[left] + cover[left + 1]
     return cover
