@@ -1,7 +1,11 @@
 // The columns of codes of a forest, its splits in codes, and the players that the columns belong to.
 #pragma once
+#include <algorithm>
+#include <array>
 #include <bit>
 #include <optional>
+#include <span>
+#include <utility>
 
 #include "common/category_classes.h"
 #include "common/forest_view.h"
@@ -27,6 +31,7 @@ class ForestCodes {
   ForestCodes(const ForestView& forest, const Players& given, bool on_cpu = false)
       : forest(forest), coding(forest), columns_of_(forest.n_features), categories_(forest.n_features, 0) {
     has_groups = given.n < forest.n_features;
+    boundary_.resize(forest.feature.size());
     std::vector<std::vector<Threshold>> of(forest.n_features);
     for (int32_t tree = 0; tree < forest.n_trees(); ++tree)
       for (int64_t node = forest.tree_offsets[tree]; node < forest.tree_offsets[tree + 1]; ++node) {
@@ -35,7 +40,7 @@ class ForestCodes {
         if (forest.is_categorical(node))
           categories_[f] = std::max(categories_[f], category_set_of(forest, node).n_categories + 1);
         else if (coding.encoded[node] == coding.encoded[node])
-          of[f].push_back({coding.encoded[node], tree});
+          of[f].push_back({coding.encoded[node], tree, node});
       }
     if (on_cpu && !forest.category_set.empty()) classes_.emplace(forest);
     for (const int32_t f : coding.used) add_columns(f, of[f], on_cpu);
@@ -63,24 +68,21 @@ class ForestCodes {
   int32_t boundary(int64_t node, const CodeColumn& column) const {
     const float t = coding.encoded[node];
     if (t != t) return column.n_codes;
-    if (column.top == 0) return int32_t(t);
-    // The threshold's own code, found like that of any number: no branch depends on it.
-    const float* of_column = thresholds.data() + column.first;
-    int32_t code = 0;
-    for (int32_t step = column.top; step > 0; step /= 2) code += of_column[code + step - 1] <= t ? step : 0;
-    return code;
+    return column.top == 0 ? int32_t(t) : boundary_[node];
   }
 
  private:
   struct Threshold {
     float value;
     int32_t tree;
+    int64_t node;
   };
   struct SharedColumn {
     int32_t end_tree, column;
   };
   std::vector<std::vector<SharedColumn>> columns_of_;  // [feature]
   std::vector<int32_t> categories_;                    // [feature]: categories that any set mentions, one more
+  std::vector<int32_t> boundary_;                      // [node] whose column is searched: the code of its threshold
   std::optional<CategoryClasses> classes_;             // if codes are classes
   std::vector<std::vector<int32_t>> class_of_code_;    // [feature][code]
 
@@ -120,29 +122,54 @@ class ForestCodes {
 
   void add_columns(int32_t f, const std::vector<Threshold>& all, bool on_cpu) {
     std::vector<float> values;
-    const auto sort_values = [&] {
-      std::sort(values.begin(), values.end());
-      values.erase(std::unique(values.begin(), values.end()), values.end());
-    };
-    if (!coding.ranked) {
-      for (const Threshold& one : all) values.push_back(one.value);
-      sort_values();
-    }
+    if (!coding.ranked) number_thresholds(all, values);
     const int64_t n_ranks = coding.ranked ? coding.first[f + 1] - coding.first[f] : int64_t(values.size());
     const int64_t n_codes = !categories_[f] ? n_ranks + 1 : classes_ ? classes_->n_classes(f) : categories_[f] + 2;
     if (n_codes <= kMostCodes) return add_column(f, forest.n_trees(), int32_t(n_codes), coding.ranked, values);
     if (categories_[f] || !on_cpu) return;
     for (size_t first = 0, end, next; first < all.size(); first = end) {
-      values.clear();
       for (end = first; end < all.size(); end = next) {
         for (next = end; next < all.size() && all[next].tree == all[end].tree;) ++next;
         if (end > first && next - first >= kMostCodes) break;
-        for (size_t at = end; at < next; ++at) values.push_back(all[at].value);
       }
-      sort_values();
+      number_thresholds({all.data() + first, end - first}, values);
       if (values.size() >= kMostCodes) return;
       add_column(f, end < all.size() ? all[end].tree : forest.n_trees(), int32_t(values.size()) + 1, false, values);
     }
+  }
+
+  // The distinct thresholds, rising, and which of them the nodes have.
+  void number_thresholds(std::span<const Threshold> all, std::vector<float>& values) {
+    values.clear();
+    for (const uint64_t key : sorted_keys(all)) {
+      const Threshold& one = all[uint32_t(key)];
+      if (values.empty() || values.back() != one.value) values.push_back(one.value);
+      boundary_[one.node] = int32_t(values.size());
+    }
+  }
+
+  // Thresholds in rising order: bits that are ordered as their values are, then their place; sorted by eleven bits at a
+  // time, since comparisons would be guesses.
+  static std::vector<uint64_t> sorted_keys(std::span<const Threshold> all) {
+    constexpr int kBits = 11, kDigits = 1 << kBits;
+    std::vector<uint64_t> keys(all.size()), other(all.size());
+    for (size_t i = 0; i < all.size(); ++i) {
+      const uint32_t bits = std::bit_cast<uint32_t>(all[i].value);
+      keys[i] = uint64_t(bits ^ (bits >> 31 ? 0xffffffffu : 0x80000000u)) << 32 | i;
+    }
+    if (all.size() < kDigits / 4) {
+      std::sort(keys.begin(), keys.end());
+      return keys;
+    }
+    for (int shift = 32; shift < 64; shift += kBits) {
+      std::array<uint32_t, kDigits> place{};
+      for (const uint64_t key : keys) ++place[key >> shift & (kDigits - 1)];
+      uint32_t sum = 0;
+      for (uint32_t& one : place) sum += std::exchange(one, sum);
+      for (const uint64_t key : keys) other[place[key >> shift & (kDigits - 1)]++] = key;
+      keys.swap(other);
+    }
+    return keys;
   }
 
   // Adds a column for the trees before `end_tree` that have none yet.

@@ -99,6 +99,7 @@ struct TreeCut {
 class SubtreeCosts {
  public:
   static constexpr double kInfinite = 1e300;
+  static constexpr int32_t kMostPower = 40;  // of features on the path alone: more have too many states as well
 
   SubtreeCosts(const TreeStates& states, const CutCosts& costs, int32_t width)
       : states_(states), costs_(costs), width_(width) {}
@@ -106,7 +107,7 @@ class SubtreeCosts {
   double vectors_of(int32_t node) const { return costs_.n_vectors(lanes_of(node)); }
   double states_of(int32_t node) const {
     const NodeStates& at = states_.nodes[node];
-    return std::ldexp(at.cells, at.n_path - at.n_shared);
+    return at.cells * double(int64_t(1) << std::min(at.n_path - at.n_shared, kMostPower));
   }
 
   // Quadrature points of a table by points, as kernels have them.

@@ -73,7 +73,8 @@ class TreeLayout {
   std::vector<int32_t> leaf_of_, parent_, lane_of_;
   std::vector<int32_t> above_;   // features of the path alone
   std::vector<int32_t> shared_;  // those of them whose player has another feature here
-  std::vector<int32_t> n_of_lane_, class_of_state_;
+  std::vector<int32_t> features_, n_of_lane_, class_of_state_;
+  std::vector<double> shares_;     // [lane]
   std::vector<PathFeature> path_;  // by feature
   std::vector<char> outside_;
   int32_t stride_ = 1, n_x_ = 0;
@@ -103,7 +104,8 @@ class TreeLayout {
 
   void assign_lanes(int32_t root, Subtree& subtree) {
     subtree.first_lane = int64_t(plan_.lane_player.size());
-    std::vector<int32_t> all;
+    std::vector<int32_t>& all = features_;
+    all.clear();
     for (const FeatureStates& one : states_.below_of(root)) all.push_back(one.feature);
     for (const PathFeature& one : path_)
       if (!states_.find_below(root, one.feature)) all.push_back(one.feature);
@@ -136,10 +138,10 @@ class TreeLayout {
     }
   }
 
-  std::vector<double> shares_by_lane(const Subtree& subtree) const {
-    std::vector<double> shares(subtree.n_lanes, 1.0);
-    for (const PathFeature& one : path_) shares[lane_of_[one.feature]] *= one.z;
-    return shares;
+  const std::vector<double>& shares_by_lane(const Subtree& subtree) {
+    shares_.assign(subtree.n_lanes, 1.0);
+    for (const PathFeature& one : path_) shares_[lane_of_[one.feature]] *= one.z;
+    return shares_;
   }
 
   // The steps of a feature's share of the key: where its state changes along the line of its codes. `state` is that of

@@ -243,13 +243,20 @@ class TablePlanner {
   }
 
   void reserve(const StatesOfParts& of, PlannedTree& out) const {
-    if (options_.game == TableGame::kCovers) return;
-    int64_t n_leaves = 0, n_unmet = 0;
+    int64_t n_leaves = 0, n_unmet = 0, n_lanes = 0, n_leaf_lanes = 0, n_steps = 0;
     for (const SubtreeRoot& root : out.cut.roots) {
       const NodeStates& at = of.states[root.part].nodes[root.place];
+      const int32_t n_above = at.n_path - at.n_shared;
       n_leaves += at.n_leaves, n_unmet += int64_t(at.n_leaves) * at.n_states;
+      n_lanes += at.n_below + n_above, n_leaf_lanes += int64_t(at.n_leaves) * (at.n_below + n_above);
+      n_steps += 2 * n_above + at.n_states + 2 * at.n_below;
     }
+    out.plan.subtrees.reserve(out.cut.roots.size());
+    out.plan.lane_player.reserve(n_lanes);
+    out.plan.steps.reserve(n_steps);
+    if (options_.game == TableGame::kCovers) return;
     out.plan.leaves.reserve(n_leaves);
+    out.plan.leaf_lanes.reserve(n_leaf_lanes);
     out.plan.unmet.reserve(n_unmet);
   }
 

@@ -36,6 +36,13 @@ struct FeatureStates {
   int32_t index(uint8_t state) const { return int32_t(state) - !on_path; }
 };
 
+// A split of a number by the classes of its feature.
+struct NumberSplit {
+  int32_t n_left, missing;
+  bool missing_left;
+  bool goes_left(int32_t c) const { return c == missing ? missing_left : c < n_left; }
+};
+
 struct NodeStates {
   int32_t first_below = 0, n_below = 0;  // into `below`, by feature
   int32_t n_path = 0;                    // features on the path
@@ -92,6 +99,9 @@ class TreeStates {
     if (c == feature.missing()) return missing_left(node);
     if (feature.is_number()) return c < n_left_[node];
     return codes_.goes_left(in_forest(node), feature.first_code[c]);
+  }
+  NumberSplit number_split(int32_t node) const {
+    return {n_left_[node], features[feature_of_[node]].missing(), missing_left(node)};
   }
   // Visits the classes of categories that do not take a side of the split.
   template <class Visit>
