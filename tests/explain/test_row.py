@@ -14,6 +14,7 @@ from sklearn.ensemble import ExtraTreesRegressor
 
 from glasswood import Explainer, load
 from glasswood.plans import plan_of
+from tests.array_forest import ArrayForest
 from tests.explain.tolerance import assert_close
 from tests.oracles import shapley
 from tests.strategies import chain_forest, forests_and_rows, full_forest
@@ -48,23 +49,50 @@ def test_rows_of_large_forests(n_features, row_type):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_rows_have_tables_where_batches_are_walked(dtype):
-    """Of many features, whose tables gain batches nothing; a budget that they exceed leaves rows to a walk."""
+    """Of many features, whose tables gain batches nothing; a budget that they exceed leaves some trees to a walk."""
     forest = full_forest(0, n_trees=30, depth=5, n_features=64)
     X = np.random.default_rng(1).normal(size=(20, 64))
     explainer = Explainer(forest, dtype=dtype).prepare()
     row = explainer.row()
     plan = plan_of(explainer)
     assert plan.whole_tables is None
-    assert plan.row_tables is not None
-    assert plan.n_bytes == plan.row_tables.n_bytes > 0
+    tables, trees = plan.row_parts
+    assert trees is None
+    assert plan.n_bytes == tables.n_bytes > 0
     exact = Explainer(forest, algorithm="quadrature", dtype="float64").shap_values(X)
     assert_close(np.array([row(x) for x in X]), exact[:, :, None], forest, dtype)
     of_tables = Explainer(forest, algorithm="tables", dtype=dtype).row()
     np.testing.assert_array_equal([row(x) for x in X], [of_tables(x) for x in X])
-    small = Explainer(forest, dtype=dtype, table_bytes=plan.n_bytes - 1)
-    walked = small.row()
-    assert plan_of(small).row_tables is None
-    assert_close(np.array([walked(x) for x in X]), exact[:, :, None], forest, dtype)
+    n_nodes, n_bytes = forest.ensemble.n_nodes, plan.n_bytes
+    for budget, has_tables in ((n_bytes - 1, n_bytes > 512 * n_nodes), (511 * n_nodes, False), (0, False)):
+        small = Explainer(forest, dtype=dtype, table_bytes=budget)
+        walked = small.row()
+        assert (plan_of(small).row_parts[0] is not None) == has_tables
+        assert plan_of(small).n_bytes <= budget
+        assert_close(np.array([walked(x) for x in X]), exact[:, :, None], forest, dtype)
+
+
+@pytest.mark.parametrize("n_outputs", [1, 2])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_rows_of_trees_in_part_are_sums_of_tables_and_a_walk(dtype, n_outputs):
+    """A chain of more features than keys count has tables for some of its leaves, or none."""
+    whole, chain = full_forest(0, n_trees=30, depth=5, n_features=64).ensemble, chain_forest(40, 1e-3).ensemble
+    parts = {
+        field.name: np.concatenate([getattr(whole, field.name), getattr(chain, field.name)])
+        for field in dataclasses.fields(whole)
+        if field.name in {"feature", "threshold", "left", "default_left", "cover", "leaf_value", "leaf_id"}
+    }
+    offsets = np.concatenate([whole.tree_offsets, whole.tree_offsets[-1] + chain.tree_offsets[1:]])
+    outputs = (np.arange(31) % n_outputs).astype(np.int32)
+    more = {"tree_offsets": offsets, "tree_output": outputs, "tree_weight": np.ones(31)}
+    forest = ArrayForest(dataclasses.replace(whole, **parts, **more, base_score=np.zeros(n_outputs)))
+    explainer = Explainer(forest, dtype=dtype)
+    row, X = explainer.row(), np.random.default_rng(1).normal(size=(20, 64))
+    assert None not in plan_of(explainer).row_parts
+    exact = shapley.values_by_leaf(forest, shapley.sides(forest, X))
+    assert_close(np.array([row(x) for x in X]), exact, forest, dtype)
+    again = pickle.loads(pickle.dumps(row))
+    np.testing.assert_array_equal(again(X[0]), row(X[0]))
 
 
 @pytest.mark.parametrize("forest", [chain_forest(60, 1e-3), full_forest(0, 20, 6, 5)], ids=["walked", "tables"])

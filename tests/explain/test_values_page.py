@@ -99,7 +99,7 @@ def test_page_counts_california():
     text = EXAMPLE.PAGE.read_text(encoding="utf-8")
     forest = glasswood.load(glasswood.datasets.DATA / "california_housing.json")
     players = np.arange(forest.n_features, dtype=np.int32)
-    tables = _core.SubtreeTables32(forest.ensemble, players, 2**28, False, False, False, 1)
+    tables = _core.SubtreeTables32(forest.ensemble, players, 2**28, False, False, False, False, 1)
     assert f"({len(forest.ensemble.leaf_value):,} leaves, {forest.n_features} features)" in text
     n_states = tables.n_bytes / (8 * 4 * tables.n_subtrees)
     assert (

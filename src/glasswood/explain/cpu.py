@@ -15,10 +15,17 @@ from glasswood.explain.walks import index_walk_of, walk_of
 if TYPE_CHECKING:
     from glasswood.explain.game import Game, Settings
     from glasswood.inputs.placed import PlacedRows
+    from glasswood.model.ensemble import TreeEnsemble
 
 ROW_NODE_BYTES = 512
 """Bytes of tables a node below which forests of many features do not come: no plan is made where these exceed the
 budget."""
+
+ROW_TABLE_BYTES = 2**30
+"""Budget of single rows' tables in explainers that are given none: they are built for `Explainer.row` alone."""
+
+MOST_WALKED = 0.5
+"""Share of the splits beyond which a row's tables are not built: the walk of the others takes most of the time."""
 
 ROW_TREES: dict[str, Any] = {"float32": _core.RowTrees32, "float64": _core.RowTrees64}
 
@@ -66,7 +73,7 @@ class CpuExplainer:
     @property
     def n_bytes(self) -> int:
         """Bytes of the tables that are built."""
-        of_rows = self.__dict__.get("row_tables")
+        of_rows, _ = self.__dict__.get("row_parts", (None, None))
         more = 0 if of_rows is None or of_rows is self.whole_tables else int(of_rows.n_bytes)
         return sum(tables.n_bytes for tables in self._tables.values() if tables) + more
 
@@ -77,28 +84,31 @@ class CpuExplainer:
         return tables.whole_tables if tables else None
 
     @cached_property
-    def row_tables(self) -> Any:
-        """Tables of all trees for single rows, also where batches are walked; None where they have no room.
+    def row_parts(self) -> tuple[Any, Any]:
+        """Tables for single rows, and trees for the walk of one row; None for what there is none of.
 
-        Lanes of a walk are leaves for one row and rows for batches, which tables of many features gain less from.
+        Trees have tables here also where batches are walked, for lanes of a walk are leaves for one row and rows for
+        batches, which tables of many features gain less from. What has no room for tables is walked beside them.
         """
         if found := self.whole_tables:
-            return found
-        budget = (TABLE_BYTES if self.settings.table_bytes is None else self.settings.table_bytes) - self.n_bytes
-        is_walked = self.settings.algorithm == "auto" and self.settings.takes_tables and self.row_trees is not None
-        if not is_walked or budget < self.game.forest.n_nodes * ROW_NODE_BYTES:
-            return None
-        choice = choose_tables(self.game, self.settings, "values", budget, is_forced=True)
-        runner = TableRunner(self.game, choice._replace(budget=budget), self._walk)
-        return runner.all_tables(self.settings.n_jobs)
-
-    @cached_property
-    def row_trees(self) -> Any:
-        """Trees for the walk of one row; None for games that it does not explain."""
+            return found, None
         if self.game.has_background or self.game.forest.has_linear_leaves:
-            return None
+            return None, None
+        budget = (ROW_TABLE_BYTES if self.settings.table_bytes is None else self.settings.table_bytes) - self.n_bytes
+        is_asked = self.settings.algorithm == "auto" and self.settings.takes_tables
+        if not is_asked or budget < self.game.forest.n_nodes * ROW_NODE_BYTES:
+            return None, self._row_trees(self.game.forest)
+        choice = choose_tables(self.game, self.settings, "values", budget, is_forced=True)
+        runner = TableRunner(self.game, choice._replace(budget=budget), None, for_row=True)
+        if runner.share_walked(self.settings.n_jobs) > MOST_WALKED:
+            return None, self._row_trees(self.game.forest)
+        runner.prepare(self.settings.n_jobs)
+        return runner.compiled, None if runner.walked is None else self._row_trees(runner.walked)
+
+    def _row_trees(self, trees: TreeEnsemble) -> Any:
+        """Trees for the walk of one row."""
         player_of = self.game.players.of_feature
-        return ROW_TREES[self.settings.dtype](self.game.forest, player_of, n_threads(self.settings.n_jobs))
+        return ROW_TREES[self.settings.dtype](trees, player_of, n_threads(self.settings.n_jobs))
 
     def tables(self, kind: Explained) -> TableRunner | None:
         """Runner of tables, None where nothing can have them."""

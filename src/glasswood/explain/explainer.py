@@ -71,7 +71,7 @@ class Explainer(ExplainerCalls):
     table_bytes : int, optional
         Largest memory for tables of values, and as much again for tables of interactions; 0 for no tables. If tables do
         not fit, glasswood builds them again for each call if that pays off. Default: 256 MB on CPUs, 512 MB on each
-        GPU.
+        GPU, 1 GB for tables that only `row` reads.
     background_weight : array-like of shape (m,), optional
         Weights of the background rows, at least 0; default 1 each.
     groups : dict of str to sequence of int or str, or "source", optional

@@ -60,11 +60,11 @@ def make_row(explainer: Engine, top: int | None, names: bool = False) -> Callabl
 def _row_of_codes(explainer: Engine, top: int | None) -> Callable[[Array], Any]:
     """Explain rows whose categories are codes."""
     n_top = 0 if top is None else min(int(top), explainer.game.players.n)
-    of = explainer.row_tables or explainer.row_trees
-    if of is None:
+    tables, trees = explainer.row_parts
+    if tables is None and trees is None:
         return WalkedRow(explainer, n_top)
     row: Callable[[Array], Any] = ROWS[explainer.settings.dtype](
-        of, explainer.game.forest.missing, n_top, (make_row, (explainer, top))
+        tables, trees, explainer.game.forest.missing, n_top, (make_row, (explainer, top))
     )
     return row
 

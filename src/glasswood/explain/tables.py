@@ -94,14 +94,14 @@ class ForestPlans:
 _plans: weakref.WeakKeyDictionary[TreeEnsemble, ForestPlans] = weakref.WeakKeyDictionary()
 
 
-def shared_plan(game: Game, choice: TableChoice, n_jobs: int | None) -> SharedPlan:
+def shared_plan(game: Game, choice: TableChoice, for_row: bool, n_jobs: int | None) -> SharedPlan:
     """Lay tables out, or find a plan of the same forest, players and choice."""
     player_of = game.players.of_feature
-    plans, key = _plans.setdefault(game.forest, ForestPlans()), (player_of.tobytes(), *choice)
+    plans, key = _plans.setdefault(game.forest, ForestPlans()), (player_of.tobytes(), *choice, for_row)
     found = plans.living.get(key)
     if found is None:
         dtype, *rest = choice
-        found = SharedPlan(TABLES[dtype](game.forest, player_of, *rest, n_threads(n_jobs)))
+        found = SharedPlan(TABLES[dtype](game.forest, player_of, *rest, for_row, n_threads(n_jobs)))
         plans.living[key] = found
     if found.n_bytes <= MOST_BYTES and found not in plans.kept:
         plans.kept.append(found)
@@ -120,6 +120,9 @@ class TableRunner:
     choice : TableChoice
     walk : Walk, optional
         The walk of all trees, if there is one already.
+    for_row : bool
+        For single rows: tables that exceed the budget are made smaller, none are built anew, and what has none is left
+        to another walk.
 
     Attributes
     ----------
@@ -127,14 +130,17 @@ class TableRunner:
         None before they are planned, and where no tree has any.
     rest : Walk or None
         The walk of the trees without tables.
+    walked : TreeEnsemble or None
+        These trees, once tables are built.
     is_built : bool
     """
 
     is_built: bool
 
-    def __init__(self, game: Game, choice: TableChoice, walk: Walk | None) -> None:
-        self._game, self._choice, self._whole_walk = game, choice, walk
+    def __init__(self, game: Game, choice: TableChoice, walk: Walk | None, for_row: bool = False) -> None:
+        self._game, self._choice, self._whole_walk, self._for_row = game, choice, walk, for_row
         self.rest: Walk | None = None
+        self.walked: TreeEnsemble | None = None
         self.compiled: Any = None
         self._shared: SharedPlan | None = None
         self._is_planned = self.is_built = False
@@ -153,13 +159,6 @@ class TableRunner:
         is_whole = self.is_built and self.rest is None and self.compiled.is_whole
         return self.compiled if is_whole else None
 
-    def all_tables(self, n_jobs: int | None) -> Any:
-        """Build the tables if all trees keep them; None, and nothing built, if not."""
-        if not self.has_tables(n_jobs) or not self.compiled.is_whole or len(self.compiled.walked_trees):
-            return None
-        self.prepare(n_jobs)
-        return self.whole_tables
-
     def has_tables(self, n_jobs: int | None) -> bool:
         """Whether any tree has tables."""
         self._plan(n_jobs)
@@ -176,11 +175,24 @@ class TableRunner:
             except MemoryError:
                 self._give_up()
                 walked = self._game.forest
-            if walked is self._game.forest and self._whole_walk is not None:
+            self.walked = walked
+            if self._for_row:
+                pass  # a row has a walk of its own
+            elif walked is self._game.forest and self._whole_walk is not None:
                 self.rest = self._whole_walk
             elif walked is not None:
                 self.rest = walk_of(self._game, walked, self._choice.dtype, n_jobs)
             self.is_built = True
+
+    def share_walked(self, n_jobs: int | None) -> float:
+        """Share of the splits that have no tables."""
+        self._plan(n_jobs)
+        walked = self._game.forest if self.compiled is None else self._left_by(self.compiled)
+        return 0.0 if walked is None else float((walked.feature >= 0).sum() / (self._game.forest.feature >= 0).sum())
+
+    def _left_by(self, tables: Any) -> TreeEnsemble | None:
+        cut, choice = (tables.walked_trees, tables.cut_nodes), self._choice
+        return walked_part(self._game.forest, *cut, choice.dtype, choice.has_background)
 
     def _fill(self, n_jobs: int | None) -> TreeEnsemble | None:
         """Fill the tables; return the trees that have none."""
@@ -193,8 +205,7 @@ class TableRunner:
                 tables.build_background(*self._game.weighted_rows, n_threads(n_jobs))
             else:
                 tables.build(n_threads(n_jobs))
-        cut = tables.walked_trees, tables.cut_nodes
-        return walked_part(self._game.forest, *cut, choice.dtype, choice.has_background)
+        return self._left_by(tables)
 
     def values(self, rows: Array, out: Array, n_jobs: int | None) -> None:
         """Fill out, (n, P) or (n, P, k)."""
@@ -238,7 +249,7 @@ class TableRunner:
         with self._lock:
             if self._is_planned:
                 return
-            self._shared = shared_plan(self._game, self._choice, n_jobs)
+            self._shared = shared_plan(self._game, self._choice, self._for_row, n_jobs)
             if self._shared.n_subtrees > 0:
                 self.compiled = self._shared.tables()
             self._is_planned = True

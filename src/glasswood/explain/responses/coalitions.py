@@ -120,13 +120,12 @@ class CoalitionExplainer:
 
     has_tables: bool
     n_bytes: int
-    row_tables: None
-    row_trees: None
+    row_parts: tuple[None, None]
     game: Game
     settings: Settings
     tolerance: float
 
-    has_tables, n_bytes, row_tables, row_trees = False, 0, None, None
+    has_tables, n_bytes, row_parts = False, 0, (None, None)
 
     def __init__(self, game: Game, settings: Settings) -> None:
         self.game, self.settings, self.tolerance = game, settings, TOLERANCE

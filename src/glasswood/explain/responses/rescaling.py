@@ -129,7 +129,7 @@ class ResponseExplainer:
     settings: Settings
     weighted: list[Background]
 
-    row_tables = row_trees = None
+    row_parts = None, None
 
     def __init__(self, game: Game, settings: Settings) -> None:
         self.game, self.settings = game, settings

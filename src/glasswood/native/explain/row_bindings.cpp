@@ -12,13 +12,15 @@ namespace glasswood {
 template <class Real>
 class RowExplainer {
  public:
-  // of: SubtreeTables or RowTrees; top: how many of the strongest features are wanted, 0 for the values of all.
-  RowExplainer(nb::object of, double missing, int32_t top, nb::object reduced)
-      : owner_(std::move(of)),
+  // tables and trees: SubtreeTables and RowTrees, whose sum is explained, one of them at least; top: how many of the
+  // strongest features are wanted, 0 for the values of all.
+  RowExplainer(nb::object tables, nb::object trees, double missing, int32_t top, nb::object reduced)
+      : tables_(std::move(tables)),
+        trees_(std::move(trees)),
         reduced_(std::move(reduced)),
         missing_(missing),
         top_(top),
-        engine_(engine_of(owner_)),
+        engine_(engine_of(tables_, trees_)),
         settled_(n_features()) {}
 
   nb::object operator()(nb::handle row) {
@@ -33,7 +35,7 @@ class RowExplainer {
   nb::object reduced() const { return reduced_; }
 
  private:
-  nb::object owner_, reduced_;
+  nb::object tables_, trees_, reduced_;
   double missing_;
   int32_t top_;
   std::unique_ptr<RowEngine<Real>> engine_;
@@ -43,10 +45,12 @@ class RowExplainer {
   int64_t n_players() const { return engine_->shape.n_players; }
   int64_t n_outputs() const { return engine_->shape.n_outputs; }
 
-  static std::unique_ptr<RowEngine<Real>> engine_of(const nb::object& of) {
-    if (nb::isinstance<RowTrees<Real>>(of))
-      return std::make_unique<RowWalkMemory<Real>>(nb::cast<const RowTrees<Real>&>(of));
-    return std::make_unique<RowMemory<Real>>(nb::cast<const SubtreeTables<Real>&>(of));
+  static std::unique_ptr<RowEngine<Real>> engine_of(const nb::object& tables, const nb::object& trees) {
+    std::unique_ptr<RowEngine<Real>> of_tables, of_trees;
+    if (!tables.is_none()) of_tables = std::make_unique<RowMemory<Real>>(nb::cast<const SubtreeTables<Real>&>(tables));
+    if (!trees.is_none()) of_trees = std::make_unique<RowWalkMemory<Real>>(nb::cast<const RowTrees<Real>&>(trees));
+    if (of_tables && of_trees) return std::make_unique<RowSum<Real>>(std::move(of_tables), std::move(of_trees));
+    return of_tables ? std::move(of_tables) : std::move(of_trees);
   }
 
   // The forest's marker becomes NaN, compared in the type of the thresholds.
@@ -100,8 +104,8 @@ template <class Real>
 static void bind_row(nb::module_& module, const char* name) {
   using Row = RowExplainer<Real>;
   nb::class_<Row>(module, name, "Explains one row a call.")
-      .def(nb::init<nb::object, double, int32_t, nb::object>(), nb::arg("of"), nb::arg("missing"), nb::arg("top"),
-           nb::arg("reduced"))
+      .def(nb::init<nb::object, nb::object, double, int32_t, nb::object>(), nb::arg("tables").none(),
+           nb::arg("trees").none(), nb::arg("missing"), nb::arg("top"), nb::arg("reduced"))
       .def("__call__", &Row::operator(), nb::arg("row").none(), nb::lock_self())
       .def("__reduce__", &Row::reduced);
 }

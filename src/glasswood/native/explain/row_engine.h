@@ -1,5 +1,6 @@
 // What explains one row a call, and keeps what it needs from call to call.
 #pragma once
+#include <memory>
 #include <vector>
 
 #include "common/rows.h"
@@ -23,6 +24,23 @@ class RowEngine {
 
   const RowShape shape;
   std::vector<Real> values;  // [player][output]
+};
+
+// Two parts of one forest.
+template <class Real>
+class RowSum : public RowEngine<Real> {
+ public:
+  RowSum(std::unique_ptr<RowEngine<Real>> first, std::unique_ptr<RowEngine<Real>> second)
+      : RowEngine<Real>(first->shape), first_(std::move(first)), second_(std::move(second)) {}
+
+  void run(const RowSource& row) override {
+    first_->run(row), second_->run(row);
+    for (size_t i = 0; i < this->values.size(); ++i)
+      this->values[i] = Real(double(first_->values[i]) + second_->values[i]);
+  }
+
+ private:
+  std::unique_ptr<RowEngine<Real>> first_, second_;
 };
 
 }  // namespace glasswood

@@ -92,14 +92,14 @@ static void bind_type(nb::module_& module, const char* name) {
       .def(
           "__init__",
           [](Tables* self, nb::handle forest, const Vector<int32_t>& player_of, int64_t table_bytes, bool forced,
-             bool of_pairs, bool has_background, int n_threads) {
+             bool of_pairs, bool has_background, bool for_row, int n_threads) {
             const ForestView view = view_of(forest);
             const Players players = players_of(glasswood::view(player_of), view.n_features);
             const auto game = has_background ? TableGame::kBackground : TableGame::kCovers;
-            new (self) Tables(view, players, {table_bytes, forced, of_pairs, game}, n_threads);
+            new (self) Tables(view, players, {table_bytes, forced, of_pairs, for_row, game}, n_threads);
           },
           nb::arg("forest"), nb::arg("player_of"), nb::arg("table_bytes"), nb::arg("forced"), nb::arg("of_pairs"),
-          nb::arg("has_background"), nb::arg("n_threads"))
+          nb::arg("has_background"), nb::arg("for_row"), nb::arg("n_threads"))
       .def(
           "like", [](const Tables& tables) { return new Tables(tables); }, nb::rv_policy::take_ownership,
           "Tables of the same plan, which they share, to be filled anew.")

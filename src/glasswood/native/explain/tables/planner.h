@@ -119,6 +119,7 @@ struct PlanOptions {
   CutCosts costs;
   bool by_subtree = false;  // lanes stay the subtree's own, and there are no chunks
   TableGame game = TableGame::kCovers;
+  bool for_row = false;  // tables of single rows: none are built anew, smaller ones are better than none
 };
 
 class TablePlanner {
@@ -170,7 +171,8 @@ class TablePlanner {
   static constexpr int64_t kChunkBytes = 512 << 10;
   static constexpr int32_t kChunkSubtrees = 64, kChunkTrees = 32;
   static constexpr size_t kOpenSets = 64;
-  static constexpr double kMostSqueezed = 2;  // budgets of tables that are made smaller to fit into one
+  // Budgets of tables that are made smaller to fit into one.
+  static constexpr double kMostSqueezed = 2, kMostSqueezedForRow = 4;
   static constexpr int kSqueezes = 3;
 
   const ForestCodes& codes_;
@@ -199,9 +201,12 @@ class TablePlanner {
   void plan_trees(const Team& team) {
     const auto plan_all = [&] { share_out(team, forest_.n_trees(), [&](int32_t tree, int32_t) { plan_tree(tree); }); };
     plan_all();
-    // Interactions build no tables anew: smaller ones cost less than the walk of trees that have no room.
+    // Interactions and single rows build no tables anew: smaller ones cost less than the walk of trees that have no
+    // room.
     const double budget = double(options_.table_bytes);
-    if (!of_pairs() || options_.forced || bytes_that_gain() > kMostSqueezed * budget) return;
+    const double most = options_.for_row ? kMostSqueezedForRow : kMostSqueezed;
+    const bool is_squeezed = options_.for_row || (of_pairs() && !options_.forced);
+    if (!is_squeezed || bytes_that_gain() > most * budget) return;
     for (int i = 0; i < kSqueezes && bytes_that_gain() > budget; ++i) {
       options_.costs.state *= 2;
       trees_.assign(forest_.n_trees(), {});
@@ -212,7 +217,7 @@ class TablePlanner {
   double bytes_that_gain() const {
     double bytes = 0;
     for (const PlannedTree& tree : trees_)
-      if (tree.is_planned && tree.cut.cost < tree.cut.walk) bytes += tree.bytes;
+      if (tree.is_planned && (options_.forced || tree.cut.cost < tree.cut.walk)) bytes += tree.bytes;
     return bytes;
   }
 
@@ -320,7 +325,7 @@ class TablePlanner {
 
   bool gains_rebuilt(const PlannedTree& tree) const {
     const bool may_gain = options_.game == TableGame::kBackground || options_.costs.rebuild_rows > 0;
-    if (!may_gain || options_.by_subtree || !is_rebuildable(tree)) return false;
+    if (!may_gain || options_.by_subtree || options_.for_row || !is_rebuildable(tree)) return false;
     return options_.forced || TreeCutter::gains_rebuilt(tree.cut, options_.costs, forest_.width);
   }
 

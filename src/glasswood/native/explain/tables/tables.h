@@ -6,7 +6,7 @@ namespace glasswood {
 
 struct TableOptions {
   int64_t table_bytes;
-  bool forced, of_pairs;
+  bool forced, of_pairs, for_row;
   TableGame game;
 };
 
@@ -106,7 +106,7 @@ class SubtreeTables {
     if (game_ == TableGame::kCovers && (codes.has_groups || options.of_pairs)) game_ = TableGame::kLeafCovers;
     if (game_ == TableGame::kLeafCovers && codes.has_groups) costs = group_costs(costs);
     PlanOptions planned{options.table_bytes, int32_t(sizeof(Real)), options.forced, costs};
-    planned.game = game_;
+    planned.game = game_, planned.for_row = options.for_row;
     TablePlanner planner(codes, planned, threads.team());
     const auto shared =
         std::make_shared<const TableForest<Real>>(forest, n_players, game_ == TableGame::kBackground, std::move(codes));
