@@ -532,6 +532,37 @@ def test_reports_and_pictures_of_the_tree_leave_curves_out(tmp_path):
     assert np.isfinite(values).all()
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_surfaces_of_categories_are_judged_by_rows_that_have_not_placed_them(seed):
+    """An order of categories by all rows tells surfaces the targets of the rows that judge them."""
+    pandas = pytest.importorskip("pandas")
+    rng = np.random.default_rng(seed)
+    tables = {"region": [f"r{i}" for i in range(40)], "brand": [f"b{i}" for i in range(30)]}
+    X = pandas.DataFrame(
+        {name: pandas.Categorical.from_codes(rng.integers(0, len(one), 1500), one) for name, one in tables.items()}
+    ).assign(size=rng.normal(size=1500))
+    noise = rng.normal(size=1500)
+    model = glasswood.AdditiveRegressor(interactions=3, n_jobs=1).fit(X, noise)
+    assert np.mean((model.predict(X) - noise.mean()) ** 2) < 0.006  # of a variance of 1
+    model = glasswood.AdditiveClassifier(interactions=3, n_jobs=1).fit(X, rng.uniform(size=1500) < 0.03)
+    p = model.predict_proba(X)[:, 1]
+    least = -(0.03 * np.log(0.03) + 0.97 * np.log(0.97))
+    assert -(0.03 * np.log(p) + 0.97 * np.log1p(-p)).mean() < 1.03 * least
+
+
+def test_a_planted_pair_of_categories_is_found():
+    rng = np.random.default_rng(0)
+    pandas = pytest.importorskip("pandas")
+    tables = {"region": [f"r{i:02d}" for i in range(12)], "brand": [f"b{i}" for i in range(5)]}
+    codes = {name: rng.integers(0, len(one), 3000) for name, one in tables.items()}
+    X = pandas.DataFrame({name: pandas.Categorical.from_codes(codes[name], one) for name, one in tables.items()})
+    own = rng.permutation(12) % 2 * 2 - 1
+    effect = own[codes["region"]] * np.where(codes["brand"] < 2, 1.0, -1.0)
+    model = glasswood.AdditiveRegressor(interactions=1, n_jobs=1).fit(X, effect + 0.5 * rng.normal(size=3000))
+    assert np.mean((model.predict(X) - effect) ** 2) < 0.05
+    assert len(model.surfaces_["adds"])
+
+
 def test_surfaces_of_categories_are_drawn_cell_by_cell():
     matplotlib = pytest.importorskip("matplotlib")
     matplotlib.use("Agg")

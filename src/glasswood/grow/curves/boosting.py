@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from glasswood import _core
+from glasswood.base.parallel import side_by_side
 from glasswood.base.typing import Doubles, Int32s, Int64s
 from glasswood.grow.curves.bins import Axis, coarse
 from glasswood.grow.losses import RATES
@@ -281,30 +282,124 @@ def _chosen(
     if not pairs or len(axes) < 2:
         return []
     gradient, curvature = rows.slopes(unseen)
-    groups = [coarse(axis, _positions(axis, gradient[0], curvature[0]), RANK_BINS) for axis in axes]
-    bins = np.array([group[axis.codes] for group, axis in zip(groups, axes, strict=True)], np.uint16)
-    sizes = np.array([group.max() + 1 for group in groups], np.int32)
+    bins = np.array([_rank_bins(axis, rows.fold[0], gradient[0], curvature[0]) for axis in axes], np.uint16)
+    sizes = bins.max(axis=1).astype(np.int32) + 1
     gains = np.zeros((len(axes), len(axes)))
     _core.rank_pairs(bins, sizes, gradient, curvature, gains, n_threads)
     ranked = sorted(combinations(range(len(axes)), 2), key=lambda pair: -gains[pair])
     return [(a, b) if axes[a].feature < axes[b].feature else (b, a) for a, b in ranked[:pairs]]
 
 
+def _rank_bins(axis: Axis, fold: Int32s, gradient: Doubles, curvature: Doubles) -> Int64s:
+    """Bins of rows, few; categories in an order to which a row's own fold adds nothing."""
+    if not axis.n_categories:
+        whole: Int64s = coarse(axis, _positions(axis, gradient, curvature), RANK_BINS)[axis.codes]
+        return whole
+    bins = np.zeros(len(fold), np.int64)
+    for number in range(int(fold.max()) + 1):
+        others = fold != number
+        groups = coarse(axis, _positions(axis, gradient * others, curvature * others), RANK_BINS)
+        bins[~others] = groups[axis.codes[~others]]
+    return bins
+
+
 def _surfaces(
     rows: CurveRows, axes: list[Axis], unseen: Doubles, chosen: list[Pair], start: Doubles, n_threads: int
 ) -> tuple[list[Term], Doubles, Doubles]:
+    """Boost surfaces of pairs.
+
+    Each set of surfaces orders categories by its own rows: in an order by all rows, those that were left out would have
+    placed their own categories, and gain from that.
+    """
     gradient, curvature = (part.sum(axis=0) if rows.loss != "softmax" else part[0] for part in rows.slopes(unseen))
-    used = sorted({k for pair in chosen for k in pair})
     most = int(np.clip(np.sqrt(len(rows.y)), FEWEST_BINS, SURFACE_BINS))
-    groups = {k: coarse(axes[k], _positions(axes[k], gradient, curvature), most) for k in used}
+
+    def groups_of(is_own: Any, most: int) -> list[tuple[Int64s, Int64s]]:
+        sums = gradient * is_own, curvature * is_own
+        return [_pair_groups(axes[a], axes[b], *sums, most) for a, b in chosen]
+
+    if not any(axes[k].n_categories for pair in chosen for k in pair):
+        groups = groups_of(1.0, most)
+        values, margins, losses = _run_surfaces(rows, axes, groups, chosen, start, n_threads)
+        return _terms(axes, groups, chosen, values), margins, losses
+    fold = rows.fold.repeat(rows.n_folds, axis=0) == np.tile(np.arange(rows.n_folds), len(rows.fold))[:, None]
+    shown = groups_of(1.0, SURFACE_BINS)
+    margins, losses = start.copy(), np.zeros((2, *rows.fold.shape))
+
+    def one_set(k: int) -> list[Doubles]:
+        groups = groups_of(~fold[k], most)
+        alone = replace(rows, fold=np.where(fold[k], 0, -1).astype(np.int32)[None])
+        values, margins[k : k + 1], own = _run_surfaces(alone, axes, groups, chosen, start[k : k + 1], 1)
+        losses[:, k // rows.n_folds, fold[k]] = own[:, 0, fold[k]]
+        return [
+            _means(axes[a], own_a, to_a) @ value @ _means(axes[b], own_b, to_b).T
+            for (a, b), (own_a, own_b), (to_a, to_b), value in zip(chosen, groups, shown, values, strict=True)
+        ]
+
+    each = side_by_side(one_set, len(start), n_threads)
+    return _terms(axes, shown, chosen, [np.concatenate(one) for one in zip(*each, strict=True)]), margins, losses
+
+
+def _pair_groups(first: Axis, second: Axis, gradient: Doubles, curvature: Doubles, most: int) -> tuple[Int64s, Int64s]:
+    """Group the bins of a pair; categories in the order in which they differ most over the other axis.
+
+    After curves, the mean step of a category says nothing: its order is that of the first singular vector of the pair's
+    steps.
+    """
+    if not first.n_categories and not second.n_categories:
+        return coarse(first, np.arange(first.n_bins), most), coarse(second, np.arange(second.n_bins), most)
+    small = [
+        np.arange(axis.n_bins) if axis.n_categories else coarse(axis, np.arange(axis.n_bins), FEWEST_BINS)
+        for axis in (first, second)
+    ]
+    n, m = (int(one.max()) + 1 for one in small)
+    cell = small[0][first.codes] * m + small[1][second.codes]
+    g, h = (np.bincount(cell, part, n * m).reshape(n, m) for part in (gradient, curvature))
+    scale = np.sqrt(h.sum(axis=1))[:, None], np.sqrt(h.sum(axis=0))[None]
+    steps = scale[0] * g / (h + CATEGORY_RIDGE * curvature.mean()) * scale[1]
+    left, _, right = np.linalg.svd(steps, full_matrices=False)
+    scores = [
+        np.divide(vector, root, out=np.zeros(len(vector)), where=root > 0)
+        for vector, root in ((left[:, 0], scale[0][:, 0]), (right[0], scale[1][0]))
+    ]
+    found = []
+    for axis, score in zip((first, second), scores, strict=True):
+        position = np.arange(axis.n_bins)
+        if axis.n_categories:
+            score = score * (np.sign(score[np.argmax(np.abs(score))]) or 1.0)
+            position = np.argsort(np.argsort(score, kind="stable"), kind="stable")
+        found.append(coarse(axis, position, most))
+    return found[0], found[1]
+
+
+def _means(axis: Axis, groups: Int64s, shown: Int64s) -> Doubles:
+    """Share of each of a set's groups in those that are shown: float64, (n_shown, n_groups)."""
+    shares = np.zeros((int(shown.max()) + 1, int(groups.max()) + 1))
+    np.add.at(shares, (shown, groups), axis.weight)
+    total = shares.sum(axis=1, keepdims=True)
+    return shares / np.where(total > 0, total, 1)
+
+
+def _run_surfaces(
+    rows: CurveRows,
+    axes: list[Axis],
+    groups: list[tuple[Int64s, Int64s]],
+    chosen: list[Pair],
+    start: Doubles,
+    n_threads: int,
+) -> tuple[list[Doubles], Doubles, Doubles]:
+    """As `_run`, of pairs of groups."""
     bins, shapes = [], []
-    for a, b in chosen:
-        n, m = int(groups[a].max()) + 1, int(groups[b].max()) + 1
-        bins.append(groups[a][axes[a].codes] * m + groups[b][axes[b].codes])
+    for (a, b), (of_a, of_b) in zip(chosen, groups, strict=True):
+        n, m = int(of_a.max()) + 1, int(of_b.max()) + 1
+        bins.append(of_a[axes[a].codes] * m + of_b[axes[b].codes])
         shapes.append((n, m, 0, 0))
     values, margins, losses = _run(rows, np.array(bins, np.uint16), shapes, start, n_threads, OF_SURFACES)
-    terms = [
-        Term((axes[a], axes[b]), (groups[a], groups[b]), value.reshape(*value.shape[:2], *shape[:2]))
-        for (a, b), value, shape in zip(chosen, values, shapes, strict=True)
-    ]
-    return terms, margins, losses
+    by_pair = [value.reshape(*value.shape[:2], *shape[:2]) for value, shape in zip(values, shapes, strict=True)]
+    return by_pair, margins, losses
+
+
+def _terms(
+    axes: list[Axis], groups: list[tuple[Int64s, Int64s]], chosen: list[Pair], values: list[Doubles]
+) -> list[Term]:
+    return [Term((axes[a], axes[b]), own, value) for (a, b), own, value in zip(chosen, groups, values, strict=True)]
