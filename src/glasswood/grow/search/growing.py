@@ -71,8 +71,14 @@ class Growth:
         if self.prices is None:
             return self
         limits = (-np.inf, np.inf) if model.clip == "none" else target_range(self.target)
-        best = pruned(self.result.best, self.rows, self.columns, self.target, self.prices, limits, self.known)
-        return self.with_tree(best)
+        given = self.rows, self.columns, self.target
+        found = pruned(self.result.best, *given, self.prices, limits, self.known)
+        if found.is_dear and self.known is None and self.prices.collinear:
+            free = replace(self.prices, collinear=0.0)
+            other = pruned(self.result.best, *given, free, limits)
+            if other.cost < DECISIVE * found.cost:
+                return replace(self, prices=free).with_tree(other.tree)
+        return self.with_tree(found.tree)
 
     def tree(self, model: Any, **meaning: Any) -> GrownTree:
         """Refit the leaves of the best tree as `model` has it; `meaning` are further fields of the Forest."""
@@ -88,6 +94,11 @@ class Growth:
     def population(self) -> list[dict[str, Any]]:
         """Return the last population, by value."""
         return to_values(self.result.population, self.rows)
+
+
+DECISIVE = 0.8
+"""Part of the cost of a tree that keeps one of nearly collinear columns below which their differences are the signal:
+left-out rows are in the cost."""
 
 
 def with_share_of_time(model: Any, n_searches: int) -> Any:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,6 +67,8 @@ class Prices:
         Mean number of copies of each row: they share their noise, and leave together.
     max_terms : int, optional
         Most terms of a leaf.
+    collinear : float
+        What each further e-fold of a column's variance inflation adds to a term's price, in prices of a term.
     """
 
     penalty: float
@@ -74,6 +76,7 @@ class Prices:
     n_rows: float
     copies: float = 1.0
     max_terms: int | None = None
+    collinear: float = COLLINEAR
 
     @property
     def parameter(self) -> float:
@@ -103,11 +106,20 @@ class Known:
 
 @dataclass(frozen=True, eq=False)
 class _Leaf:
-    """Cost, sum of squares and features of the regression of a node."""
+    """Cost, sum of squares and features of a node's regression, and whether a term cost more for being collinear."""
 
     cost: float
     sse: float
     features: NDArray[np.intp]
+    is_dear: bool
+
+
+class Pruned(NamedTuple):
+    """A tree, its cost, and whether a term cost more because others nearly hold its column."""
+
+    tree: dict[str, Any]
+    cost: float
+    is_dear: bool
 
 
 def pruned(
@@ -118,7 +130,7 @@ def pruned(
     prices: Prices,
     limits: tuple[float, float] = (-np.inf, np.inf),
     known: Known | None = None,
-) -> dict[str, Any]:
+) -> Pruned:
     """Cut the splits and terms off that do not pay, from the leaves upwards.
 
     Parameters
@@ -139,7 +151,7 @@ def pruned(
     levels = levels_of_splits(tree, rows, columns, reached)
     feature, used = tree["feature"].copy(), tree["model"].reshape(len(tree["feature"]), -1).astype(bool)
     used &= (feature < 0)[:, None]
-    has_terms, cost, sse = bool(used.any()), np.zeros(len(feature)), np.zeros(len(feature))
+    has_terms, cost, sse, is_dear = bool(used.any()), np.zeros(len(feature)), np.zeros(len(feature)), False
     for v in range(len(feature) - 1, -1, -1):  # children stand behind their parents
         at, attribute, below = reached[v], int(feature[v]), (tree["left"][v], tree["right"][v])
         if len(at) > MOST_ROWS:
@@ -157,12 +169,13 @@ def pruned(
             return _leaf(design, columns.sources, prices, limits)
 
         leaf = regression() if known is None else known.of("pruned", at, chosen, regression)
-        used[v] = candidates
+        used[v], is_dear = candidates, is_dear or leaf.is_dear
         if attribute < 0 or leaf.cost <= cost[v]:
             feature[v], cost[v], sse[v] = -1, leaf.cost, leaf.sse
             used[v] = False
             used[v, leaf.features] = True
-    return _reached({**tree, "feature": feature, "model": (used & (feature < 0)[:, None]).astype(np.uint8).ravel()}, 0)
+    model = (used & (feature < 0)[:, None]).astype(np.uint8).ravel()
+    return Pruned(_reached({**tree, "feature": feature, "model": model}, 0), float(cost[0]), is_dear)
 
 
 def levels_of_splits(
@@ -195,16 +208,18 @@ def without_small_leaves(tree: dict[str, Any], rows: TrainingRows, least: int) -
 def _leaf(design: Design, sources: Int64s, prices: Prices, limits: tuple[float, float]) -> _Leaf:
     """Backward elimination of the terms whose absence lowers the cost, and of the least ones beyond the limit."""
     low, high = ((limit - design.centre) / design.scale for limit in limits)
+    is_dear = False
     while True:
         kept, inverse, solution, squares = _solved(design)
         bread = inverse @ inverse.T
         sse, level, meat = _noise(design, kept, inverse, solution, prices.copies, (low, high))
-        stays = _worth(bread, solution, meat, squares, prices.parameter)
+        is_dear |= bool((np.diag(bread) * squares > INFLATED).any())
+        stays = _worth(bread, solution, meat, squares, prices)
         if stays.all():
             stays = _within(sources[design.features[kept]], bread, solution, prices.max_terms)
         if stays.all():
             cost = sse + prices.parameter * (level + float(np.sum(bread * meat)))
-            return _Leaf(cost, sse, design.features[kept])
+            return _Leaf(cost, sse, design.features[kept], is_dear)
         design = design.with_columns(kept[stays])
 
 
@@ -230,7 +245,7 @@ def _noise(
     return sse, level, meat
 
 
-def _worth(bread: Doubles, solution: Doubles, meat: Doubles, squares: Doubles, price: float) -> Bools:
+def _worth(bread: Doubles, solution: Doubles, meat: Doubles, squares: Doubles, prices: Prices) -> Bools:
     """Which terms stay; without the k-th the cost changes by what its Wald statistic lacks of the price.
 
     `squares` are the columns' sums of squares.
@@ -240,8 +255,8 @@ def _worth(bread: Doubles, solution: Doubles, meat: Doubles, squares: Doubles, p
         variance = np.sum((bread @ meat) * bread, axis=1)
         gain = np.full(len(stays), -np.inf)
         inflation = np.maximum(np.diag(bread) * squares / INFLATED, 1.0)[stays]
-        prices = price * (1 + COLLINEAR * np.log(inflation))
-        gain[stays] = (prices * variance[stays] - solution[stays] ** 2) / np.diag(bread)[stays]
+        price = prices.parameter * (1 + prices.collinear * np.log(inflation))
+        gain[stays] = (price * variance[stays] - solution[stays] ** 2) / np.diag(bread)[stays]
         worst = int(np.argmax(gain))
         if gain[worst] <= 0:
             break
