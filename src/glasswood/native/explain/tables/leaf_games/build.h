@@ -166,10 +166,21 @@ class LeafGameBuilder {
     if (task_.seen.first) return take_seen(subtree, index);
     if (!task_.count) return 0;
     const int64_t* count = task_.count + subtree.first_vector - task_.first_count;
+    AboveOf above_of(subtree);
     int32_t n_seen = 0;
-    for (uint32_t above = 0; above < 1u << subtree.n_above; ++above)
-      for (int32_t cell = 0; cell < subtree.n_cells; ++cell)
-        if (const int64_t n = *count++) space_.seen[n_seen++] = {cell, above, n};
+    const auto look = [&](int32_t state) {
+      if (!count[state]) return;
+      const int32_t above = above_of(state);
+      space_.seen[n_seen++] = {state - above * subtree.n_cells, uint32_t(above), count[state]};
+    };
+    constexpr int32_t kStates = 8;  // most have no row
+    int32_t first = 0;
+    for (; first + kStates <= subtree.n_states; first += kStates) {
+      int64_t any = 0;
+      for (int32_t s = 0; s < kStates; ++s) any |= count[first + s];
+      for (int32_t s = 0; any && s < kStates; ++s) look(first + s);
+    }
+    for (; first < subtree.n_states; ++first) look(first);
     return n_seen;
   }
 
@@ -264,11 +275,11 @@ class LeafGameBuilder {
   void fill_values(const SubtreeLeaf& leaf, double* entries) const {
     const int d = leaf.n_positions;
     const double *t0 = space_.tables.t[0], *t1 = space_.tables.t[1];
-    for (int p = 0; p < d; ++p) {
-      double* to = values_at(leaf, p, entries);
-      const uint32_t bit = 1u << p;
-      for (uint32_t set = 0; set < 1u << d; ++set) to[int64_t(set) * size_] = t0[set] - t1[set | bit];
-    }
+    const int64_t size = size_;
+    double* at[kMostPositions];
+    for (int p = 0; p < d; ++p) at[p] = values_at(leaf, p, entries);
+    for (uint32_t set = 0; set < 1u << d; ++set)
+      for (int p = 0; p < d; ++p) at[p][set * size] = t0[set] - t1[set | 1u << p];
   }
 
   // Halves of interactions.
