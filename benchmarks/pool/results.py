@@ -189,9 +189,15 @@ def show(found: list[Part], every: bool) -> None:
             print(f"{name[:16]:16} {int(next(iter(ones.values()))['rows']):6} {'; '.join(cells)}")
 
 
-def record(parts: list[Part], found: list[dict[str, Any]], conditions: dict[str, Any], kept: list[str]) -> None:
-    """Write rows, lasting fits and the page's tables; rows of methods in `kept` stay as an earlier record has them."""
-    before = json.loads(RECORD.read_text()) if kept else {"conditions": {}, "parts": []}
+def record(
+    parts: list[Part], found: list[dict[str, Any]], conditions: dict[str, Any], kept: list[str], name: str = "pool"
+) -> None:
+    """Write rows, lasting fits and the page's tables; rows of methods in `kept` stay as an earlier record has them.
+
+    `name` is that of the file and of the place in the page.
+    """
+    file = RECORD.with_stem(name)
+    before = json.loads(file.read_text()) if kept else {"conditions": {}, "parts": []}
     stays = [{"commit": before["conditions"]["commit"], **row} for row in before["parts"] if row["method"] in kept]
     rows, texts = list[dict[str, Any]](), list[str]()
     for part in parts:
@@ -199,10 +205,10 @@ def record(parts: list[Part], found: list[dict[str, Any]], conditions: dict[str,
         own.sort(key=lambda row: row["sets"] != "all")
         rows += own
         texts.append(f"{part.half.capitalize()} half, {part.kind}:\n\n" + "\n".join(lines(part.kind, own)))
-    RECORD.write_text(json.dumps({"conditions": conditions, "parts": rows}, indent=1) + "\n")
+    file.write_text(json.dumps({"conditions": conditions, "parts": rows}, indent=1) + "\n")
     write_fits(found, conditions["rows"])
     page = RECORD.parent / "grow.md"
-    page.write_text(between(page.read_text(), "pool", "\n\n".join(texts)))
+    page.write_text(between(page.read_text(), name, "\n\n".join(texts)))
 
 
 def _version(method: str, before: dict[str, Any]) -> str:

