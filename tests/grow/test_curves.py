@@ -6,6 +6,9 @@ import pickle
 
 import numpy as np
 import pytest
+from scipy.stats import norm
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss
 
 pytest.importorskip("sklearn")
 
@@ -86,8 +89,10 @@ def test_a_planted_pair_among_fifty_columns_is_first():
         data = rows_of(X, y - y.mean())
         axes = bins.axes_of(data.columns, data.weight, 64)
         rest = y - y.mean() - (main - main.mean())
-        rows = boosting.CurveRows("squared", 0.0, rest, data.weight, np.zeros((1, len(y))), np.zeros(len(y), np.int32))
-        ((i, j),) = boosting._chosen(rows, axes, rows.margins, 1, 1)
+        rows = boosting.CurveRows(
+            "squared", 0.0, rest, data.weight, np.zeros((1, 1, len(y))), np.zeros(len(y), np.int32)
+        )
+        ((i, j),) = boosting._chosen(rows, axes, rows.starts[0], 1, 1)
         found += (axes[i].feature, axes[j].feature) == (a, b)
     assert found == 20
 
@@ -242,12 +247,60 @@ def test_every_loss_gains_from_curves(loss):
 
 
 def test_classes_of_three():
-    X, y, _ = bent(800)
+    X, y, f = bent(3600)
     labels = np.array(["low", "mid", "top"])[np.digitize(y, [0, 1.5])]
     model = glasswood.AdditiveClassifier(interactions=2, n_jobs=1).fit(X[:600], labels[:600])
-    assert model.score(X[600:], labels[600:]) > 0.8
+    best = np.array(["low", "mid", "top"])[np.digitize(f, [0, 1.5])]
+    assert np.mean(model.predict(X[600:]) == best[600:]) > 0.8
+    true = np.diff(norm.cdf(np.array([-np.inf, 0, 1.5, np.inf]), f[600:, None], 0.3), axis=1)
+    linear = LogisticRegression().fit(X[:600], labels[:600])
+    shares = true, model.predict_proba(X[600:]), linear.predict_proba(X[600:])
+    least, own, straight = (log_loss(labels[600:], one) for one in shares)
+    assert own - least < 0.5 * (straight - least)
     assert set(model.curves_["output"].tolist()) == {"low", "mid", "top"}
     np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1, atol=1e-12)
+
+
+def half_straight(n=400, seed=3):
+    """A weak slope and a wave: neither an equation nor curves alone are best."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1, 1, (n, 4))
+    return X, X[:, 0] + 0.5 * X[:, 1] + np.sin(4 * X[:, 2]) + 0.8 * rng.normal(size=n)
+
+
+@pytest.mark.parametrize("labels", [None, ["low", "top"], ["low", "mid", "top"]])
+def test_the_table_of_a_mean_of_two_starts_is_the_equation_of_the_model(labels, monkeypatch):
+    monkeypatch.setattr(boosting, "SHARES", (0.5,))
+    X, y = half_straight()
+    cuts = [] if labels is None else np.quantile(y, np.arange(1, len(labels)) / len(labels))
+    target = y if labels is None else np.array(labels)[np.digitize(y, cuts)]
+    kind = glasswood.AdditiveRegressor if labels is None else glasswood.AdditiveClassifier
+    fits = [kind(n_jobs=1, interactions=0, leaf_model=leaf).fit(X, target) for leaf in ("auto", "linear", "constant")]
+    own, linear, constant = (model.leaves_["coefficient"] for model in fits)
+    leaves, curves = fits[0].leaves_, fits[0].curves_
+    is_intercept = leaves["feature"] == "(intercept)"
+    np.testing.assert_array_equal(own[~is_intercept], linear[~is_intercept] / 2)
+    np.testing.assert_allclose(own[is_intercept], (linear[is_intercept] + constant) / 2, atol=1e-12)
+    margins = fits[0].forest_.predict(X, "margin").reshape(len(X), -1)
+    names = labels if margins.shape[1] > 1 else [curves["output"][0]]
+    values = {f"x{k}": X[:, k] for k in range(4)} | {"(intercept)": np.ones(len(X))}
+    for output, name in enumerate(names):
+        rest, at, step = margins[:, output].copy(), leaves["leaf"] == output, curves["output"] == name
+        for feature, coefficient in zip(leaves["feature"][at], own[at], strict=True):
+            rest -= coefficient * values[feature]
+        for feature, low, high, adds in zip(*(curves[k][step] for k in ("feature", "from", "to", "adds")), strict=True):
+            rest -= adds * ((low <= values[feature]) & (values[feature] < high))
+        np.testing.assert_allclose(rest, rest[0], atol=1e-10)
+
+
+def test_left_out_rows_choose_the_share_of_the_equation():
+    """All of it where all is straight, none where nothing is."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (600, 3))
+    straight = glasswood.AdditiveRegressor(n_jobs=1).fit(X, X @ [1.0, 2.0, 3.0] + rng.normal(size=600))
+    np.testing.assert_allclose(straight.leaves_["coefficient"], [0, 1, 2, 3], atol=0.3)
+    even = glasswood.AdditiveRegressor(n_jobs=1).fit(X, np.abs(X[:, 0]) + 0.1 * rng.normal(size=600))
+    assert even.leaves_["feature"].tolist() == ["(intercept)"]
 
 
 def test_curves_rise_where_they_must():
@@ -444,7 +497,7 @@ def test_gradients_are_those_of_the_losses():
         ("softmax", y, m),
     ):
         level = {"poisson": 1.0, "tweedie": 1.3, "gamma": 2.0}.get(loss, 0.5)
-        rows = boosting.CurveRows(loss, level, target, np.ones(50), margins, np.zeros(50, np.int32))
+        rows = boosting.CurveRows(loss, level, target, np.ones(50), margins[None], np.zeros(50, np.int32))
         gradient, curvature = rows.slopes(margins)
         step = 1e-5
         for k in range(len(margins)):

@@ -186,7 +186,7 @@ def _exact(forest: TreeEnsemble, values: Array, leaves: list[list[Box]]) -> tupl
             groups.setdefault(tuple(sorted(box.missing)), []).append(box)
         base[output] += sum(box.value for box in groups.pop((), []))
         terms = [_term(tuple(axes[feature] for feature in group), boxes) for group, boxes in sorted(groups.items())]
-        found = Boosted(1, np.zeros((1, 0)), np.zeros((1, 0)), np.zeros((1, 0)), *_by_kind(terms))
+        found = Boosted(1, 1.0, np.zeros((1, 0)), np.zeros((1, 0)), np.zeros((1, 0)), *_by_kind(terms))
         added, parts = shaped_output(found, 0, one, one, 0.0, LEAST)
         base[output] += added
         shapes += [dataclasses.replace(shape, output=output) for shape in parts]
@@ -245,7 +245,7 @@ def _nearest(
     for output in range(margins.shape[1]):
         rest = margins[:, output] - base[output]
         unit = float(rest.std()) or 1.0
-        rows = CurveRows("squared", 0.0, rest / unit, weight, np.zeros((1, len(values))), fold)
+        rows = CurveRows("squared", 0.0, rest / unit, weight, np.zeros((1, 1, len(values))), fold)
         signs = np.zeros(forest.n_features, np.int64)
         found = boosted(rows, axes, signs, interactions, threads, must_gain=False)
         added, parts = shaped(found, rows)

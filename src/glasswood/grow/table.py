@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 Table = dict[str, "Array"]
 
+INTERCEPT = "(intercept)"
+"""Name of the entry of an equation's intercept."""
+
 
 def leaf_table(trees: Sequence[GrownTree], forest: TreeEnsemble) -> tuple[Table, Table]:
     """One entry a term of a leaf's equation, the intercept first; and one entry a leaf; of trees of one forest."""
@@ -25,7 +28,7 @@ def leaf_table(trees: Sequence[GrownTree], forest: TreeEnsemble) -> tuple[Table,
     limits = np.concatenate([grown.limits for grown in trees])
     terms: dict[str, list[Any]] = {"leaf": [], "feature": [], "coefficient": [], "standard_error": [], "mean": []}
     for leaf, model in enumerate(models):
-        rows: list[tuple[object, ...]] = [("(intercept)", model.intercept, model.intercept_error, np.nan)]
+        rows: list[tuple[object, ...]] = [(INTERCEPT, model.intercept, model.intercept_error, np.nan)]
         rows += [
             (term_name(forest, feature, category), *numbers)
             for feature, category, *numbers in zip(

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 LOSSES = ("squared", "logistic", "softmax", "power", "quantile", "huber")
 """Losses in the order of the core's (native/grow/curves/losses.h)."""
 
-FOLDS, REPEATS = 8, 3
+FOLDS, REPEATS = 8, 4
 """Parts of the rows, each left out of one set of curves, and how often they are drawn; the mean of the sets is the
 result."""
 
@@ -29,8 +29,16 @@ RATE, RIDGE, CATEGORY_RIDGE, MOST, MAX_LEAVES, MIN_ROWS = 0.1, 3.0, 5.0, 4.0, 3,
 """Part of a step that is added; rows of mean curvature that shrink a part's step and a category's; largest step; parts
 of a step, and their fewest rows."""
 
-ROUNDS, PATIENCE, TOLERANCE = 5_000, 30, 1e-6
-"""Most rounds; those without gain for the left-out rows that end them; and what of the loss counts as a gain."""
+RANDOM_ROUNDS, ROUNDS, PATIENCE, TOLERANCE = 100, 5_000, 30, 1e-6
+"""Most rounds of curves with cuts at random, in every second repeat, and after them of the best; those without gain for
+the left-out rows that end them; and what of the loss counts as a gain."""
+
+SHARES = (1.0, 0.75, 0.5, 0.25, 0.0)
+"""Of the first start in a mean of two, from which left-out rows choose."""
+
+PRICES = {"squared": 2.0, "huber": 2.0, "logistic": 0.5, "softmax": 0.5}
+"""Price of a coefficient in units of noise, by the loss, 1 for others: losses of squares count twice, and equations of
+classes are shrunk by a ridge, so that their coefficients are worth half a parameter."""
 
 OF_CURVES, OF_SURFACES = 0.6, 0.7
 """Gain of a step, in the best one of the round before, below which it is left out, so that pairs of noise do not end
@@ -40,7 +48,7 @@ RANK_BINS, FEWEST_BINS, SURFACE_BINS = 16, 8, 64
 """Bins of a feature in surfaces that rank pairs; fewest and most in those that are fitted, as many as have a row a cell
 on average."""
 
-CERTAINTY, OF_PAIRS = 2.0, 1.0
+CERTAINTY, OF_PAIRS = 2.25, 1.0
 """Standard errors by which the loss of left-out rows must fall for curves and surfaces beside a tree, and for surfaces
 of a glass box."""
 
@@ -58,17 +66,20 @@ class CurveRows:
     level : float
         The quantile, where Huber's loss turns linear, or the power of the mean that the variance is.
     y, weight : float64, (n_rows,)
-    margins : float64, (n_outputs, n_rows)
-        Where they begin.
+    starts : float64, (1 or 2, n_outputs, n_rows)
+        Margins where they begin; of two starts, the result is a mean of what becomes of both.
     fold : int32, (n_repeats, n_rows)
+    n_terms : sequence of int
+        Coefficients of each start.
     """
 
     loss: str
     level: float
     y: Doubles
     weight: Doubles
-    margins: Doubles
+    starts: Doubles
     fold: Int32s
+    n_terms: Sequence[int] = (0,)
 
     @property
     def n_folds(self) -> int:
@@ -84,8 +95,12 @@ class CurveRows:
         settings.rate, settings.ridge, settings.category_ridge = RATE, RIDGE, CATEGORY_RIDGE
         settings.most = MOST if self.loss not in {"squared", "quantile", "huber"} else np.inf
         settings.max_leaves, settings.min_rows = MAX_LEAVES, MIN_ROWS
-        settings.max_rounds, settings.patience, settings.tolerance = ROUNDS, PATIENCE, TOLERANCE
+        settings.patience, settings.tolerance = PATIENCE, TOLERANCE
         return settings
+
+    def price(self, margins: Doubles) -> float:
+        """Price a parameter as AIC does (Akaike 1974), in units of the loss."""
+        return PRICES.get(self.loss, 1.0) * dispersion(*self.slopes(margins))
 
     def slopes(self, margins: Doubles) -> tuple[Doubles, Doubles]:
         """Negative gradients and curvatures: float64, (n_outputs, n_rows)."""
@@ -121,6 +136,8 @@ class Boosted:
     curves, surfaces : list of Term
     n_folds : int
         Of a repeat.
+    share : float
+        Of the first start; the other one has the rest.
     unseen : float64, (n_outputs, n_rows)
         Margins of each row by the curves of the folds that left it out, their mean.
     before, after : float64, (n_repeats, n_rows)
@@ -128,6 +145,7 @@ class Boosted:
     """
 
     n_folds: int
+    share: float
     unseen: Doubles
     before: Doubles
     after: Doubles
@@ -185,54 +203,97 @@ def boosted(
     must_gain : bool
         Whether curves are left out unless rows that were left out gain; so are always surfaces that nobody named.
     """
-    start = np.repeat(rows.margins[None], rows.n_folds * len(rows.fold), axis=0)
-    nothing = Boosted(rows.n_folds, rows.margins, *_losses(rows, start))
+    nothing, start = _nothing(rows)
     if rows.n_folds < 2 or not axes:
         return nothing
-    axes = _by_gain(rows, axes)
-    shapes = [(axis.n_bins, 1, axis.n_ordered, int(signs[axis.feature])) for axis in axes]
-    values, margins, losses = _run(rows, np.array([axis.codes for axis in axes]), shapes, start, n_threads, OF_CURVES)
-    curves = [Term((axis,), (np.arange(axis.n_bins),), value) for axis, value in zip(axes, values, strict=True)]
-    found = Boosted(rows.n_folds, _unseen(rows, margins), losses[0], losses[1], curves)
+    axes = _by_gain(rows, axes, rows.starts[0])
+    each = [_curves(rows, axes, signs, one, n_threads) for one in rows.starts]
+    found = _best_mean(rows, nothing, each)
     if must_gain and not is_gain(found.before, found.after, CERTAINTY):
-        found, margins = nothing, start
+        found, each = nothing, [([], start)]
     free = [axis for axis in axes if signs[axis.feature] == 0]
     chosen = _chosen(rows, free, found.unseen, pairs, n_threads)
     if not chosen:
         return found
-    surfaces, margins, losses = _surfaces(rows, free, found.unseen, chosen, margins, n_threads)
-    if isinstance(pairs, int) and not is_gain(losses[0], losses[1], CERTAINTY if must_gain else OF_PAIRS):
-        return found
-    return Boosted(rows.n_folds, _unseen(rows, margins), found.before, losses[1], found.curves, surfaces)
+    for terms, margins in each:
+        terms += _surfaces(rows, free, found.unseen, chosen, margins, n_threads)
+    bent = _best_mean(rows, nothing, each)
+    certainty = CERTAINTY if must_gain else OF_PAIRS
+    return bent if not isinstance(pairs, int) or is_gain(found.after, bent.after, certainty) else found
 
 
-def _losses(rows: CurveRows, start: Doubles) -> tuple[Doubles, Doubles]:
-    """Losses of rows as they are; the same twice."""
+def _nothing(rows: CurveRows) -> tuple[Boosted, Doubles]:
+    """No terms, and margins by set."""
+    margins = np.repeat(rows.starts[:1], rows.n_folds * len(rows.fold), axis=0)
+    losses = _losses(rows, margins)
+    return Boosted(rows.n_folds, 1.0, rows.starts[0], losses, losses), margins
+
+
+def _losses(rows: CurveRows, margins: Doubles) -> Doubles:
+    """Losses of rows that margins by set have left out: (n_repeats, n_rows)."""
     one = np.zeros((1, len(rows.y)), np.uint16)
-    _, _, losses = _run(rows, one, [(1, 1, 1, 0)], start[: rows.n_folds], 1, 0.0, max_rounds=0)
-    same = np.repeat(losses[0], len(rows.fold), axis=0)
-    return same, same
+    losses: Doubles = _run(rows, one, [(1, 1, 1, 0)], margins, 1, 0.0, (0, 0))[1]
+    return losses
+
+
+def _best_mean(rows: CurveRows, nothing: Boosted, each: list[tuple[list[Term], Doubles]]) -> Boosted:
+    """Take the mean of terms and margins from all starts, in one order, that left-out rows choose."""
+    (terms, first), (others, last) = each[0], each[-1]
+
+    def cost(share: float) -> float:
+        margins = mean_of(share, first, last)
+        n_terms = share * rows.n_terms[0] + (1 - share) * rows.n_terms[-1]
+        return float(_losses(rows, margins).mean(axis=0).sum()) + n_terms * rows.price(_unseen(rows, margins))
+
+    share = min(SHARES, key=cost) if len(each) > 1 else 1.0
+    margins = mean_of(share, first, last)
+    pairs = zip(terms, others, strict=True)
+    mixed = [replace(one, values=mean_of(share, one.values, other.values)) for one, other in pairs]
+    curves, surfaces = ([one for one in mixed if len(one.axes) == n] for n in (1, 2))
+    losses = _losses(rows, margins)
+    return Boosted(rows.n_folds, share, _unseen(rows, margins), nothing.before, losses, curves, surfaces)
+
+
+def mean_of(share: float, first: Doubles, last: Doubles) -> Doubles:
+    """Mean of both, of which the first has a share; exactly the first where that is 1."""
+    return first if share == 1 else share * first + (1 - share) * last
+
+
+def _curves(
+    rows: CurveRows, axes: list[Axis], signs: Int64s, start: Doubles, n_threads: int
+) -> tuple[list[Term], Doubles]:
+    """Boost curves from a start; those that gain most first."""
+    own = _by_gain(rows, axes, start)
+    shapes = [(axis.n_bins, 1, axis.n_ordered, int(signs[axis.feature])) for axis in own]
+    margins = np.repeat(start[None], rows.n_folds * len(rows.fold), axis=0)
+    bins = np.array([axis.codes for axis in own])
+    values, _ = _run(rows, bins, shapes, margins, n_threads, OF_CURVES, (RANDOM_ROUNDS, ROUNDS))
+    terms = {axis.feature: Term((axis,), (np.arange(axis.n_bins),), v) for axis, v in zip(own, values, strict=True)}
+    return [terms[axis.feature] for axis in axes], margins
 
 
 def _run(
     rows: CurveRows,
     bins: NDArray[np.uint16],
     shapes: list[tuple[int, int, int, int]],
-    start: Doubles,
+    margins: Doubles,
     n_threads: int,
     least_gain: float,
-    max_rounds: int = ROUNDS,
-) -> tuple[list[Doubles], Doubles, Doubles]:
-    """Values by term, (n_sets, n_outputs, n[, m]), margins by set, and losses before and after by repeat and row."""
+    rounds: tuple[int, int],
+) -> tuple[list[Doubles], Doubles]:
+    """Move margins by set; return values by term, (n_sets, n_outputs, n[, m]), and losses after by repeat and row.
+
+    `rounds` are those with random cuts, in every second repeat, and those with the best ones.
+    """
     sizes = [n * m for n, m, _, _ in shapes]
-    margins, losses = start.copy(), np.zeros((len(rows.fold), 2, len(rows.y)))
-    values, n_rounds = np.zeros((*start.shape[:2], sum(sizes))), np.zeros(rows.n_folds, np.int32)
-    settings = rows.settings
-    settings.least_gain, settings.max_rounds = least_gain, max_rounds
-    for k in range(len(start) // rows.n_folds):
+    values, n_rounds = np.zeros((*margins.shape[:2], sum(sizes))), np.zeros(rows.n_folds, np.int32)
+    settings, losses = rows.settings, np.zeros((len(rows.fold), 2, len(rows.y)))
+    settings.least_gain, settings.max_rounds = least_gain, rounds[1]
+    for k, fold in enumerate(rows.fold):
         own = slice(k * rows.n_folds, (k + 1) * rows.n_folds)
+        settings.seed, settings.random_rounds = own.start, rounds[0] if k % 2 else 0
         _core.boost_curves(
-            settings, rows.y, rows.weight, rows.fold[k], np.ascontiguousarray(bins), np.array(shapes, np.int32),
+            settings, rows.y, rows.weight, fold, np.ascontiguousarray(bins), np.array(shapes, np.int32),
             values[own], margins[own], losses[k], n_rounds, n_threads,
         )  # fmt: skip
     parts = np.split(values, np.cumsum(sizes)[:-1], axis=2)
@@ -240,7 +301,7 @@ def _run(
         part if shape[1] == 1 else part.reshape(*part.shape[:2], *shape[:2])
         for part, shape in zip(parts, shapes, strict=True)
     ]
-    return shaped, margins, losses[: len(start) // rows.n_folds].swapaxes(0, 1)
+    return shaped, losses[:, 1]
 
 
 def _unseen(rows: CurveRows, margins: Doubles) -> Doubles:
@@ -251,9 +312,9 @@ def _unseen(rows: CurveRows, margins: Doubles) -> Doubles:
     return np.ascontiguousarray(unseen)
 
 
-def _by_gain(rows: CurveRows, axes: list[Axis]) -> list[Axis]:
+def _by_gain(rows: CurveRows, axes: list[Axis], start: Doubles) -> list[Axis]:
     """Put axes into the order of what a step by bins would gain: results do not depend on that of the columns."""
-    gradient, curvature = rows.slopes(rows.margins)
+    gradient, curvature = rows.slopes(start)
     ridge = CATEGORY_RIDGE * curvature.mean()
 
     def gain(axis: Axis) -> float:
@@ -304,9 +365,9 @@ def _rank_bins(axis: Axis, fold: Int32s, gradient: Doubles, curvature: Doubles) 
 
 
 def _surfaces(
-    rows: CurveRows, axes: list[Axis], unseen: Doubles, chosen: list[Pair], start: Doubles, n_threads: int
-) -> tuple[list[Term], Doubles, Doubles]:
-    """Boost surfaces of pairs.
+    rows: CurveRows, axes: list[Axis], unseen: Doubles, chosen: list[Pair], margins: Doubles, n_threads: int
+) -> list[Term]:
+    """Boost surfaces of pairs, which moves margins.
 
     Each set of surfaces orders categories by its own rows: in an order by all rows, those that were left out would have
     placed their own categories, and gain from that.
@@ -320,24 +381,21 @@ def _surfaces(
 
     if not any(axes[k].n_categories for pair in chosen for k in pair):
         groups = groups_of(1.0, most)
-        values, margins, losses = _run_surfaces(rows, axes, groups, chosen, start, n_threads)
-        return _terms(axes, groups, chosen, values), margins, losses
+        return _terms(axes, groups, chosen, _run_surfaces(rows, axes, groups, chosen, margins, n_threads))
     fold = rows.fold.repeat(rows.n_folds, axis=0) == np.tile(np.arange(rows.n_folds), len(rows.fold))[:, None]
     shown = groups_of(1.0, SURFACE_BINS)
-    margins, losses = start.copy(), np.zeros((2, *rows.fold.shape))
 
     def one_set(k: int) -> list[Doubles]:
         groups = groups_of(~fold[k], most)
         alone = replace(rows, fold=np.where(fold[k], 0, -1).astype(np.int32)[None])
-        values, margins[k : k + 1], own = _run_surfaces(alone, axes, groups, chosen, start[k : k + 1], 1)
-        losses[:, k // rows.n_folds, fold[k]] = own[:, 0, fold[k]]
+        values = _run_surfaces(alone, axes, groups, chosen, margins[k : k + 1], 1)
         return [
             _means(axes[a], own_a, to_a) @ value @ _means(axes[b], own_b, to_b).T
             for (a, b), (own_a, own_b), (to_a, to_b), value in zip(chosen, groups, shown, values, strict=True)
         ]
 
-    each = side_by_side(one_set, len(start), n_threads)
-    return _terms(axes, shown, chosen, [np.concatenate(one) for one in zip(*each, strict=True)]), margins, losses
+    each = side_by_side(one_set, len(margins), n_threads)
+    return _terms(axes, shown, chosen, [np.concatenate(one) for one in zip(*each, strict=True)])
 
 
 def _pair_groups(first: Axis, second: Axis, gradient: Doubles, curvature: Doubles, most: int) -> tuple[Int64s, Int64s]:
@@ -385,18 +443,17 @@ def _run_surfaces(
     axes: list[Axis],
     groups: list[tuple[Int64s, Int64s]],
     chosen: list[Pair],
-    start: Doubles,
+    margins: Doubles,
     n_threads: int,
-) -> tuple[list[Doubles], Doubles, Doubles]:
+) -> list[Doubles]:
     """As `_run`, of pairs of groups."""
     bins, shapes = [], []
     for (a, b), (of_a, of_b) in zip(chosen, groups, strict=True):
         n, m = int(of_a.max()) + 1, int(of_b.max()) + 1
         bins.append(of_a[axes[a].codes] * m + of_b[axes[b].codes])
         shapes.append((n, m, 0, 0))
-    values, margins, losses = _run(rows, np.array(bins, np.uint16), shapes, start, n_threads, OF_SURFACES)
-    by_pair = [value.reshape(*value.shape[:2], *shape[:2]) for value, shape in zip(values, shapes, strict=True)]
-    return by_pair, margins, losses
+    values, _ = _run(rows, np.array(bins, np.uint16), shapes, margins, n_threads, OF_SURFACES, (0, ROUNDS))
+    return [value.reshape(*value.shape[:2], *shape[:2]) for value, shape in zip(values, shapes, strict=True)]
 
 
 def _terms(

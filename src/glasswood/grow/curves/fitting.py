@@ -16,7 +16,7 @@ from glasswood.base.typing import Doubles
 from glasswood.forest import Forest
 from glasswood.grow.balance import balance
 from glasswood.grow.curves.bins import axes_of
-from glasswood.grow.curves.boosting import Boosted, CurveRows, Pair, boosted, dispersion, folds_of
+from glasswood.grow.curves.boosting import Boosted, CurveRows, Pair, boosted, folds_of, mean_of
 from glasswood.grow.curves.plots import draw
 from glasswood.grow.curves.shapes import Shape, shaped
 from glasswood.grow.curves.tables import Table, curve_table, part_table, squares, surface_table
@@ -33,10 +33,6 @@ if TYPE_CHECKING:
 
 MAX_BINS = 256
 """Bins of a feature."""
-
-PRICES = {"squared": 2.0, "huber": 2.0, "logistic": 0.5, "softmax": 0.5}
-"""Price of a coefficient in units of noise, by the loss, 1 for others: losses of squares count twice, and equations of
-classes are shrunk by a ridge, so that their coefficients are worth half a parameter."""
 
 OF_NUMBERS = ("squared", "quantile", "huber")
 """Losses whose margins are in units of y."""
@@ -63,8 +59,8 @@ class Curves:
     data : TrainingData
     before : float64, (n_rows, n_outputs)
         Margins without curves.
-    left, price : float
-        Loss of rows that curves have not seen, and what a parameter that has seen them costs of it.
+    share : float
+        Of the first of two starts.
     scores : float64, (n_rows,)
         What rows are off from curves that have not seen them, in rising order.
     shrunk : float
@@ -75,8 +71,7 @@ class Curves:
     base: Doubles
     data: TrainingData
     before: Doubles
-    left: float
-    price: float
+    share: float
     scores: Doubles
     shrunk: float
 
@@ -116,7 +111,7 @@ class CurvePlan:
     has_copies: bool = True
 
 
-def fit_curves(plan: CurvePlan, data: TrainingData, margins: Doubles) -> Curves:
+def fit_curves(plan: CurvePlan, data: TrainingData, starts: Doubles, n_terms: Sequence[int] = (0,)) -> Curves:
     """Fit curves, and surfaces, to what margins leave of the rows.
 
     Parameters
@@ -124,44 +119,46 @@ def fit_curves(plan: CurvePlan, data: TrainingData, margins: Doubles) -> Curves:
     plan : CurvePlan
     data : TrainingData
         In their own order (`TrainingData.in_order`).
-    margins : float64, (n_rows, n_outputs)
+    starts : float64, (1 or 2, n_rows, n_outputs)
+        Margins; of two, left-out rows choose a mean.
+    n_terms : sequence of int
+        Their coefficients.
     """
     _refuse_huge(plan.loss, data.target)
     columns, y, weight = data
+    first = starts[0, :, 0]
     if plan.loss in OF_NUMBERS:
-        y = np.where(np.abs(y - margins[:, 0]) <= ROUNDING * np.abs(y).max(), margins[:, 0], y)
-    unit = _unit(plan.loss, y - margins[:, 0], weight)
+        y = np.where(np.abs(y - first) <= ROUNDING * np.abs(y).max(), first, y)
+    unit = max(_unit(plan.loss, y - start[:, 0], weight) for start in starts)
     groups = repetitions(columns.X, y) if plan.has_copies else np.arange(len(y))
     fold = folds_of(groups, plan.seed)
-    level = _corner(y - margins[:, 0], weight) / unit if plan.loss == "huber" else plan.level
-    rows = CurveRows(plan.loss, level, y / unit, weight, np.ascontiguousarray(margins.T) / unit, fold)
+    level = plan.level
+    if plan.loss == "huber":
+        level = min(_corner(y - start[:, 0], weight) for start in starts) / unit
+    begin = np.ascontiguousarray(starts.transpose(0, 2, 1)) / unit
+    rows = CurveRows(plan.loss, level, y / unit, weight, begin, fold, n_terms)
     axes = axes_of(columns, weight, plan.max_bins)
     signs = np.zeros(columns.n_features, np.int64) if columns.signs is None else columns.signs
     found = boosted(rows, axes, signs, plan.pairs, n_threads(plan.n_jobs), must_gain=plan.must_gain)
+    before = mean_of(found.share, starts[0], starts[-1])
     base, shapes = shaped(found, rows)
-    missing = np.zeros(len(base)) if plan.must_gain and not shapes else _missing(rows, base, shapes)
+    missing = np.zeros(len(base))
+    if not plan.must_gain or shapes:
+        missing = _missing(rows, before.T / unit + base[:, None], shapes)
     base += missing
     scaled = [replace(one, values=one.values * unit, errors=one.errors * unit) for one in shapes]
     scores = np.sort(np.abs(rows.y - found.unseen[0] - missing[0])) * unit
-    scale = unit**2 if plan.loss in {"squared", "huber"} else unit
-    left, price = scale * float(found.after.mean(axis=0).sum()), scale * _price(rows, found.unseen)
-    return Curves(scaled, base * unit, data, margins, left, price, scores, _shrunk(rows, found))
+    return Curves(scaled, base * unit, data, before, found.share, scores, _shrunk(rows, found))
 
 
-def _missing(rows: CurveRows, base: Doubles, shapes: list[Shape]) -> Doubles:
+def _missing(rows: CurveRows, margins: Doubles, shapes: list[Shape]) -> Doubles:
     """Find the constants that make the mean prediction that of y: steps are joined, means over folds geometric."""
     if rows.loss in {"quantile", "huber"}:
-        return np.zeros(len(base))
-    margins = rows.margins + base[:, None]
+        return np.zeros(len(margins))
     for shape in shapes:
         margins[shape.output] += shape.of_rows()
     link = LINKS.get(rows.loss, "identity" if rows.loss == "squared" else rows.loss)
     return balance(link, rows.y, margins.T, rows.weight)
-
-
-def _price(rows: CurveRows, margins: Doubles) -> float:
-    """Price a parameter as AIC does (Akaike 1974), in units of the loss."""
-    return PRICES.get(rows.loss, 1.0) * dispersion(*rows.slopes(margins))
 
 
 def _refuse_huge(loss: str, y: Doubles) -> None:
@@ -187,7 +184,7 @@ def _corner(residual: Doubles, weight: Doubles) -> float:
 
 
 def _shrunk(rows: CurveRows, found: Boosted) -> float:
-    before, after = rows.y - rows.margins[0], rows.y - found.unseen[0]
+    before, after = rows.y - rows.starts[0, 0], rows.y - found.unseen[0]
     total = float(rows.weight @ before**2)
     return float(np.sqrt(rows.weight @ after**2 / total)) if total > 0 else 1.0
 
@@ -249,13 +246,15 @@ def with_curves(forest: TreeEnsemble, curves: Curves, columns: TrainingColumns, 
     )
 
 
-def curves_of(forest: TreeEnsemble, plan: CurvePlan, data: TrainingData) -> Curves:
-    """Fit curves to what a forest leaves of rows, which have no derived columns."""
+def curves_of(
+    forests: Sequence[TreeEnsemble], plan: CurvePlan, data: TrainingData, n_terms: Sequence[int] = (0,)
+) -> Curves:
+    """Fit curves to what a forest, or a mean of two, leaves of rows, which have no derived columns."""
     data, _, copies = data.in_order()
     plan = plan if copies > 1 else replace(plan, has_copies=False)
     rows = data.columns.as_rows()
-    margins = np.asarray(Forest(forest).predict(rows, "margin", device="cpu", n_jobs=plan.n_jobs))
-    return fit_curves(plan, data, margins.reshape(len(rows), -1))
+    each = [np.asarray(Forest(one).predict(rows, "margin", device="cpu", n_jobs=plan.n_jobs)) for one in forests]
+    return fit_curves(plan, data, np.array([margins.reshape(len(rows), -1) for margins in each]), n_terms)
 
 
 class CurvedEstimator:
@@ -279,7 +278,7 @@ class CurvedEstimator:
         name : str
             What the forest is called beside the curves.
         """
-        curves = curves_of(self.forest_.ensemble, plan, data)
+        curves = curves_of([self.forest_.ensemble], plan, data)
         self._keep_curves(curves, name)
         return curves
 

@@ -86,7 +86,7 @@ class Shape:
 def shaped(found: Boosted, rows: CurveRows) -> tuple[Doubles, list[Shape]]:
     """Return what is added to all rows, (n_outputs,), and the terms."""
     gradient, curvature = rows.slopes(found.unseen)
-    base, shapes = np.zeros(len(rows.margins)), []
+    base, shapes = np.zeros(len(found.unseen)), []
     for output in range(len(base)):
         g, h = gradient[output], curvature[output]
         added, own = shaped_output(found, output, rows.weight, h, JOINED * len(g) * dispersion(g, h))

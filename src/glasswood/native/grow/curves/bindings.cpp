@@ -21,7 +21,8 @@ struct CurveSettings {
   int loss = 0;
   double level = 0;
   StepSettings steps{};
-  int max_rounds = 0, patience = 0;
+  int random_rounds = 0, max_rounds = 0, patience = 0;
+  uint64_t seed = 0;
   double least_gain = 0, tolerance = 0;
 };
 
@@ -59,8 +60,10 @@ void boost_curves(const CurveSettings& settings, const Vector<double>& y, const 
                  weight.data(),
                  fold.data(),
                  settings.steps,
+                 settings.random_rounds,
                  settings.max_rounds,
                  settings.patience,
+                 settings.seed,
                  settings.least_gain,
                  settings.tolerance};
   require(!task.terms.empty(), "there are no terms");
@@ -156,6 +159,8 @@ void bind_curves(nb::module_& module) {
   bind_field<&CurveSettings::steps, &StepSettings::most>(settings, "most");
   bind_field<&CurveSettings::steps, &StepSettings::max_leaves>(settings, "max_leaves");
   bind_field<&CurveSettings::steps, &StepSettings::min_rows>(settings, "min_rows");
+  bind_field<&CurveSettings::random_rounds>(settings, "random_rounds");
+  bind_field<&CurveSettings::seed>(settings, "seed");
   bind_field<&CurveSettings::max_rounds>(settings, "max_rounds");
   bind_field<&CurveSettings::patience>(settings, "patience");
   bind_field<&CurveSettings::least_gain>(settings, "least_gain");

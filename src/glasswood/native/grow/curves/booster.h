@@ -15,7 +15,8 @@ struct CurveTask {
   const double* weight;  // [row]
   const int32_t* fold;   // [row]
   StepSettings steps;
-  int32_t max_rounds, patience;
+  int32_t random_rounds, max_rounds, patience;
+  uint64_t seed;      // of random cuts
   double least_gain;  // of a step, in the best gain of the round before: others are left out
   double tolerance;   // part of the loss that counts as a gain
 };
@@ -30,7 +31,8 @@ struct CurveResult {
 
 class CurveBooster {
  public:
-  CurveBooster(const CurveTask& task, int32_t fold, CurveResult& result) : task_(task), result_(result) {
+  CurveBooster(const CurveTask& task, int32_t fold, CurveResult& result)
+      : task_(task), result_(result), random_{task.seed + uint64_t(fold)} {
     const int64_t n = task.rows.n_rows;
     weight_.resize(n);
     for (int64_t i = 0; i < n; ++i) {
@@ -49,28 +51,31 @@ class CurveBooster {
 
   static constexpr int64_t kMostBins = 1 << 16;
 
-  // `ended` is asked in each round.
+  // Steps with cuts at random come first: their sum is smooth where best cuts follow the noise of few rows. `ended` is
+  // asked in each round.
   template <class Ended>
   void run(const Ended& ended) {
-    double best = left_out_loss();
-    const double least = has_classes() ? kCertain * left_out_weight() : -std::numeric_limits<double>::infinity();
     write_losses(margins_.data(), result_.before);
-    std::vector<double> kept = values_;
+    best_ = left_out_loss(), kept_ = values_;
     result_.n_rounds = 0;
-    for (int32_t round = 0; round < task_.max_rounds && best >= least && !ended(); ++round) {
-      go_round(round);
-      const double loss = left_out_loss();
-      if (loss < best - task_.tolerance * std::abs(best)) best = loss, kept = values_, result_.n_rounds = round + 1;
-      if (round + 1 - result_.n_rounds >= task_.patience) break;
-    }
-    std::copy(kept.begin(), kept.end(), result_.values);
-    add_to_margins(kept);
+    is_random_ = true;
+    go_rounds(task_.random_rounds, ended);
+    values_ = kept_;
+    margins_.assign(result_.margins, result_.margins + margins_.size());
+    add_to(margins_.data());
+    is_random_ = false;
+    best_gains_.assign(best_gains_.size(), 0.0);
+    go_rounds(task_.max_rounds, ended);
+    std::copy(kept_.begin(), kept_.end(), result_.values);
+    values_ = kept_;
+    add_to(result_.margins);
     write_losses(result_.margins, result_.after);
   }
 
  private:
   static constexpr int32_t kRefreshed = 4;  // rounds for which sums of curvatures serve
   static constexpr double kCertain = 1e-3;  // mean log-loss at which classes are told apart
+  static constexpr double kLucky = 0.3;     // of the least gain: what random cuts must have of a lucky one's
   static constexpr int32_t kLongest = 7;    // rounds that a term whose steps gain little is left out
 
   struct Wait {
@@ -100,6 +105,19 @@ class CurveBooster {
     for (const int64_t row : left_out_) losses[row] = task_.weight[row] * task_.rows.loss_of(margins, row);
   }
 
+  // Until the rows left out gain no more.
+  template <class Ended>
+  void go_rounds(int32_t most, const Ended& ended) {
+    const double least = has_classes() ? kCertain * left_out_weight() : -std::numeric_limits<double>::infinity();
+    for (int32_t round = 0, last = 0; round < most && round < last + task_.patience && best_ >= least; ++round) {
+      if (ended()) break;
+      go_round(round);
+      const double loss = left_out_loss();
+      if (loss < best_ - task_.tolerance * std::abs(best_))
+        best_ = loss, kept_ = values_, last = round + 1, ++result_.n_rounds;
+    }
+  }
+
   void go_round(int32_t round) {
     task_.rows.slopes(margins_.data(), weight_.data(), gradient_.data(), curvature_.data());
     for (int32_t k = 0; k < task_.rows.n_outputs; ++k) {
@@ -118,10 +136,10 @@ class CurveBooster {
         std::fill(gradients_.begin(), gradients_.begin() + term.n_bins(), 0.0);
         pass(before, &term, k);
         for (int32_t b = 0; b < term.n_bins(); ++b) sums[b].gradient = gradients_[b];
-        const double gain = steps.find(term, sums, change_.data());
+        const double gain = steps.find(term, sums, change_.data(), is_random_ ? &random_ : nullptr);
         best = std::max(best, gain);
-        const bool found = gain > 0 && gain >= task_.least_gain * best_gains_[k];
-        wait.last = found ? 0 : std::min(2 * wait.last + 1, kLongest), wait.left = wait.last;
+        const bool found = gain > 0 && gain >= (is_random_ ? kLucky : 1) * task_.least_gain * best_gains_[k];
+        if (!is_random_) wait.last = found ? 0 : std::min(2 * wait.last + 1, kLongest), wait.left = wait.last;
         before = found ? &term : nullptr;
         double* values = values_.data() + k * task_.n_values + term.begin;
         for (int32_t b = 0; found && b < term.n_bins(); ++b) values[b] += change_[b];
@@ -177,18 +195,22 @@ class CurveBooster {
     }
   }
 
-  void add_to_margins(const std::vector<double>& values) {
+  // Adds the values of all terms to margins.
+  void add_to(double* margins) const {
     const int64_t n = task_.rows.n_rows;
     for (int32_t k = 0; k < task_.rows.n_outputs; ++k)
       for (const CurveTerm& term : task_.terms) {
-        const double* own = values.data() + k * task_.n_values + term.begin;
-        for (int64_t i = 0; i < n; ++i) result_.margins[k * n + i] += own[term.bins[i]];
+        const double* own = values_.data() + k * task_.n_values + term.begin;
+        for (int64_t i = 0; i < n; ++i) margins[k * n + i] += own[term.bins[i]];
       }
   }
 
   const CurveTask& task_;
   CurveResult& result_;
-  std::vector<double> weight_, gradient_, curvature_, margins_, values_, change_, gradients_;
+  Random random_;
+  bool is_random_ = false;
+  double best_ = 0;  // loss of the rows left out, with the values kept
+  std::vector<double> weight_, gradient_, curvature_, margins_, values_, kept_, change_, gradients_;
   std::vector<BinSums> sums_;
   std::vector<int64_t> left_out_;
   std::vector<Wait> waits_;

@@ -39,6 +39,18 @@ struct BinSums {
   double value(double ridge) const { return gradient / (curvature + ridge); }
 };
 
+// Numbers at random (Steele, Lea and Flood 2014).
+struct Random {
+  uint64_t state;
+
+  // From 0 to n - 1; a bias of n in 2^64.
+  int32_t below(int32_t n) {
+    uint64_t z = state += 0x9e3779b97f4a7c15;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9, z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+    return int32_t((z ^ (z >> 31)) % uint64_t(n));
+  }
+};
+
 class StepFinder {
  public:
   StepFinder(const StepSettings& settings, double mean_curvature)
@@ -46,13 +58,16 @@ class StepFinder {
         ridge_(settings.ridge * mean_curvature),
         category_ridge_(settings.category_ridge * mean_curvature) {}
 
-  // Writes what is added in each bin, and returns what the loss would fall by with whole steps; 0: nothing.
-  double find(const CurveTerm& term, const BinSums* sums, double* change) {
+  // Writes what is added in each bin, and returns what the loss would fall by with whole steps; 0: nothing. With
+  // `random`, curves are cut there.
+  double find(const CurveTerm& term, const BinSums* sums, double* change, Random* random) {
     std::fill(change, change + term.n_bins(), 0.0);
     if (term.is_surface()) {
       cut_surface(term, sums, change);
     } else {
-      cut_curve(term, sums, change);
+      random ? cut_anywhere(term, sums, *random) : cut_curve(term, sums);
+      if (parts_.size() > 1)
+        for (const Part& one : parts_) std::fill(change + one.from, change + one.to, limited(one.all.value(ridge_)));
       for (int32_t b = term.n_ordered; b < term.n_first; ++b)
         if (sums[b].curvature > 0) change[b] = limited(sums[b].value(category_ridge_));
     }
@@ -104,7 +119,7 @@ class StepFinder {
   }
 
   // Cuts the best part first. Of a constrained curve there is one cut: the parts of a second one might cross.
-  void cut_curve(const CurveTerm& term, const BinSums* sums, double* change) {
+  void cut_curve(const CurveTerm& term, const BinSums* sums) {
     const int32_t most = term.sign ? 2 : settings_.max_leaves;
     parts_.assign(1, part(sums, 0, term.n_ordered, term.sign));
     while (int32_t(parts_.size()) < most) {
@@ -116,8 +131,23 @@ class StepFinder {
       parts_[best] = part(sums, whole.from, whole.cut.at, term.sign);
       parts_.push_back(part(sums, whole.cut.at, whole.to, term.sign));
     }
-    if (parts_.size() == 1) return;
-    for (const Part& one : parts_) std::fill(change + one.from, change + one.to, limited(one.all.value(ridge_)));
+  }
+
+  // Cuts at random places; parts with too few rows get nothing.
+  void cut_anywhere(const CurveTerm& term, const BinSums* sums, Random& random) {
+    parts_.clear();
+    if (term.n_ordered < 2) return;
+    cuts_.assign({0, term.n_ordered});
+    for (int32_t k = 1; k < (term.sign ? 2 : settings_.max_leaves); ++k)
+      cuts_.push_back(1 + random.below(term.n_ordered - 1));
+    std::sort(cuts_.begin(), cuts_.end());
+    for (size_t k = 0; k + 1 < cuts_.size(); ++k) {
+      Part one{cuts_[k], cuts_[k + 1], {}, {}};
+      for (int32_t b = one.from; b < one.to; ++b) one.all += sums[b];
+      if (allowed(one.all)) parts_.push_back(one);
+    }
+    const auto slope = [&] { return parts_[1].all.value(ridge_) - parts_[0].all.value(ridge_); };
+    if (term.sign && (parts_.size() < 2 || term.sign * slope() < 0)) parts_.clear();
   }
 
   // A cut of one feature, and on each side of it one of the other: the better of both orders.
@@ -176,6 +206,7 @@ class StepFinder {
   StepSettings settings_;
   double ridge_, category_ridge_;
   std::vector<Part> parts_;
+  std::vector<int32_t> cuts_;
   std::vector<BinSums> below_, above_;
 };
 
