@@ -7,6 +7,8 @@ import pandas as pd
 import pytest
 
 import glasswood
+from glasswood.display.report.curves import curves_section
+from glasswood.display.report.rows import read_rows
 from tests.display.browser import Page
 from tests.display.test_report import content
 
@@ -121,3 +123,16 @@ def test_pictures(browser, path, width, scheme):
     table.locator("summary").click()
     assert table.locator("tbody tr").count() == len(content(path)["curves"]["parts"][captions.index("age")]["adds"])
     shown.close()
+
+
+def test_reports_put_categories_that_add_alike_beside_each_other():
+    rng = np.random.default_rng(0)
+    slope = rng.permutation(12) - 5.5
+    codes, x = rng.integers(0, 12, 3000), rng.uniform(-1, 1, 3000)
+    X = pd.DataFrame({"x": x, "region": pd.Categorical.from_codes(codes, [f"r{i:02d}" for i in range(12)])})
+    model = glasswood.AdditiveRegressor(interactions=1, n_jobs=1).fit(X, slope[codes] * x)
+    parts = curves_section(read_rows(model.forest_.ensemble, X, None), model, redact=False)["parts"]
+    [surface] = [part for part in parts if len(part["sides"]) == 2]
+    [shown] = [[code for group in side["codes"] for code in group] for side in surface["sides"] if side["codes"]]
+    assert sorted(shown) == list(range(12))
+    assert abs(np.corrcoef(slope[shown], np.arange(12))[0, 1]) > 0.95

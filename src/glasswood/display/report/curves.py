@@ -85,7 +85,7 @@ def _known(forest: TreeEnsemble, model: object, tree: int, side: Side) -> tuple[
 def _surface(
     rows: ReportRows, model: object, tree: int, sides: list[Side], values: Doubles, redact: bool
 ) -> dict[str, Any]:
-    """Categories that add the same share a line."""
+    """Categories that add the same share a line; those that add alike stand beside each other."""
     del model, tree
     described = []
     for axis, side in enumerate(sides):
@@ -94,6 +94,8 @@ def _surface(
         for at in kept:
             key = np.take(values, at, axis).tobytes() if side.n_categories else bytes(str(at), "ascii")
             groups.setdefault(key, []).append(at)
+        if side.n_categories:
+            groups = _by_likeness(groups, np.moveaxis(values, axis, 0))
         has_missing = _is_missing_seen(rows.forest, side)
         taken = [group[0] for group in groups.values()] + [len(side) - 1] * has_missing
         values = np.take(values, taken, axis)
@@ -105,6 +107,14 @@ def _surface(
         "errors": None,
         "rows": None,
     }
+
+
+def _by_likeness(groups: dict[bytes, list[int]], lines: Doubles) -> dict[bytes, list[int]]:
+    """Put lines into the order of the first singular vector of a surface, in which what they add changes least."""
+    some = lines[[group[0] for group in groups.values()]]
+    place = np.linalg.svd(some, full_matrices=False)[0][:, 0] if some.size else np.zeros(len(some))
+    keys = list(groups)
+    return {keys[at]: groups[keys[at]] for at in np.argsort(place, kind="stable").tolist()}
 
 
 def _kept(rows: ReportRows, side: Side, redact: bool) -> list[int]:
