@@ -171,8 +171,7 @@ class TablePlanner {
   static constexpr int64_t kChunkBytes = 512 << 10;
   static constexpr int32_t kChunkSubtrees = 64, kChunkTrees = 32;
   static constexpr size_t kOpenSets = 64;
-  // Budgets of tables that are made smaller to fit into one.
-  static constexpr double kMostSqueezed = 2, kMostSqueezedForRow = 4;
+  static constexpr double kMostSqueezed = 2;  // budgets of tables that are made smaller to fit into one
   static constexpr int kSqueezes = 3;
 
   const ForestCodes& codes_;
@@ -204,9 +203,8 @@ class TablePlanner {
     // Interactions and single rows build no tables anew: smaller ones cost less than the walk of trees that have no
     // room.
     const double budget = double(options_.table_bytes);
-    const double most = options_.for_row ? kMostSqueezedForRow : kMostSqueezed;
     const bool is_squeezed = options_.for_row || (of_pairs() && !options_.forced);
-    if (!is_squeezed || bytes_that_gain() > most * budget) return;
+    if (!is_squeezed || bytes_that_gain() > kMostSqueezed * budget) return;
     for (int i = 0; i < kSqueezes && bytes_that_gain() > budget; ++i) {
       options_.costs.state *= 2;
       trees_.assign(forest_.n_trees(), {});
