@@ -2,7 +2,7 @@
 # Builds glasswood, tests it and measures its explanations on a machine with NVIDIA GPUs.
 #
 #     benchmarks/gpu.sh build test memcheck racecheck train tables throughput background responses shap
-#     benchmarks/gpu.sh categories large wide strongest wide_background roofline
+#     benchmarks/gpu.sh categories large wide strongest wide_background divided_background roofline
 #     benchmarks/gpu.sh report
 #
 # The kernels of explanations alone, minutes of sanitizers instead of an hour:
@@ -65,6 +65,7 @@ for step in "$@"; do
     large) run python3 benchmarks/cuda_large.py --results "$RESULTS" --commit "${COMMIT:-unknown}" ;;
     categories) GLASSWOOD_DATA=$DATA run python3 benchmarks/cuda_categories.py --results "$RESULTS" --commit "${COMMIT:-unknown}" ;;
     wide_background) run python3 -m benchmarks.wide_background --results "$RESULTS" ${RIVAL:+--rival} ;;
+    divided_background) run python3 -m benchmarks.divided_background --results "$RESULTS" ;;
     strongest) run python3 -m benchmarks.strongest --device cuda --results "$RESULTS" ;;
     score) run python3 -m benchmarks.score --device cuda --results "$RESULTS" ;;
     wide) run $tables --name wide --wide ;;
