@@ -8,6 +8,7 @@ import pytest
 
 import glasswood
 from tests.cli.files import run
+from tests.display.browser import Page
 from tests.display.test_rates import FAST, contracts
 
 metrics = pytest.importorskip("sklearn.metrics")
@@ -71,6 +72,14 @@ def test_pictures_show_rates_by_exposure(insured):
     at = model.forest_.ensemble.feature < 0
     np.testing.assert_allclose(picture.means[at], of_leaves)
     assert picture.means[0] == pytest.approx(counts.sum() / years.sum())
+
+
+def test_the_page_names_the_call_with_test_rows(insured, tmp_path, browser):
+    model, X, counts, years = insured
+    page = Page(browser, glasswood.report(model, X, counts, tmp_path / "r.html", exposure=years))
+    told = page.page.evaluate("[...document.querySelectorAll('.note code')].map(one => one.textContent).join(' ')")
+    page.close()
+    assert "report(model, X, y, exposure=exposure, test=(X_test, y_test, exposure_test))" in told
 
 
 def test_curves_of_splits_are_weighted_means():

@@ -426,9 +426,8 @@ class _Pen:
         assert rows is not None
         inside, names = picture.inside(node.at), names_at(picture, node)
         values = rows.settled[inside, feature]
-        weight = None if rows.exposure is None else rows.exposure[inside]
-        groups = MOST_TICKS * 100 if names else None
-        found = mean_curve(values, target_of(rows, picture.tree)[inside], groups=groups, weight=weight)
+        target, groups = target_of(rows, picture.tree)[inside], MOST_TICKS * 100 if names else None
+        found = mean_curve(values, target, groups=groups, weight=rows.weights(inside))
         if found is None:
             return
         turned = is_turned(picture, node, self.columns)

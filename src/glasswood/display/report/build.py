@@ -141,11 +141,7 @@ def report(
         raise TypeError(f"y is a path, {quoted(os.fspath(y))}: pass it as path=, or the targets before it")
     target, phrases = check_output(path), Phrases(language)
     forest = load(model).ensemble
-    if forest.classes and not has_probabilities(forest):
-        raise ValueError(
-            f"the report of a classifier shows probabilities, and a model trained for {quoted(forest.objective)} "
-            "predicts none; train it for binary:logistic"
-        )
+    _refuse_scores(forest)
     target_name = _name_of(y)
     forest, X, y, test = _of_event(_completed(forest, X), X, y, test, positive)
     rows = read_rows(forest, X, y, exposure)
@@ -170,6 +166,7 @@ def report(
         "features": feature_entries(rows, at, redact, wording.units),
         "classes": rows.classes,
         "isClassifier": bool(forest.classes),
+        "hasExposure": rows.exposure is not None,
         "scale": scale_of(forest, "probability" if found.n_background else "margin")._asdict(),
         "unit": wording.units.get(PREDICTION, ""),
         **_values(rows, found),
@@ -185,6 +182,14 @@ def report(
     }
     write_page(content, target)
     return target
+
+
+def _refuse_scores(forest: TreeEnsemble) -> None:
+    if forest.classes and not has_probabilities(forest):
+        raise ValueError(
+            f"the report of a classifier shows probabilities, and a model trained for {quoted(forest.objective)} "
+            "predicts none; train it for binary:logistic"
+        )
 
 
 def _completed(forest: TreeEnsemble, X: Rows) -> TreeEnsemble:

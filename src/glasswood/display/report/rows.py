@@ -87,9 +87,13 @@ class ReportRows:
         for first in range(0, len(self), CHUNK):
             yield slice(first, min(first + CHUNK, len(self)))
 
+    def weights(self, at: Any) -> Doubles | None:
+        """Weights of the targets of some rows: of rates their exposures, None of others."""
+        return None if self.exposure is None else self.exposure[at]
+
     def mean(self, values: Array, at: Any = slice(None)) -> float:
         """Mean of the values of some rows: of rates, over their exposures."""
-        return float(np.average(values[at], weights=None if self.exposure is None else self.exposure[at]))
+        return float(np.average(values[at], weights=self.weights(at)))
 
 
 def read_rows(forest: TreeEnsemble, X: Rows, y: ArrayLike | None, exposure: ArrayLike | None = None) -> ReportRows:

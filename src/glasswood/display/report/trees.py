@@ -257,8 +257,7 @@ def rows_under(forest: TreeEnsemble, tree: int, reached: Int32s) -> Iterator[Int
 
 def _curve(drawing: _Drawing, feature: int, values: Array, target: Array, inside: Int64s) -> dict[str, Any] | None:
     """Mean target over a feature's values, of many categories over the most frequent ones."""
-    weight = drawing.rows.exposure
-    target, weight = target[inside], None if weight is None else weight[inside]
+    target, weight = target[inside], drawing.rows.weights(inside)
     codes = np.unique(values[~np.isnan(values)])
     if drawing.rows.tables[feature] is None or len(codes) <= CURVE_POINTS:
         return _rounded(mean_curve(values, target, drawing.least, weight=weight))

@@ -10,7 +10,8 @@ const MANY = 8;
 
 function unseenNote() {
   if (SETS.length > 1) return setLegend();
-  return el("p", { class: "note" }, say("unseen"), " ", el("code", {}, "glasswood.report(model, X, y, test=(X_test, y_test))"));
+  const more = data.hasExposure ? "exposure=exposure, test=(X_test, y_test, exposure_test)" : "test=(X_test, y_test)";
+  return el("p", { class: "note" }, say("unseen"), " ", el("code", {}, `glasswood.report(model, X, y, ${more})`));
 }
 
 function classBalance() {
