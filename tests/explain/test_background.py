@@ -159,7 +159,20 @@ def test_tables_beyond_the_budget_are_built_a_batch_at_a_time(n_outputs, weight)
         assert_close(found, exact.reshape(*found.shape[:2], -1), forest, dtype)
         for size in (1, 7, 300):  # of few rows, only the states that they are in are built
             np.testing.assert_array_equal(some.shap_values(X[-size:]), found[-size:], err_msg=f"{size} rows")
+            fresh = Explainer(forest, X[:600], dtype=dtype, table_bytes=2**22, **options)
+            np.testing.assert_array_equal(fresh.shap_values(X[-size:]), found[-size:], err_msg=f"first, {size} rows")
+            assert size > 7 or plan_of(fresh).n_bytes == 0
         np.testing.assert_array_equal(some.row()(X[3]), found[3])
+
+
+@pytest.mark.parametrize("n", [2**16 - 1, 2**16])
+def test_counts_of_more_than_16_bits(n):
+    """A background of equal rows is that of one of them, to the bit: their share is 1."""
+    forest = full_forest(0, n_trees=4, depth=5, n_features=6)
+    X = np.random.default_rng(1).normal(size=(300, 6))
+    one, many = (Explainer(forest, np.repeat(X[:1], times, axis=0)) for times in (1, n))
+    for rows in (X[:2], X):  # the first builds nothing
+        np.testing.assert_array_equal(many.shap_values(rows), one.shap_values(rows))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

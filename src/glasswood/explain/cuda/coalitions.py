@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -387,7 +386,6 @@ def differing_variant(mask: DTypeLike) -> Variant:
     return variant("explain/cuda/coalitions/find_differing", MASK=np.dtype(mask))
 
 
-@functools.cache  # calls of microseconds: it has many macros
 def pairs_variant(
     dtype: DTypeLike,
     mask: DTypeLike,

@@ -109,7 +109,7 @@ static void bind_type(nb::module_& module, const char* name) {
       .def_prop_ro("n_rebuilt", &Tables::n_rebuilt, "Subtrees whose tables are built anew for each call.")
       .def_prop_ro("is_whole", &Tables::is_whole)
       .def("has_few", &Tables::has_few, nb::arg("n_rows"),
-           "Whether tables against a background that are all kept have as many entries as so few rows look up.")
+           "Whether tables against a background have as many entries as so few rows look up.")
       .def_prop_ro(
           "walked_trees",
           [](const Tables& tables) { return to_numpy(std::vector<int32_t>(tables.plan().walked_trees)); },

@@ -91,6 +91,12 @@ struct PassTask {
   ExplanationTarget<double> out64;
 };
 
+// Weights of background rows by state, in 16 bits where their sum has no more. One is null, or both.
+struct StateCounts {
+  uint16_t* few;
+  int64_t* many;
+};
+
 // Background rows that pass together.
 template <class Real>
 struct CountTask {
@@ -99,7 +105,7 @@ struct CountTask {
   int16_t* codes;         // [column][row], rows padded to whole tiles
   bool is_encoded;        // whether codes are those of the rows
   bool begins;            // whether counts begin at 0
-  int64_t* count;         // [subtree's first vector - first_count + state]: += the weights of the rows in that state
+  StateCounts count;      // [subtree's first vector - first_count + state]: += the weights of the rows in that state
   int64_t first_count;
 };
 
@@ -119,7 +125,7 @@ struct LeafGameTask {
   const double* leaf_value;  // [leaf][width]
   const double* points;      // as of BuildTask
   int32_t first_chunk, n_chunks;
-  const int64_t* count;  // as of CountTask, or null
+  StateCounts count;  // as of CountTask
   int64_t first_count;
   SeenCounts seen;  // instead of `count`; without either, the covers
   double total;     // of the counts of a subtree

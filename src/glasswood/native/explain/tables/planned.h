@@ -87,11 +87,33 @@ struct ChunkRange {
   int64_t first_vector, n_vectors;
 };
 
-// Background rows, whose codes are kept from one range of chunks to the next if they are few enough.
+// Background rows, whose codes are kept from one range of chunks to the next if they are few enough, and how often they
+// are in each state of the latest range: fresh memory costs more than the counts.
 struct CountedRows {
   RowSource rows;
   std::span<const int64_t> weight;
+  bool is_few;  // whether counts have 16 bits
   std::vector<int16_t> codes = {};
+  UnsetVector<uint16_t> few = {};
+  UnsetVector<int64_t> many = {};
+
+  CountedRows(const RowSource& rows, std::span<const int64_t> weight) : rows(rows), weight(weight) {
+    constexpr uint64_t kMost = std::numeric_limits<uint16_t>::max();
+    uint64_t sum = 0;
+    for (size_t i = 0; i < weight.size() && sum <= kMost; ++i)
+      sum += weight[i] < 0 ? kMost + 1 : std::min<uint64_t>(weight[i], kMost + 1);
+    is_few = sum <= kMost;
+  }
+
+  // Numbers of n states that are in no order.
+  StateCounts make_room(int64_t n) {
+    if (is_few)
+      few.resize(n);
+    else
+      many.resize(n);
+    return counts();
+  }
+  StateCounts counts() { return {is_few ? few.data() : nullptr, is_few ? nullptr : many.data()}; }
 };
 
 // A plan with its forest, which copies share: runs the kernels on some of its chunks.
@@ -137,12 +159,12 @@ class PlannedTables {
   }
 
   // Tables of a range of chunks; `table` holds those of `held`. Keys as of covers.
-  void fill_by_counts(const ChunkRange& range, const std::vector<int64_t>& count, double total, const ChunkRange& held,
+  void fill_by_counts(const ChunkRange& range, const StateCounts& count, double total, const ChunkRange& held,
                       Real* table, int n_threads, const uint16_t* keys = nullptr, int64_t n_rows = 0) const {
     LeafGameTask<Real> task{};
     task.keys = keys;
     task.n_rows = int32_t(keys ? n_rows : 0);
-    task.count = count.data();
+    task.count = count;
     task.first_count = range.first_vector;
     task.total = total;
     fill(task, range, held, table, table_kernels<Real>().leaf_game_workspace, table_kernels<Real>().build_leaf_game,
@@ -161,21 +183,24 @@ class PlannedTables {
          n_threads);
   }
 
-  // How often background rows are in each state of the range's subtrees, each row by its weight. In memory of an
-  // earlier range: fresh memory costs more than the counts.
-  void count_into(std::vector<int64_t>& count, const ChunkRange& range, CountedRows& of, int n_threads) const {
-    count.resize(range.n_vectors);
-    if (of.rows.n_rows == 0) std::fill(count.begin(), count.end(), 0);
+  // How often background rows, at least one, are in each state of the range's subtrees, each row by its weight.
+  StateCounts count(const ChunkRange& range, CountedRows& of, int n_threads) const {
+    const StateCounts counts = of.make_room(range.n_vectors);
     constexpr int64_t kRowsTogether = 1 << 15;
     const bool is_encoded = of.rows.n_rows <= kRowsTogether && !of.codes.empty();
     for (int64_t first = 0; first < of.rows.n_rows; first += kRowsTogether) {
-      CountedRows some{of.rows, of.weight.subspan(first), std::move(of.codes)};
-      some.rows.n_rows = std::min(kRowsTogether, of.rows.n_rows - first);
+      CountTask<Real> task{};
+      RowSource& some = task.pass.rows = of.rows;
+      some.n_rows = std::min(kRowsTogether, of.rows.n_rows - first);
       const int64_t real_bytes = of.rows.is_double ? sizeof(double) : sizeof(float);
-      some.rows.data = static_cast<const char*>(of.rows.data) + first * of.rows.row_stride * real_bytes;
-      count_some(range, some, is_encoded, first == 0, count.data(), n_threads);
-      of.codes = std::move(some.codes);
+      some.data = static_cast<const char*>(of.rows.data) + first * of.rows.row_stride * real_bytes;
+      task.weight = of.weight.data() + first;
+      task.count = counts;
+      task.is_encoded = is_encoded;
+      task.begins = first == 0;
+      count_some(range, task, of.codes, n_threads);
     }
+    return counts;
   }
 
   // `task` has the rows, the target and whether to add; `table` holds the tables of all chunks.
@@ -292,20 +317,13 @@ class PlannedTables {
     run(task);
   }
 
-  void count_some(const ChunkRange& range, CountedRows& of, bool is_encoded, bool begins, int64_t* count,
-                  int n_threads) const {
-    CountTask<Real> task{};
+  void count_some(const ChunkRange& range, CountTask<Real>& task, std::vector<int16_t>& codes, int n_threads) const {
     PassTask<Real>& pass = task.pass;
     describe(pass, range);
-    pass.rows = of.rows;
     pass.tile = kBlockRows;
-    task.weight = of.weight.data();
-    task.count = count;
     task.first_count = range.first_vector;
-    of.codes.resize(forest_->columns.size() * ((of.rows.n_rows + kBlockRows - 1) / kBlockRows * kBlockRows));
-    task.codes = of.codes.data();
-    task.is_encoded = is_encoded;
-    task.begins = begins;
+    codes.resize(forest_->columns.size() * ((pass.rows.n_rows + kBlockRows - 1) / kBlockRows * kBlockRows));
+    task.codes = codes.data();
     pass.workspace_size = table_kernels<Real>().count_workspace(task);
     const Workspace workspace(pass.workspace_size * n_threads);
     pass.workspace = workspace.data();

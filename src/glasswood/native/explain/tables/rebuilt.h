@@ -20,15 +20,15 @@ class RebuiltTables {
   void count(CountedRows& rows, int64_t total, int n_threads) {
     total_ = double(total);
     seen_.clear(total < (int64_t(1) << 32));
-    std::vector<int64_t> count;
     for (const ChunkRange& range : ranges_) {
-      planned_.count_into(count, range, rows, n_threads);
+      const StateCounts count = planned_.count(range, rows, n_threads);
       const BorrowedTeam threads(n_threads);
       seen_.add(planned_.plan(), range.first_chunk, range.n_chunks, count, threads.team());
     }
     seen_.end();
   }
 
+  const PlannedTables<Real>& planned() const { return planned_; }
   int64_t n_bytes() const { return batch_size() + seen_.n_bytes(); }
   int64_t n_subtrees() const { return int64_t(planned_.plan().subtrees.size()); }
   int64_t plan_bytes() const { return planned_.plan().n_bytes(); }

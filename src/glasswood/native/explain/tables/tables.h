@@ -43,37 +43,29 @@ class SubtreeTables {
   void build_background(const RowSource& rows, std::span<const int64_t> weight, int64_t total, int n_threads) {
     constexpr int64_t kStatesTogether = 1 << 22;
     allocate();
-    CountedRows counted{rows, weight};
-    std::vector<int64_t> count;
+    CountedRows counted(rows, weight);
     for (const ChunkRange& range : kept_->ranges(kStatesTogether)) {
-      kept_->count_into(count, range, counted, n_threads);
+      const StateCounts count = kept_->count(range, counted, n_threads);
       kept_->fill_by_counts(range, count, double(total), kept_->all(), table(), n_threads);
     }
     if (rebuilt_) rebuilt_->count(counted, total, n_threads);
   }
 
-  // Whether tables against a background that are all kept have as many entries as so few rows look up.
+  // Whether tables against a background have as many entries as so few rows look up.
   bool has_few(int64_t n_rows) const {
-    const bool may_have = game_ == TableGame::kBackground && is_whole();
-    return may_have && n_rows > 0 && n_rows * n_subtrees() <= plan().n_vectors;
+    const int64_t n_entries = plan().n_vectors + (rebuilt_ ? rebuilt_->planned().plan().n_vectors : 0);
+    return game_ == TableGame::kBackground && n_rows > 0 && n_rows * n_subtrees() <= n_entries;
   }
 
   // As `pass` after `build_background`, of tables that hold the entries alone that the rows look up and that are not
   // kept.
   void pass_against(PassTask<Real>& task, const RowSource& rows, std::span<const int64_t> weight, int64_t total,
                     int n_threads) const {
-    const std::vector<ChunkRange> ranges = kept_->ranges(kBatchBytes * n_threads / kept_->vector_bytes());
-    int64_t most = 0;
-    for (const ChunkRange& range : ranges) most = std::max(most, range.n_vectors);
-    const Workspace memory(most * kept_->vector_bytes());
-    Real* table = reinterpret_cast<Real*>(memory.data());
-    CountedRows counted{rows, weight};
-    std::vector<int64_t> count;
-    kept_->pass_ranges(task, ranges, table, n_threads, [&](const ChunkRange& range) {
-      kept_->count_into(count, range, counted, n_threads);
-      const std::vector<uint16_t> keys = kept_->keys(task, range, n_threads);
-      kept_->fill_by_counts(range, count, double(total), range, table, n_threads, keys.data(), task.rows.n_rows);
-    });
+    CountedRows counted(rows, weight);
+    pass_counted(*kept_, task, counted, total, n_threads);
+    if (!rebuilt_) return;
+    task.adds = true;
+    pass_counted(rebuilt_->planned(), task, counted, total, n_threads);
   }
 
   // `task` has the rows, the target and whether to add.
@@ -115,6 +107,21 @@ class SubtreeTables {
     if (rebuilt.subtrees.empty()) return;
     rebuilt_ = std::make_unique<RebuiltTables<Real>>(PlannedTables<Real>(shared, std::move(rebuilt)),
                                                      TablePlanner::batch_bytes(options.table_bytes));
+  }
+
+  static void pass_counted(const PlannedTables<Real>& planned, PassTask<Real>& task, CountedRows& rows, int64_t total,
+                           int n_threads) {
+    const std::vector<ChunkRange> ranges = planned.ranges(kBatchBytes * n_threads / planned.vector_bytes());
+    if (ranges.empty()) return planned.pass(task, nullptr, n_threads);
+    int64_t most = 0;
+    for (const ChunkRange& range : ranges) most = std::max(most, range.n_vectors);
+    const Workspace memory(most * planned.vector_bytes());
+    Real* table = reinterpret_cast<Real*>(memory.data());
+    planned.pass_ranges(task, ranges, table, n_threads, [&](const ChunkRange& range) {
+      const StateCounts count = planned.count(range, rows, n_threads);
+      const std::vector<uint16_t> keys = planned.keys(task, range, n_threads);
+      planned.fill_by_counts(range, count, double(total), range, table, n_threads, keys.data(), task.rows.n_rows);
+    });
   }
 
   int64_t table_size() const { return plan().n_vectors * kept_->vector_bytes(); }

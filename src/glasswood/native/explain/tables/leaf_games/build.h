@@ -10,6 +10,9 @@
 #include "explain/tables/leaf_games/leaf_tables.h"
 #include "explain/tables/pairs.h"
 #include "explain/tables/wanted.h"
+#if defined(__AVX512BW__)
+#include <immintrin.h>
+#endif
 
 namespace glasswood {
 namespace {
@@ -28,10 +31,16 @@ struct SeenState {
   int64_t count;
 };
 
+// The position of each lane as a bit, and which lanes have one.
+struct LanePositions {
+  int32_t bit[kMostLanes];
+  uint32_t lanes;
+};
+
 // Whether `task` is a game against background rows.
 template <class Real>
 bool has_background(const LeafGameTask<Real>& task) {
-  return task.count || task.seen.first;
+  return task.count.few || task.count.many || task.seen.first;
 }
 
 // A state that few explained rows are in.
@@ -53,7 +62,7 @@ struct LeafGameSpace {
   // For few rows:
   WantedStates found;
   WantedState* wanted;
-  char* is_made;  // [set]: a leaf's entries
+  LanePositions* positions;  // [leaf]
 
   LeafGameSpace(const LeafGameTask<Real>& task, Arena& arena, int most_numbers) {
     constexpr int64_t kSets = int64_t(1) << kMostPositions;
@@ -72,7 +81,7 @@ struct LeafGameSpace {
     if (task.n_rows == 0) return;
     found = WantedStates(plan, task.n_rows, arena);
     wanted = arena.take<WantedState>(task.n_rows);
-    is_made = arena.take<char>(n_sets);
+    positions = arena.take<LanePositions>(plan.most_leaves);
   }
 };
 
@@ -106,13 +115,14 @@ class LeafGameBuilder {
   // `index` counts from the first subtree of the task; `keys` are those of few rows, or null.
   void run(const Subtree& subtree, int index, const uint16_t* keys) const {
     const int32_t n_seen = find_seen(subtree, index), n_wanted = keys ? find_wanted(subtree, keys) : 0;
+    const bool has_few = keys && has_background(task_) && !of_pairs_;
     double* entries = space_.entries;
     multiply_out_all(subtree);
     for (int i = 0; i < subtree.n_leaves; ++i) {
       const SubtreeLeaf& leaf = task_.plan.leaves[subtree.first_leaf + i];
       const uint16_t* unmet = unmet_of(subtree, i);
-      if (keys && has_background(task_) && !of_pairs_ && kSetsOfWanted * n_wanted < 1 << leaf.n_positions)
-        fill_wanted(leaf, unmet, n_seen, n_wanted, entries);
+      if (has_few)
+        make_tables(leaf, unmet, n_seen, entries, space_.positions[i]);
       else
         fill_all(leaf, unmet, n_seen, entries);
       space_.leaves[i] = {entries, unmet, leaf.n_below, leaf.n_positions};
@@ -121,7 +131,9 @@ class LeafGameBuilder {
     for (int output = 0; output < task_.plan.width; ++output) {
       find_values(subtree, output);
       Real* out = task_.table + (output * task_.n_vectors + subtree.first_vector - task_.first_vector) * L;
-      if (keys)
+      if (has_few)
+        write_wanted_values(subtree, n_wanted, out);
+      else if (keys)
         write_wanted(subtree, n_wanted, out);
       else
         write(subtree, out);
@@ -130,7 +142,6 @@ class LeafGameBuilder {
 
  private:
   static constexpr int kTogether = L == 8 ? 4 : 2;
-  static constexpr int kSetsOfWanted = 2;  // a leaf's, for each wanted state: fewer cost less together than one by one
 
   const LeafGameTask<Real>& task_;
   const LeafGameSpace<Real>& space_;
@@ -164,23 +175,39 @@ class LeafGameBuilder {
 
   int32_t find_seen(const Subtree& subtree, int index) const {
     if (task_.seen.first) return take_seen(subtree, index);
-    if (!task_.count) return 0;
-    const int64_t* count = task_.count + subtree.first_vector - task_.first_count;
+    const int64_t first = subtree.first_vector - task_.first_count;
+    if (task_.count.few) return find_counts(subtree, task_.count.few + first);
+    return task_.count.many ? find_counts(subtree, task_.count.many + first) : 0;
+  }
+
+  // Most states have no row.
+  template <class Count>
+  int32_t find_counts(const Subtree& subtree, const Count* count) const {
     AboveOf above_of(subtree);
     int32_t n_seen = 0;
-    const auto look = [&](int32_t state) {
-      if (!count[state]) return;
+    const auto take = [&](int32_t state) {
       const int32_t above = above_of(state);
-      space_.seen[n_seen++] = {state - above * subtree.n_cells, uint32_t(above), count[state]};
+      space_.seen[n_seen++] = {state - above * subtree.n_cells, uint32_t(above), int64_t(count[state])};
     };
-    constexpr int32_t kStates = 8;  // most have no row
     int32_t first = 0;
-    for (; first + kStates <= subtree.n_states; first += kStates) {
-      int64_t any = 0;
-      for (int32_t s = 0; s < kStates; ++s) any |= count[first + s];
-      for (int32_t s = 0; any && s < kStates; ++s) look(first + s);
+#if defined(__AVX512BW__)
+    constexpr int32_t kCounts = sizeof(Count) == 2 ? 32 : 8;
+    for (; first + kCounts <= subtree.n_states; first += kCounts) {
+      const __m512i some = _mm512_loadu_si512(count + first);
+      uint32_t taken = sizeof(Count) == 2 ? _mm512_test_epi16_mask(some, some) : _mm512_test_epi64_mask(some, some);
+      for (; taken; taken &= taken - 1) take(first + __builtin_ctz(taken));
     }
-    for (; first < subtree.n_states; ++first) look(first);
+#else
+    constexpr int32_t kCounts = 8;
+    for (; first + kCounts <= subtree.n_states; first += kCounts) {
+      Count any = 0;
+      for (int32_t s = 0; s < kCounts; ++s) any |= count[first + s];
+      for (int32_t s = 0; any && s < kCounts; ++s)
+        if (count[first + s]) take(first + s);
+    }
+#endif
+    for (; first < subtree.n_states; ++first)
+      if (count[first]) take(first);
     return n_seen;
   }
 
@@ -228,23 +255,57 @@ class LeafGameBuilder {
     });
   }
 
-  // Values of the sets of the wanted states alone.
-  void fill_wanted(const SubtreeLeaf& leaf, const uint16_t* unmet, int32_t n_seen, int32_t n_wanted,
-                   double* entries) const {
+  // Instead of entries, T_0 and T_1 of values, from which few states take what they need.
+  void make_tables(const SubtreeLeaf& leaf, const uint16_t* unmet, int32_t n_seen, double* tables,
+                   LanePositions& positions) const {
+    LeafTables of_leaf = space_.tables;
+    of_leaf.t[0] = tables, of_leaf.t[1] = tables + (int64_t(1) << leaf.n_positions);
     count_sets(leaf, unmet, n_seen);
     with_points(leaf, [&](const auto& points) {
-      make_value_tables(points, leaf.n_positions, space_.count, task_.total, space_.tables);
+      make_value_tables(points, leaf.n_positions, space_.count, task_.total, of_leaf);
     });
-    const double *t0 = space_.tables.t[0], *t1 = space_.tables.t[1];
+    positions = {};
     const uint8_t* lanes = lanes_of(leaf);
-    __builtin_memset(space_.is_made, 0, int64_t(1) << leaf.n_positions);
-    for (int32_t i = 0; i < n_wanted; ++i) {
-      const uint32_t set = unmet[space_.wanted[i].cell * kLeafLanes] | space_.wanted[i].outside << leaf.n_below;
-      if (space_.is_made[set]) continue;
-      space_.is_made[set] = 1;
-      double* to = entries + int64_t(set) * size_;
-      for (int first = 0; first < size_; first += L) *reinterpret_cast<Pack<double, L>*>(to + first) = {};
-      for (int p = 0; p < leaf.n_positions; ++p) to[lanes[p]] = t0[set] - t1[set | 1u << p];
+    for (int p = 0; p < leaf.n_positions; ++p) positions.bit[lanes[p]] = 1 << p, positions.lanes |= 1u << lanes[p];
+  }
+
+  // What a row that does not meet the conditions `set` gets of a leaf of weight 1, in lanes from `first` on.
+  static GLASSWOOD_INLINE Pack<double, 8> values_of(const LeafEntries& leaf, const LanePositions& positions, int first,
+                                                    uint32_t set) {
+    const double *t0 = leaf.entries, *t1 = t0 + (int64_t(1) << leaf.n_positions);
+    Pack<double, 8> result;
+#if defined(__AVX512BW__)
+    const __mmask8 lanes = __mmask8(positions.lanes >> first);
+    const __m256i bits = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(positions.bit + first));
+    const __m256i sets = _mm256_or_si256(bits, _mm256_set1_epi32(int32_t(set)));
+    const __m512d others = _mm512_mask_i32gather_pd(_mm512_setzero_pd(), lanes, sets, t1, sizeof(double));
+    const __m512d values = _mm512_maskz_sub_pd(lanes, _mm512_set1_pd(t0[set]), others);
+    __builtin_memcpy(&result, &values, sizeof(result));
+#else
+    double values[8];
+    for (int i = 0; i < 8; ++i) {
+      const double value = t0[set] - t1[set | uint32_t(positions.bit[first + i])];
+      values[i] = positions.lanes >> (first + i) & 1 ? value : 0;
+    }
+    __builtin_memcpy(&result, values, sizeof(result));
+#endif
+    return result;
+  }
+
+  void write_wanted_values(const Subtree& subtree, int32_t n_wanted, Real* out) const {
+    for (int i = 0; i < n_wanted; ++i) {
+      const WantedState& one = space_.wanted[i];
+      for (int first = 0; first < size_; first += 8) {
+        Pack<double, 8> sum = Pack<double, 8>::splat(0);
+        for (int leaf = 0; leaf < subtree.n_leaves; ++leaf) {
+          const LeafEntries& of = space_.leaves[leaf];
+          const uint32_t set = of.unmet[one.cell * kLeafLanes] | one.outside << of.n_below;
+          sum += values_of(of, space_.positions[leaf], first, set) * space_.value[leaf];
+        }
+        double lanes[8];
+        __builtin_memcpy(lanes, &sum, sizeof(lanes));
+        for (int lane = 0; lane < 8; ++lane) out[int64_t(one.state) * size_ + first + lane] = Real(lanes[lane]);
+      }
     }
   }
 

@@ -5,14 +5,14 @@
 namespace glasswood {
 namespace {
 
-template <class Real>
-void count_tile(const CountTask<Real>& task, const PassSpace<Real>& space, const TableChunk& chunk, int row,
-                int n_rows) {
+template <class Real, class Count>
+void count_tile(const CountTask<Real>& task, const PassSpace<Real>& space, const TableChunk& chunk, int row, int n_rows,
+                Count* counts) {
   const int64_t* weight = task.weight + row;
   for (int i = 0; i < chunk.n_subtrees; ++i) {
     const uint16_t* keys = space.keys + i * space.tile;
-    int64_t* count = task.count + task.pass.plan.subtrees[chunk.first_subtree + i].first_vector - task.first_count;
-    for (int r = 0; r < n_rows; ++r) count[keys[r] / kKeyScale] += weight[r];
+    Count* count = counts + task.pass.plan.subtrees[chunk.first_subtree + i].first_vector - task.first_count;
+    for (int r = 0; r < n_rows; ++r) count[keys[r] / kKeyScale] += Count(weight[r]);
   }
 }
 
@@ -36,6 +36,17 @@ int64_t count_workspace(const CountTask<Real>& task) {
 }
 
 // A chunk has one thread, so that no two add to the same count.
+template <class Real, class Count>
+void count_chunk(const CountTask<Real>& task, const PassSpace<Real>& space, const TableChunk& chunk, Count* counts) {
+  const int n_rows = int(task.pass.rows.n_rows), size = task.pass.tile;
+  if (task.begins) __builtin_memset(counts + chunk.first_vector - task.first_count, 0, sizeof(Count) * chunk.n_vectors);
+  for (int row = 0; row < n_rows; row += size) {
+    const int n = n_rows - row < size ? n_rows - row : size;
+    find_tile_keys(task.pass, space, chunk, row, n);
+    count_tile(task, space, chunk, row, n, counts);
+  }
+}
+
 template <class Real>
 void count_states(const CountTask<Real>& task) {
   const PassTask<Real>& pass = task.pass;
@@ -53,12 +64,10 @@ void count_states(const CountTask<Real>& task) {
   share_out(pass.team, pass.n_chunks, [&](int64_t c, int32_t thread) {
     const PassSpace<Real> space = space_of(thread);
     const TableChunk& chunk = pass.plan.chunks[pass.first_chunk + c];
-    if (task.begins)
-      __builtin_memset(task.count + chunk.first_vector - task.first_count, 0, sizeof(int64_t) * chunk.n_vectors);
-    for (int tile = 0; tile < n_tiles; ++tile) {
-      find_tile_keys(pass, space, chunk, tile * size, rows_of(tile));
-      count_tile(task, space, chunk, tile * size, rows_of(tile));
-    }
+    if (task.count.few)
+      count_chunk(task, space, chunk, task.count.few);
+    else
+      count_chunk(task, space, chunk, task.count.many);
   });
 }
 

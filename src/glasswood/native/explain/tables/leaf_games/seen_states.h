@@ -25,12 +25,13 @@ class SeenStates {
   }
 
   // The next chunks; `count` has those of their states from `first_vector` on, which is that of the first of them.
-  void add(const TablePlan& plan, int32_t first_chunk, int32_t n_chunks, const std::vector<int64_t>& count,
-           const Team& team) {
-    if (is_few_)
-      add_as(few_, plan, first_chunk, n_chunks, count, team);
+  void add(const TablePlan& plan, int32_t first_chunk, int32_t n_chunks, const StateCounts& count, const Team& team) {
+    if (count.few)
+      add_as(few_, plan, first_chunk, n_chunks, count.few, team);
+    else if (is_few_)
+      add_as(few_, plan, first_chunk, n_chunks, count.many, team);
     else
-      add_as(many_, plan, first_chunk, n_chunks, count, team);
+      add_as(many_, plan, first_chunk, n_chunks, count.many, team);
   }
 
   void end() { shrink(states_), shrink(few_), shrink(many_); }
@@ -58,15 +59,15 @@ class SeenStates {
 
   // Threads find the states of chunks, and write them, whose pages are new, once it is known where to. Whoever ends the
   // call, all that is written is whole.
-  template <class Count>
+  template <class Count, class Counted>
   void add_as(UnsetVector<Count>& counts, const TablePlan& plan, int32_t first_chunk, int32_t n_chunks,
-              const std::vector<int64_t>& count, const Team& team) {
+              const Counted* count, const Team& team) {
     const TableChunk* chunks = plan.chunks.data() + first_chunk;
     const Team unwatched{team.pool, team.run, nullptr, nullptr};
     std::vector<Found<Count>> found(n_chunks);
     first_.resize(chunks[n_chunks - 1].first_subtree + chunks[n_chunks - 1].n_subtrees + 1);
     share_out(unwatched, n_chunks, [&](int64_t c, int32_t) {
-      find(plan, chunks[c], count.data() + chunks[c].first_vector - chunks[0].first_vector, found[c]);
+      find(plan, chunks[c], count + chunks[c].first_vector - chunks[0].first_vector, found[c]);
     });
     for (int64_t s = chunks[0].first_subtree + 1; s < int64_t(first_.size()); ++s) first_[s] += first_[s - 1];
     const int64_t n = first_.back(), done = chunks[n_chunks - 1].first_vector + chunks[n_chunks - 1].n_vectors;
@@ -79,13 +80,14 @@ class SeenStates {
   }
 
   // Leaves the numbers of states in first_. Nobody can foretell which of a subtree's counts is 0, hence no branch.
-  template <class Count>
-  void find(const TablePlan& plan, const TableChunk& chunk, const int64_t* count, Found<Count>& to) {
+  template <class Count, class Counted>
+  void find(const TablePlan& plan, const TableChunk& chunk, const Counted* count, Found<Count>& to) {
     to.states.resize(chunk.n_vectors + 1), to.counts.resize(chunk.n_vectors + 1);
     int64_t n = 0;
     for (int64_t s = chunk.first_subtree; s < chunk.first_subtree + chunk.n_subtrees; ++s) {
       const Subtree& subtree = plan.subtrees[s];
-      const int64_t *of_state = count + subtree.first_vector - chunk.first_vector, before = n;
+      const Counted* of_state = count + subtree.first_vector - chunk.first_vector;
+      const int64_t before = n;
       for (int32_t state = 0; state < subtree.n_states; ++state) {
         to.states[n] = uint16_t(state), to.counts[n] = Count(of_state[state]);
         n += of_state[state] != 0;
