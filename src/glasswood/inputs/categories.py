@@ -132,7 +132,7 @@ def column_floats(
     """
     where = whole.format(_name(feature, forest))
     if table is not None and forest.category_hash:
-        return _hashed_positions(column, table, where)
+        return _hashed_positions(column, table, forest.threshold.dtype, where)
     if isinstance(column, Numbers):
         if table is None:
             return number_floats(column, forest.threshold.dtype, where)
@@ -167,7 +167,7 @@ def _positions(column: Coded, table: Array, forest: TreeEnsemble, where: str) ->
     if forest.empty_missing:
         position[""] = np.nan
     _check_kinds(column.values, table, where)
-    translated = np.array([position.get(value, unseen) for value in column.values] + [np.nan])
+    translated = np.array([position.get(value, unseen) for value in column.values] + [np.nan], forest.threshold.dtype)
     return translated.take(column.codes, mode="wrap")
 
 
@@ -180,7 +180,7 @@ def _positions_of_numbers(floats: Array, table: Array, forest: TreeEnsemble, whe
     return _positions(Coded(codes, values.tolist(), is_categorical=False), table, forest, where)
 
 
-def _hashed_positions(column: Column, table: Array, where: str) -> Array:
+def _hashed_positions(column: Column, table: Array, row_type: DTypeLike, where: str) -> Array:
     """Position of each value's hash in the table, the table's length if it is not there.
 
     Raises
@@ -191,8 +191,10 @@ def _hashed_positions(column: Column, table: Array, where: str) -> Array:
         If a row has none.
     """
     codes, hashes = category_hashes(column, where)
-    position = {number: float(i) for i, number in enumerate(table.tolist())}
-    return np.array([position.get(number, float(len(table))) for number in hashes.tolist()]).take(codes)
+    position = {number: i for i, number in enumerate(table.tolist())}
+    positions = np.array([position.get(number, len(table)) for number in hashes.tolist()], row_type)
+    found: Array = positions.take(codes, mode="clip")  # no code is out of range, which the default would look for
+    return found
 
 
 def category_hashes(column: Column, where: str) -> tuple[Array, Array]:
@@ -216,9 +218,10 @@ def with_values(column: Column, where: str) -> Coded:
         If a row has none.
     """
     coded = column if isinstance(column, Coded) else _coded_numbers(column, where)
-    if len(lacking := np.flatnonzero(coded.codes < 0)):
+    if coded.codes.min(initial=0) < 0:
+        lacking = int(np.argmax(coded.codes < 0))
         raise ValueError(
-            f"{shown(where)} has no value in row {lacking[0]}, and CatBoost does not accept missing categories; "
+            f"{shown(where)} has no value in row {lacking}, and CatBoost does not accept missing categories; "
             "fill them with the text that they had in training"
         )
     return coded
