@@ -169,9 +169,10 @@ class AdditiveRegressor(RateRegressorMixin, AdditiveEstimator):
     after the other until the loss of the left-out fold no longer falls (cyclic boosting over histograms). In every
     second division, cuts at random come first, whose sum is smooth. Curves are the means of the 32 fits. Coarse
     surfaces of all pairs rank the pairs; they are fitted to what the curves do not explain in rows that the curves have
-    not seen. glasswood joins neighbouring steps as long as predictions hardly change, and leaves out parts far within
-    their errors. Standard errors are those of a jackknife over folds. The cost is O(rounds × fits × (rows × columns +
-    cells of surfaces)).
+    not seen. Surfaces are fitted if left-out rows gain from those that the other rows of one division have ranked.
+    glasswood joins neighbouring steps as long as predictions hardly change, and leaves out parts far within their
+    errors. Standard errors are those of a jackknife over folds. The cost is O(rounds × fits × (rows × columns + cells
+    of surfaces)).
 
     References
     ----------

@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from glasswood.grow.data.columns import TrainingColumns
 
 
+CATEGORY_RIDGE = 5.0
+"""Rows of mean curvature that shrink the step of a category."""
+
+
 @dataclass(frozen=True, eq=False)
 class Axis:
     """Bins of a feature; the last one is for missing values, with or without rows.

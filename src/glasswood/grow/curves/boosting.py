@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +11,8 @@ from numpy.typing import NDArray
 from glasswood import _core
 from glasswood.base.parallel import side_by_side
 from glasswood.base.typing import Doubles, Int32s, Int64s
-from glasswood.grow.curves.bins import Axis, coarse
+from glasswood.grow.curves.bins import CATEGORY_RIDGE, Axis
+from glasswood.grow.curves.pairs import Pair, grouped_pairs, ranked_pairs, shares_of_groups
 from glasswood.grow.losses import RATES
 
 if TYPE_CHECKING:
@@ -25,9 +25,9 @@ FOLDS, REPEATS = 8, 4
 """Parts of the rows, each left out of one set of curves, and how often they are drawn; the mean of the sets is the
 result."""
 
-RATE, RIDGE, CATEGORY_RIDGE, MOST, MAX_LEAVES, MIN_ROWS = 0.1, 3.0, 5.0, 4.0, 3, 4
-"""Part of a step that is added; rows of mean curvature that shrink a part's step and a category's; largest step; parts
-of a step, and their fewest rows."""
+RATE, RIDGE, MOST, MAX_LEAVES, MIN_ROWS = 0.1, 3.0, 4.0, 3, 4
+"""Part of a step that is added; rows of mean curvature that shrink a part's step; largest step; parts of a step, and
+their fewest rows."""
 
 RANDOM_ROUNDS, ROUNDS, PATIENCE, TOLERANCE = 100, 5_000, 30, 1e-6
 """Most rounds of curves with cuts at random, in every second repeat, and after them of the best; those without gain for
@@ -44,15 +44,9 @@ OF_CURVES, OF_SURFACES = 0.6, 0.7
 """Gain of a step, in the best one of the round before, below which it is left out, so that pairs of noise do not end
 the boosting of others."""
 
-RANK_BINS, FEWEST_BINS, SURFACE_BINS = 16, 8, 64
-"""Bins of a feature in surfaces that rank pairs; fewest and most in those that are fitted, as many as have a row a cell
-on average."""
-
 CERTAINTY, OF_PAIRS = 2.25, 1.0
 """Standard errors by which the loss of left-out rows must fall for curves and surfaces beside a tree, and for surfaces
-of a glass box."""
-
-Pair = tuple[int, int]
+of a glass box and of pairs that other rows have ranked."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -213,13 +207,36 @@ def boosted(
         found, each = nothing, [([], start)]
     free = [axis for axis in axes if signs[axis.feature] == 0]
     chosen = _chosen(rows, free, found.unseen, pairs, n_threads)
-    if not chosen:
+    likely = each[0 if found.share >= 0.5 else -1][1]
+    if not chosen or (isinstance(pairs, int) and not _promise(rows, free, found.unseen, pairs, likely, n_threads)):
         return found
+    mains = _mains(free, each[-1][0])
     for terms, margins in each:
-        terms += _surfaces(rows, free, found.unseen, chosen, margins, n_threads)
+        terms += _surfaces(rows, free, found.unseen, chosen, mains, margins, n_threads)
     bent = _best_mean(rows, nothing, each)
     certainty = CERTAINTY if must_gain else OF_PAIRS
     return bent if not isinstance(pairs, int) or is_gain(found.after, bent.after, certainty) else found
+
+
+def _promise(
+    rows: CurveRows, axes: list[Axis], unseen: Doubles, n_pairs: int, margins: Doubles, n_threads: int
+) -> bool:
+    """Whether left-out rows gain from surfaces of pairs that the other rows have ranked, in the first draw of folds.
+
+    Rows that took part in ranking many pairs gain from those of noise.
+    """
+    first, moved = replace(rows, fold=rows.fold[:1]), margins[: rows.n_folds].copy()
+    before = _losses(first, moved)
+
+    def one_set(k: int) -> None:
+        is_own = rows.fold[0] != k
+        gradient, curvature = (part * is_own for part in rows.slopes(unseen))
+        chosen = ranked_pairs(axes, rows.fold[0], gradient, curvature, n_pairs, 1)
+        groups = grouped_pairs(axes, chosen, *_of_one_output(rows, gradient, curvature))
+        _run_surfaces(_without(rows, ~is_own), axes, groups, chosen, moved[k : k + 1], 1)
+
+    side_by_side(one_set, rows.n_folds, n_threads)
+    return is_gain(before, _losses(first, moved), OF_PAIRS)
 
 
 def _nothing(rows: CurveRows) -> tuple[Boosted, Doubles]:
@@ -324,15 +341,6 @@ def _by_gain(rows: CurveRows, axes: list[Axis], start: Doubles) -> list[Axis]:
     return sorted(axes, key=gain)
 
 
-def _positions(axis: Axis, gradient: Doubles, curvature: Doubles) -> Int64s:
-    """Order of bins: that of numbers, or of the mean step of categories."""
-    if not axis.n_categories:
-        return np.arange(axis.n_bins)
-    steps = axis.sums(gradient) / (axis.sums(curvature) + CATEGORY_RIDGE * curvature.mean())
-    places: Int64s = np.argsort(np.argsort(steps, kind="stable"), kind="stable")
-    return places
-
-
 def _chosen(
     rows: CurveRows, axes: list[Axis], unseen: Doubles, pairs: int | Sequence[Pair], n_threads: int
 ) -> list[Pair]:
@@ -342,55 +350,38 @@ def _chosen(
         return [(place[a], place[b]) for a, b in pairs if a in place and b in place]
     if not pairs or len(axes) < 2:
         return []
-    gradient, curvature = rows.slopes(unseen)
-    bins = np.array([_rank_bins(axis, rows.fold[0], gradient[0], curvature[0]) for axis in axes], np.uint16)
-    sizes = bins.max(axis=1).astype(np.int32) + 1
-    gains = np.zeros((len(axes), len(axes)))
-    _core.rank_pairs(bins, sizes, gradient, curvature, gains, n_threads)
-    ranked = sorted(combinations(range(len(axes)), 2), key=lambda pair: -gains[pair])
-    return [(a, b) if axes[a].feature < axes[b].feature else (b, a) for a, b in ranked[:pairs]]
-
-
-def _rank_bins(axis: Axis, fold: Int32s, gradient: Doubles, curvature: Doubles) -> Int64s:
-    """Bins of rows, few; categories in an order to which a row's own fold adds nothing."""
-    if not axis.n_categories:
-        whole: Int64s = coarse(axis, _positions(axis, gradient, curvature), RANK_BINS)[axis.codes]
-        return whole
-    bins = np.zeros(len(fold), np.int64)
-    for number in range(int(fold.max()) + 1):
-        others = fold != number
-        groups = coarse(axis, _positions(axis, gradient * others, curvature * others), RANK_BINS)
-        bins[~others] = groups[axis.codes[~others]]
-    return bins
+    ranked = ranked_pairs(axes, rows.fold[0], *rows.slopes(unseen), pairs, n_threads)
+    return [(a, b) if axes[a].feature < axes[b].feature else (b, a) for a, b in ranked]
 
 
 def _surfaces(
-    rows: CurveRows, axes: list[Axis], unseen: Doubles, chosen: list[Pair], margins: Doubles, n_threads: int
+    rows: CurveRows,
+    axes: list[Axis],
+    unseen: Doubles,
+    chosen: list[Pair],
+    mains: list[Doubles],
+    margins: Doubles,
+    n_threads: int,
 ) -> list[Term]:
     """Boost surfaces of pairs, which moves margins.
 
     Each set of surfaces orders categories by its own rows: in an order by all rows, those that were left out would have
-    placed their own categories, and gain from that.
+    placed their own categories, and gain from that. In every second draw the order is that of their curves: effects
+    that multiply each other have it, and it is less noisy than one of a pair alone.
     """
-    gradient, curvature = (part.sum(axis=0) if rows.loss != "softmax" else part[0] for part in rows.slopes(unseen))
-    most = int(np.clip(np.sqrt(len(rows.y)), FEWEST_BINS, SURFACE_BINS))
-
-    def groups_of(is_own: Any, most: int) -> list[tuple[Int64s, Int64s]]:
-        sums = gradient * is_own, curvature * is_own
-        return [_pair_groups(axes[a], axes[b], *sums, most) for a, b in chosen]
-
+    gradient, curvature = _of_one_output(rows, *rows.slopes(unseen))
+    shown = grouped_pairs(axes, chosen, gradient, curvature)
     if not any(axes[k].n_categories for pair in chosen for k in pair):
-        groups = groups_of(1.0, most)
-        return _terms(axes, groups, chosen, _run_surfaces(rows, axes, groups, chosen, margins, n_threads))
-    fold = rows.fold.repeat(rows.n_folds, axis=0) == np.tile(np.arange(rows.n_folds), len(rows.fold))[:, None]
-    shown = groups_of(1.0, SURFACE_BINS)
+        return _terms(axes, shown, chosen, _run_surfaces(rows, axes, shown, chosen, margins, n_threads))
 
     def one_set(k: int) -> list[Doubles]:
-        groups = groups_of(~fold[k], most)
-        alone = replace(rows, fold=np.where(fold[k], 0, -1).astype(np.int32)[None])
-        values = _run_surfaces(alone, axes, groups, chosen, margins[k : k + 1], 1)
+        draw, number = divmod(k, rows.n_folds)
+        is_left_out = rows.fold[draw] == number
+        order = [one[k] for one in mains] if draw % 2 else []
+        groups = grouped_pairs(axes, chosen, gradient * ~is_left_out, curvature * ~is_left_out, order)
+        values = _run_surfaces(_without(rows, is_left_out), axes, groups, chosen, margins[k : k + 1], 1)
         return [
-            _means(axes[a], own_a, to_a) @ value @ _means(axes[b], own_b, to_b).T
+            shares_of_groups(axes[a], own_a, to_a) @ value @ shares_of_groups(axes[b], own_b, to_b).T
             for (a, b), (own_a, own_b), (to_a, to_b), value in zip(chosen, groups, shown, values, strict=True)
         ]
 
@@ -398,44 +389,20 @@ def _surfaces(
     return _terms(axes, shown, chosen, [np.concatenate(one) for one in zip(*each, strict=True)])
 
 
-def _pair_groups(first: Axis, second: Axis, gradient: Doubles, curvature: Doubles, most: int) -> tuple[Int64s, Int64s]:
-    """Group the bins of a pair; categories in the order in which they differ most over the other axis.
-
-    After curves, the mean step of a category says nothing: its order is that of the first singular vector of the pair's
-    steps.
-    """
-    if not first.n_categories and not second.n_categories:
-        return coarse(first, np.arange(first.n_bins), most), coarse(second, np.arange(second.n_bins), most)
-    small = [
-        np.arange(axis.n_bins) if axis.n_categories else coarse(axis, np.arange(axis.n_bins), FEWEST_BINS)
-        for axis in (first, second)
-    ]
-    n, m = (int(one.max()) + 1 for one in small)
-    cell = small[0][first.codes] * m + small[1][second.codes]
-    g, h = (np.bincount(cell, part, n * m).reshape(n, m) for part in (gradient, curvature))
-    scale = np.sqrt(h.sum(axis=1))[:, None], np.sqrt(h.sum(axis=0))[None]
-    steps = scale[0] * g / (h + CATEGORY_RIDGE * curvature.mean()) * scale[1]
-    left, _, right = np.linalg.svd(steps, full_matrices=False)
-    scores = [
-        np.divide(vector, root, out=np.zeros(len(vector)), where=root > 0)
-        for vector, root in ((left[:, 0], scale[0][:, 0]), (right[0], scale[1][0]))
-    ]
-    found = []
-    for axis, score in zip((first, second), scores, strict=True):
-        position = np.arange(axis.n_bins)
-        if axis.n_categories:
-            score = score * (np.sign(score[np.argmax(np.abs(score))]) or 1.0)
-            position = np.argsort(np.argsort(score, kind="stable"), kind="stable")
-        found.append(coarse(axis, position, most))
-    return found[0], found[1]
+def _mains(axes: list[Axis], curves: list[Term]) -> list[Doubles]:
+    """Take what curves add in the bins of each axis by set, (n_sets, n_bins); nothing without curves."""
+    values = {term.axes[0].feature: term.values[:, 0] for term in curves}
+    return [values[axis.feature] for axis in axes] if values else []
 
 
-def _means(axis: Axis, groups: Int64s, shown: Int64s) -> Doubles:
-    """Share of each of a set's groups in those that are shown: float64, (n_shown, n_groups)."""
-    shares = np.zeros((int(shown.max()) + 1, int(groups.max()) + 1))
-    np.add.at(shares, (shown, groups), axis.weight)
-    total = shares.sum(axis=1, keepdims=True)
-    return shares / np.where(total > 0, total, 1)
+def _of_one_output(rows: CurveRows, gradient: Doubles, curvature: Doubles) -> tuple[Doubles, Doubles]:
+    """Slopes that say the order of categories, (n_rows,): those of the first class."""
+    return (gradient[0], curvature[0]) if rows.loss == "softmax" else (gradient.sum(axis=0), curvature.sum(axis=0))
+
+
+def _without(rows: CurveRows, is_left_out: NDArray[np.bool_]) -> CurveRows:
+    """Rows with one fold, of those that are left out."""
+    return replace(rows, fold=np.where(is_left_out, 0, -1).astype(np.int32)[None])
 
 
 def _run_surfaces(

@@ -16,7 +16,7 @@ from glasswood.base.typing import Doubles
 from glasswood.forest import Forest
 from glasswood.grow.balance import balance
 from glasswood.grow.curves.bins import axes_of
-from glasswood.grow.curves.boosting import Boosted, CurveRows, Pair, boosted, folds_of, mean_of
+from glasswood.grow.curves.boosting import Boosted, CurveRows, boosted, folds_of, mean_of
 from glasswood.grow.curves.plots import draw
 from glasswood.grow.curves.shapes import Shape, shaped
 from glasswood.grow.curves.tables import Table, curve_table, part_table, squares, surface_table
@@ -28,6 +28,7 @@ from glasswood.grow.merging import merged
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from glasswood.grow.curves.pairs import Pair
     from glasswood.grow.data.columns import TrainingColumns, TrainingData
     from glasswood.model.ensemble import TreeEnsemble
 

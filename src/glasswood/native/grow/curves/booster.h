@@ -73,10 +73,12 @@ class CurveBooster {
   }
 
  private:
-  static constexpr int32_t kRefreshed = 4;  // rounds for which sums of curvatures serve
-  static constexpr double kCertain = 1e-3;  // mean log-loss at which classes are told apart
-  static constexpr double kLucky = 0.3;     // of the least gain: what random cuts must have of a lucky one's
-  static constexpr int32_t kLongest = 7;    // rounds that a term whose steps gain little is left out
+  static constexpr int32_t kRefreshed = 4;   // rounds for which sums of curvatures serve
+  static constexpr double kCertain = 1e-3;   // mean log-loss at which classes are told apart
+  static constexpr double kLucky = 0.3;      // of the least gain: what random cuts must have of a lucky one's
+  static constexpr int32_t kLongest = 7;     // rounds that a term whose steps gain little is left out
+  static constexpr double kSteady = 100;     // rounds after which the rate rises with their number
+  static constexpr double kLongestStep = 4;  // largest rate, in that of the first rounds
 
   struct Wait {
     int32_t last = 0, left = 0;
@@ -122,7 +124,7 @@ class CurveBooster {
     task_.rows.slopes(margins_.data(), weight_.data(), gradient_.data(), curvature_.data());
     for (int32_t k = 0; k < task_.rows.n_outputs; ++k) {
       if (round % kRefreshed == 0 && (round == 0 || !is_constant())) add_curvatures(k);
-      StepFinder steps(task_.steps, mean_curvature(k));
+      StepFinder steps(steps_of(round), mean_curvature(k));
       const CurveTerm* before = nullptr;
       double best = 0;
       for (size_t t = 0; t < task_.terms.size(); ++t) {
@@ -147,6 +149,13 @@ class CurveBooster {
       pass(before, nullptr, k);
       if (best > 0) best_gains_[k] = best;
     }
+  }
+
+  // Late steps are longer: targets that are nearly exact gain for thousands of rounds.
+  StepSettings steps_of(int32_t round) const {
+    StepSettings steps = task_.steps;
+    steps.rate *= std::clamp(double(round) / kSteady, 1.0, kLongestStep);
+    return steps;
   }
 
   bool has_classes() const { return task_.rows.loss == CurveLoss::kLogistic || task_.rows.loss == CurveLoss::kSoftmax; }
