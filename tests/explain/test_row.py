@@ -34,10 +34,10 @@ def test_rows_give_the_bits_of_batches(dtype, example):
         np.testing.assert_array_equal(found, phi)
 
 
-@pytest.mark.parametrize("n_features", [4, 12, 30, 33, 64, 70])
+@pytest.mark.parametrize("n_features", [4, 12, 30, 33, 64, 70, 97, 128, 130])
 @pytest.mark.parametrize("row_type", DTYPES)
 def test_rows_of_large_forests(n_features, row_type):
-    """Blocks of 32 subtrees, columns that fill one register, two and more."""
+    """Blocks of 32 subtrees, columns that fill one register, two, four and more."""
     forest = full_forest(0, n_trees=40, depth=6, n_features=n_features, row_type=row_type)
     X = np.random.default_rng(1).normal(size=(20, n_features)).astype(row_type)
     explainer = Explainer(forest, algorithm="tables")

@@ -156,7 +156,7 @@ struct RowTask {
   int32_t n_blocks;
   const Real* table;
   float* encoded;  // [feature]
-  int16_t* codes;  // [column], padded to kRowLanes
+  int16_t* codes;  // [column], padded to kRowLanes, and to the four registers that hold them
   uint16_t* keys;  // [subtree]
   double* total;   // [player of the tables], padded to lanes
   Real* values;    // [player][output]

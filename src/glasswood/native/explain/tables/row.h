@@ -87,6 +87,20 @@ class RowKeys {
       return find_keys_in_registers(
           first, end, [&](__m512i column) { return _mm512_permutex2var_epi16(codes, column, more); }, keys);
     }
+    if (task_.n_columns <= 4 * kRowLanes) {
+      const __m512i more = _mm512_loadu_si512(task_.codes + kRowLanes);
+      const __m512i third = _mm512_loadu_si512(task_.codes + 2 * kRowLanes);
+      const __m512i last = _mm512_loadu_si512(task_.codes + 3 * kRowLanes);
+      const __m512i half = _mm512_set1_epi16(2 * kRowLanes);
+      return find_keys_in_registers(
+          first, end,
+          [&](__m512i column) {
+            return _mm512_mask_blend_epi16(_mm512_test_epi16_mask(column, half),
+                                           _mm512_permutex2var_epi16(codes, column, more),
+                                           _mm512_permutex2var_epi16(third, column, last));
+          },
+          keys);
+    }
 #endif
     find_block_keys(first, end, task_.codes, keys);
   }

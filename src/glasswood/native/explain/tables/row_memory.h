@@ -25,7 +25,7 @@ class RowMemory : public RowEngine<Real> {
     const TableForest<Real>& forest = tables.kept_->forest();
     const int64_t n_columns = int64_t(forest.columns.size()), n_players = int64_t(forest.players.size());
     encoded_.resize(tables.n_features());
-    codes_.resize((n_columns + kRowLanes) / kRowLanes * kRowLanes);
+    codes_.resize(std::max<int64_t>(4, (n_columns + kRowLanes) / kRowLanes) * kRowLanes);
     keys_.resize(n_padded);
     total_.resize(n_players);
     task_ = {
