@@ -37,6 +37,7 @@ from glasswood.grow.search.engine import Circumstances, SearchSettings, cut_shor
 from glasswood.grow.search.fitting import fit_tree
 from glasswood.grow.search.process import undisturbed
 from glasswood.grow.search.progress import watching
+from glasswood.grow.search.shrinkage import shrunk
 from glasswood.grow.table import feature_importances, history_table, leaf_table, of_outcomes
 from glasswood.grow.tree.intervals import around, usable_errors
 from glasswood.words.outline import estimator_html
@@ -165,7 +166,8 @@ class ModelTreeRegressor(CurvedTree, RateRegressorMixin, TreeEstimator):
         errors and intervals come only from these rows, so the choice does not bias them.
     clip : {"target", "leaf", "none"}, default="target"
         Limits of predictions: the range of y among all training rows plus a twentieth of it on both sides, but never
-        below 0 if no y is (nor above 0 if no y is); the range of y among the leaf's own rows; or no limits.
+        below 0 if no y is (nor above 0 if no y is); the range of y among the leaf's own rows; or no limits. ``target``
+        does not limit a shrunk equation (see Notes) of more than 16 features.
     smoothing : float or "auto", default=0
         Weight, in rows, of the parent node's model when it is blended into a node's own, as in M5 (Quinlan 1992: 15).
         Equations of smoothed leaves have the features of all models above them and no standard errors. With 0, each
@@ -238,7 +240,7 @@ class ModelTreeRegressor(CurvedTree, RateRegressorMixin, TreeEstimator):
         the tree alone.
     alternatives_ : Alternatives
         Other trees that fit as well, without curves, and how often features and splits occur among all those that the
-        search has met (`glasswood.grow.Alternatives`); not after an interrupt.
+        search has met (`glasswood.grow.Alternatives`); not after an interrupt, nor beside a shrunk equation.
     interrupted_ : bool
         Whether Ctrl-C or a callback ended the search.
     procedure_seconds_ : dict
@@ -253,6 +255,10 @@ class ModelTreeRegressor(CurvedTree, RateRegressorMixin, TreeEstimator):
     a learned side of each split and counts as the leaf's mean in its equation. Random numbers depend on (seed,
     generation, individual), so `n_jobs` does not change the tree. A generation costs O(rows under the changed nodes ×
     features²), minus what the cache of Gram matrices saves.
+
+    If there are fewer than five rows for each column and ``loss="squared"``, one leaf with a shrunk equation (the
+    lasso) takes the place of the tree where it is better on rows that are left out. Its coefficients have no standard
+    errors.
 
     References
     ----------
@@ -399,7 +405,7 @@ class ModelTreeRegressor(CurvedTree, RateRegressorMixin, TreeEstimator):
                 growth = fit_tree(self, data, given)
             warn_if_cut_short(self.time_limit, growth.result)
             data = data.with_columns(groups=growth.columns.groups)
-            growth = settled(self, growth, data, given)
+            growth = shrunk(self, settled(self, growth, data, given), given)
             grown = self._keep(growth, self)
             if growth.result.met:
                 self.alternatives_: Alternatives = alternatives_of(
