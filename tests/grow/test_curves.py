@@ -152,7 +152,7 @@ def test_exact_targets_take_fewer_rounds():
         settings, data.target, data.weight, fold[0], axis.codes[None], shape, values, margins, losses, rounds, 1
     )
     assert losses[1].sum() < 1e-3 * losses[0].sum()
-    assert rounds.max() < 600
+    assert rounds.max() < 1000  # 1,248 with steps of one rate
 
 
 def rows_of(X, y):

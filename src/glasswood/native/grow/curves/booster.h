@@ -77,7 +77,7 @@ class CurveBooster {
   static constexpr double kCertain = 1e-3;   // mean log-loss at which classes are told apart
   static constexpr double kLucky = 0.3;      // of the least gain: what random cuts must have of a lucky one's
   static constexpr int32_t kLongest = 7;     // rounds that a term whose steps gain little is left out
-  static constexpr double kSteady = 100;     // rounds after which the rate rises with their number
+  static constexpr double kSteady = 300;     // rounds after which the rate rises with the square of their number
   static constexpr double kLongestStep = 4;  // largest rate, in that of the first rounds
 
   struct Wait {
@@ -154,7 +154,8 @@ class CurveBooster {
   // Late steps are longer: targets that are nearly exact gain for thousands of rounds.
   StepSettings steps_of(int32_t round) const {
     StepSettings steps = task_.steps;
-    steps.rate *= std::clamp(double(round) / kSteady, 1.0, kLongestStep);
+    const double late = round / kSteady;
+    steps.rate *= std::clamp(late * late, 1.0, kLongestStep);
     return steps;
   }
 
