@@ -1,4 +1,4 @@
-# make demo | test | test-slow | test-others | lint | types | docs | bench | wheel | clean, and attacks (tests/README.md): fuzz | differential | stress | sanitize
+# make demo | test | test-slow | test-others | test-oldest | lint | types | docs | bench | wheel | clean, and attacks (tests/README.md): fuzz | differential | stress | sanitize
 # Everything runs in .venv, which is made on first use. PYTHON=python3.12 and CXX=clang++ choose others than the default.
 # `make bench` has its own environment: the libraries that it compares with need Python 3.12 (BENCH_PYTHON). It takes its
 # data sets from GLASSWOOD_DATA, and options by BENCH="values interactions"; BENCH=--help lists them.
@@ -23,7 +23,7 @@ FRAMES := 2000
 BATCHES := 1000
 SEED ?= $(shell date +%s)
 
-.PHONY: demo test test-slow test-others run-test-others lint format types docs bench run-bench wheel clean fuzz differential stress sanitize
+.PHONY: demo test test-slow test-others run-test-others test-oldest run-test-oldest lint format types docs bench run-bench wheel clean fuzz differential stress sanitize
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/demo.stamp
@@ -42,6 +42,14 @@ test-others:
 run-test-others: $(VENV)/others.stamp
 	$(PYTEST) tests/readers/test_causalml.py tests/readers/test_lineartree.py tests/readers/test_ngboost.py \
 	  tests/readers/test_sklearn_pickles.py
+
+# With the oldest versions of the libraries that glasswood supports (tests/oldest.txt).
+test-oldest:
+	$(MAKE) run-test-oldest VENV=build/oldest-venv
+
+run-test-oldest: $(VENV)/oldest.stamp
+	$(PYTEST) -m "not slow" -W ignore::DeprecationWarning -W ignore::FutureWarning @tests/core.txt tests/cli tests/display \
+	  tests/inputs tests/inspection tests/mapping tests/neighbors tests/populations
 
 lint: $(VENV)/lint.stamp
 	$(BIN)/ruff check

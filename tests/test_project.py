@@ -83,6 +83,15 @@ def test_no_generated_file_is_kept():
     assert not kept.stdout
 
 
+def test_the_oldest_versions_are_those_that_extras_ask_for():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = {name: lines for name, lines in project["optional-dependencies"].items() if not name.startswith("cuda")}
+    lines = [line for one in (project["dependencies"], *extras.values()) for line in one if "glasswood" not in line]
+    least = dict(re.match(r"([\w-]+)(?:\[.*\])?>=([\d.]+)$", line).groups() for line in lines)
+    oldest = dict(line.split("==") for line in (ROOT / "tests" / "oldest.txt").read_text().split())
+    assert {name: version for name, version in least.items() if f"{oldest[name]}.".startswith(f"{version}.")} == least
+
+
 def test_messages_name_extras_that_exist():
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     sources = [path.read_text() for path in (ROOT / "src" / "glasswood").rglob("*.py")]

@@ -14,11 +14,26 @@ CORE = ["--no-build-isolation", "--no-deps", "--force-reinstall", "--editable", 
 PIP = [sys.executable, "-m", "pip", "--disable-pip-version-check", "-qq"]
 
 
+OLDEST = ROOT / "tests" / "oldest.txt"
+"""Versions of `make test-oldest`."""
+
+BESIDE_OLDEST = (
+    *("catboost", "duckdb", "hypothesis", "lightgbm", "onnx", "onnxruntime", "pandas", "polars", "pytest"),
+    *("pytest-timeout", "pytest-xdist", "treelite", "xgboost-cpu"),
+)
+"""Of the group of tests: what can be installed beside them."""
+
+
 def requirements(part: str) -> list[str]:
     """List the requirements of an extra or a group of pyproject.toml, of extras that it names too, or of the build."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     if part == "build":
         return [*project["build-system"]["requires"], "cmake>=3.18", "ninja"]
+    if part == "oldest":
+        found = [
+            line for extra in ("dask", "excel", "files", "mlflow", "plot", "sklearn") for line in requirements(extra)
+        ]
+        return found + [line for line in requirements("test") if line.split(">=")[0] in BESIDE_OLDEST]
     parts = project["project"]["optional-dependencies"] | project["dependency-groups"]
     found = list(project["project"]["dependencies"])
     for requirement in parts[part]:
@@ -63,9 +78,10 @@ def main(part: str) -> int:
     # Of matplotlib and scikit-learn the demo imports few modules, which are compiled then. Tests import what others did
     # not, and there a warning of a library's compilation would be an error.
     compiles = part not in ("build", "core", "demo")
-    command = [*PIP, "install", *([] if compiles else ["--no-compile"]), *what]
+    oldest = ["--constraint", str(OLDEST)] if part == "oldest" else []
+    command = [*PIP, "install", *([] if compiles else ["--no-compile"]), *oldest, *what]
     code = run(command, f"installing {part}{takes}")
-    if part in ("test", "others") and not code:
+    if part in ("test", "others", "oldest") and not code:
         compileall.compile_dir(sysconfig.get_path("purelib"), quiet=2, workers=0)
     return code
 

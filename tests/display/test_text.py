@@ -72,7 +72,7 @@ def test_an_extra_is_named_where_scikit_learn_is_missing(monkeypatch):
     import sys
 
     monkeypatch.setitem(sys.modules, "sklearn", None)
-    for name in ("sklearn.base", "glasswood.grow.estimator"):
+    for name in ("sklearn.base", "glasswood.grow.tree_estimator", "glasswood.grow.estimator"):
         monkeypatch.delitem(sys.modules, name, raising=False)
     import glasswood.grow
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 
 import numpy as np
-import treelite
 
 from tests.fuzz.mutators import FLOATS, INTEGERS, TEXTS, pick
 
@@ -23,6 +22,8 @@ POSTPROCESSORS = ("sigmoid", "softmax", "multiclass_ova", "exponential_standard_
 
 def mutate(rng, data):
     """Up to four fields changed, of the model or of one of its trees, as far as treelite takes them."""
+    import treelite  # tests of a core without other libraries import this module
+
     model = treelite.Model.deserialize_bytes(data)
     for _ in range(1 + int(rng.integers(4))):
         of_model = rng.random() < 0.25

@@ -76,7 +76,8 @@ def test_d1_categories_of_a_dmatrix_are_codes_of_that_matrix(name, frame, booste
 def test_matrices_of_polars_and_arrow(frame):
     texts = frame.assign(size=frame["size"].astype(str))[["city", "size", "x"]]
     kinds = [pl.col(name).cast(pl.Enum(sorted(texts[name].dropna().astype(str).unique()))) for name in ("city", "size")]
-    given = pl.from_pandas(texts.assign(city=texts["city"].astype(str))).with_columns(kinds)
+    city = [None if pd.isna(name) else str(name) for name in texts["city"]]
+    given = pl.from_pandas(texts.assign(city=city)).with_columns(kinds)
     booster = xgboost.train({"nthread": 1, "max_cat_to_onehot": 1}, matrix(given, label=frame["n"]), 8)
     forest, few = glasswood.load(booster), given.filter(pl.col("city").is_in(["d", "b"]))
     for rows in (given, few, few.with_columns(pl.col("city").cast(pl.Enum(["d", "c", "b"])))):

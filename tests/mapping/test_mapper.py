@@ -146,7 +146,7 @@ def test_labels_of_text_are_text_also_without_rows(rows):
 def test_batches_without_rows(forest, explainer, rows):
     for mapper in (forest.mapper(columns=["id"]), explainer.mapper(columns=["id"])):
         for kind, make in KINDS.items():
-            full, empty = mapper(make(rows)), mapper(make(rows[:0]))
+            full, empty = mapper(make(rows)), mapper(make(rows)[:0])
             assert len(empty if kind != "batch" else empty.column(0)) == 0
             if kind in {"table", "batch"}:
                 assert empty.schema == full.schema

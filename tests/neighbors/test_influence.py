@@ -181,6 +181,12 @@ def test_leaves_that_are_no_means_of_the_rows_are_refused(few):
         glasswood.Neighbors(tree, X, np.random.default_rng(0).permutation(y)).influence(rows)
 
 
+def _shares_in_leaves(tree, X, labels, count):
+    """Share of class b among the rows of each row's leaf."""
+    leaf = tree.apply(X)
+    return np.array([np.average(labels == "b", weights=np.where(leaf == one, count, 0)) for one in leaf])
+
+
 @pytest.mark.parametrize("bootstrap", [True, False])
 @pytest.mark.parametrize("weight", [None, "balanced", "balanced_subsample", {"a": 5.0, "b": 1.0}])
 def test_class_weights_count_in_influence(weight, bootstrap):
@@ -197,14 +203,18 @@ def test_class_weights_count_in_influence(weight, bootstrap):
     draws = model.estimators_samples_ if bootstrap else [np.arange(150)] * 6
     expected = np.zeros((3, 150))
     for tree, draw in zip(model.estimators_, draws, strict=True):
-        # Leaves of weighted counts by the tree's own node sizes: a row's weight follows from a leaf of its class alone.
         count = np.bincount(draw, minlength=150).astype(float)
         drawn = count.copy() if weight == "balanced_subsample" and bootstrap else np.ones(150)
+        weighted = count.copy()
         for label in "abc":
-            if weight in ("balanced", "balanced_subsample") and not (bootstrap and weight == "balanced"):
-                count[labels == label] *= drawn.sum() / (3 * drawn[labels == label].sum())
-            elif isinstance(weight, dict) and not bootstrap:
-                count[labels == label] *= weight.get(label, 1.0)
+            if isinstance(weight, str):
+                weighted[labels == label] *= drawn.sum() / (3 * drawn[labels == label].sum())
+            elif weight is not None:
+                weighted[labels == label] *= weight.get(label, 1.0)
+        # Versions of scikit-learn weigh the rows that they draw, or draw rows by their weight: the tree tells which.
+        shares = tree.predict_proba(X)[:, 1]
+        fits = [one for one in (weighted, count) if np.allclose(_shares_in_leaves(tree, X, labels, one), shares)]
+        count = fits[0]
         leaf = tree.apply(X)
         for i in range(3):
             mine = np.where(leaf == leaf[i], count, 0)

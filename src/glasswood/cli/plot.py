@@ -69,7 +69,7 @@ def run(options: argparse.Namespace) -> None:
     if options.data is not None:
         X, y, exposure = read_features_and_target(options.data, options, forest.ensemble, most)
     settings = {"tree": options.tree, "max_terms": options.max_terms, "positive": options.positive}
-    figure = glasswood.plot_tree(forest, X, y, exposure=exposure, **settings).get_figure(root=True)
+    figure = glasswood.plot_tree(forest, X, y, exposure=exposure, **settings).figure
     assert figure is not None
     save_picture(figure, options.out, options.out.suffix[1:].lower(), dpi=150)
     print(f"{shown(str(options.out))}: tree {options.tree}")

@@ -119,7 +119,9 @@ class CsvTable:
 
     def _number(self, column: Any, kind: Any, name: str) -> Any:
         compute = self._pa.compute
-        filled = compute.if_else(compute.equal(column, ""), self._pa.scalar(None, self._pa.string()), column)
+        # if_else of pyarrow 16 to 23 takes the text of other rows where a column begins behind its buffer's start.
+        is_empty = compute.fill_null(compute.equal(column, ""), False)
+        filled = compute.replace_with_mask(column, is_empty, self._pa.scalar(None, self._pa.string()))
         if self._decimal != ".":
             filled = compute.replace_substring(filled, self._decimal, ".")
         try:
