@@ -252,3 +252,13 @@ class TestFrames:
         table = pa.table({"c": [3, 30], "a": [1.5, 10], "b": [2, 20]})
         for X in (Stream(table), Interchange(table)):
             assert as_rows(X, named()).tolist() == [[1.5, 2, 3], [10, 20, 30]]
+
+
+@pytest.mark.parametrize("values", [[False, True], [False], [True]])
+def test_truth_values_are_categories_of_lightgbm(values):
+    lightgbm = pytest.importorskip("lightgbm")
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"is": pd.Categorical(rng.choice(values, 200)), "x": rng.normal(size=200)})
+    y = frame["is"].astype(float) + frame["x"]
+    booster = lightgbm.train({"verbose": -1, "min_data_in_leaf": 2}, lightgbm.Dataset(frame, y.to_numpy()), 5)
+    np.testing.assert_allclose(glasswood.load(booster).predict(frame), booster.predict(frame), rtol=1e-12)

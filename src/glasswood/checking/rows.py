@@ -138,7 +138,8 @@ def shaped(numbers: Doubles, forest: TreeEnsemble, takes_unknown: bool = True) -
 def _category_column(codes: Doubles, table: Array, takes_unknown: bool) -> Any:
     import pandas
 
-    known: Any = pandas.Index(table)
+    # Beside a number, pandas before 3 makes numbers of truth values, which categories of these do not know.
+    known: Any = pandas.Index(table, dtype=object if table.dtype.kind == "b" else None)
     if takes_unknown:
         is_text = any(isinstance(value, str) for value in table.tolist())
         known = known.append(pandas.Index([UNSEEN if is_text else max(table.tolist(), default=0) + 1]))
