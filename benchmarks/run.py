@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from statistics import median
@@ -16,7 +17,7 @@ from benchmarks.models import trained
 from benchmarks.rivals import TOLERANCE, difference, prepare
 from benchmarks.tables import str_key, update
 from benchmarks.targets import reached, value_text
-from benchmarks.timing import interleaved
+from benchmarks.timing import Clock, interleaved
 
 if TYPE_CHECKING:
     from benchmarks.cases import Case
@@ -33,23 +34,26 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if options.train:
         _train(case for name in groups for case in cases[name])
         return
-    if not is_quiet():
+    if not (is_quiet() or options.processor):
         print(f"warning: the load average is above {QUIET} for each core; these times say little")
     for name in groups:
         state = conditions()
         print(f"{name}: load average {state['load']}", flush=True)
-        measured = {str_key(case): measure(case) for case in cases[name]}
-        if not (options.dry or options.only):
+        clock = time.process_time if options.processor else time.perf_counter
+        measured = {str_key(case): measure(case, clock) for case in cases[name]}
+        if options.processor and not options.dry:
+            _keep_cases(RESULTS / f"processor-{options.machine}.json", name, state, measured)
+        elif not (options.dry or options.only):
             _keep(RESULTS / f"{options.machine}.json", name, {"conditions": state, "cases": measured})
 
 
-def measure(case: Case) -> dict[str, Any]:
+def measure(case: Case, clock: Clock = time.perf_counter) -> dict[str, Any]:
     """Compare the results of all libraries, then time those that agree."""
     calls = prepare(case)
     results = {name: call() for name, call in calls.items()}
     differences = {name: difference(result, results[case.libraries[0]]) for name, result in results.items()}
     agreeing = {name: call for name, call in calls.items() if differences[name] <= TOLERANCE}
-    readings = interleaved(agreeing) if case.reading == "time" else {name: [results[name]] for name in agreeing}
+    readings = interleaved(agreeing, clock) if case.reading == "time" else {name: [results[name]] for name in agreeing}
     return _summary(case, readings, differences)
 
 
@@ -88,6 +92,13 @@ def _keep(path: Path, name: str, group: dict[str, Any]) -> None:
     update(DOCUMENT, {name: group})
 
 
+def _keep_cases(path: Path, name: str, state: dict[str, Any], measured: dict[str, Any]) -> None:
+    """Add cases, each with its conditions, to the processor seconds of this machine."""
+    results = json.loads(path.read_text()) if path.exists() else {}
+    results.setdefault(name, {}).update({key: {"conditions": state} | case for key, case in measured.items()})
+    path.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n")
+
+
 def _group(name: str) -> str:
     if name not in GROUPS:
         raise argparse.ArgumentTypeError(f"{name!r} is no group; expected one of {', '.join(GROUPS)}")
@@ -102,6 +113,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--long", action="store_true", help="also the groups that take minutes (default: all others)")
     parser.add_argument("--only", default="", metavar="TEXT", help="only cases whose name holds it; keeps nothing")
     parser.add_argument("--train", action="store_true", help="only train the models and keep them")
+    parser.add_argument(
+        "--processor",
+        action="store_true",
+        help="times are processor seconds, which other work hardly changes; keeps them in a file of their own",
+    )
     parser.add_argument("--dry", action="store_true", help="print, but keep nothing")
     parser.add_argument("--machine", default=machine_name(), help="name of the file of results (default: %(default)s)")
     return parser

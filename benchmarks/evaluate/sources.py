@@ -1,12 +1,14 @@
 """What other libraries' newest kinds of models and rows cost: linear trees, target statistics, sparse rows.
 
-python -m benchmarks.evaluate.sources [--small]; each case compares the predictions before it takes times, in turns.
+python -m benchmarks.evaluate.sources [--small] [--processor]; each case compares the predictions before it takes times,
+in turns.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import time
 from collections.abc import Callable, Iterator
 from statistics import median
 from typing import Any
@@ -15,7 +17,7 @@ import numpy as np
 
 import glasswood
 from benchmarks.data import FOLDER
-from benchmarks.timing import interleaved
+from benchmarks.timing import Clock, interleaved
 
 Calls = dict[str, "Callable[[], Any]"]
 N_THREADS = os.cpu_count() or 1
@@ -83,7 +85,7 @@ def sparse_rows(small: bool) -> tuple[str, Calls]:
 CASES = {"linear": linear_trees, "ctr": target_statistics, "sparse": sparse_rows}
 
 
-def measure(names: list[str], small: bool) -> Iterator[str]:
+def measure(names: list[str], small: bool, clock: Clock) -> Iterator[str]:
     """Rows of a table: case, seconds of glasswood and of its source library, ratio, largest difference."""
     yield "| case | glasswood | source library | ratio |"
     yield "|---|---|---|---|"
@@ -92,7 +94,7 @@ def measure(names: list[str], small: bool) -> Iterator[str]:
         (rival,) = [one for one in calls if one != "glasswood"]
         found, expected = np.asarray(calls["glasswood"]()), np.asarray(calls[rival]())
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
-        seconds = {one: median(runs) for one, runs in interleaved(calls).items()}
+        seconds = {one: median(runs) for one, runs in interleaved(calls, clock).items()}
         ratio = seconds[rival] / seconds["glasswood"]
         yield f"| {title} | {seconds['glasswood']:.3g} s | {rival} {seconds[rival]:.3g} s | {ratio:.1f} × |"
 
@@ -101,9 +103,12 @@ def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--small", action="store_true", help="a tenth of the trees and rows")
+    parser.add_argument("--processor", action="store_true", help="processor seconds, for machines with other work")
     parser.add_argument("cases", nargs="*", choices=[*CASES, []], help="default: all")
     given = parser.parse_args()
-    for line in measure(given.cases or list(CASES), given.small):
+    for line in measure(
+        given.cases or list(CASES), given.small, time.process_time if given.processor else time.perf_counter
+    ):
         print(line, flush=True)
 
 
