@@ -1,12 +1,13 @@
 """Latencies of single rows that change with every call: p50, p99, p99.9 and the worst.
 
-    python -m benchmarks.single_rows --results FOLDER [--rows 1000000] [--at-once 15]
+    python -m benchmarks.single_rows --results FOLDER [--rows 1000000] [--at-once 15] [--busy] [--only TEXT]
 
 Shapes like those of an audited benchmark of finance (64 features and 12 thousand nodes, 128 features and 512 thousand),
 grown by depth (XGBoost) and leaf by leaf (LightGBM), beside LightGBM's call for one row (its C interface) and
 onnxruntime. A call is timed by itself, through Python, with the clock's own time in it; rows are float32 and never the
 same twice. "--at-once" runs that many processes with a model each, every one on a core of its own, and reports the
-slowest. C is what `export_c` writes, timed inside C. Margins are compared first.
+slowest. C is what `export_c` writes, timed inside C. Margins are compared first. On a machine that does other work,
+"--busy" leaves calls out during which the system gave the core to another process, and counts them.
 """
 
 from __future__ import annotations
@@ -87,7 +88,12 @@ def quantiles(taken):
     return {"p50": p50, "p99": p99, "p99.9": p999, "worst": float(taken.max() / 1000), "calls": len(taken)}
 
 
-def latencies(call, rows):
+def switched():
+    """How often the system has taken the core away from this thread."""
+    return resource.getrusage(resource.RUSAGE_THREAD).ru_nivcsw
+
+
+def latencies(call, rows, busy=False):
     """Time each call; faults are pages that the system had to give while calls ran."""
     for row in rows[:2000]:
         call(row)
@@ -100,12 +106,16 @@ def latencies(call, rows):
     gc.disable()
     faults = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
     for i, row in enumerate(some):
+        before = switched() if busy else 0
         start = clock()
         call(row)
         taken[i] = clock() - start
+        if busy and switched() != before:
+            taken[i] = 0
     faults = resource.getrusage(resource.RUSAGE_SELF).ru_minflt - faults
     gc.enable()
-    return quantiles(taken) | {"faults_per_1000": 1000 * faults / len(some)}
+    left_out = {"left_out": int((taken == 0).sum())} if busy else {}
+    return quantiles(taken[taken > 0]) | {"faults_per_1000": 1000 * faults / len(some)} | left_out
 
 
 def lightgbms(booster, n_features):
@@ -152,7 +162,7 @@ def of_c(forest, rows, folder):
     return quantiles(np.frombuffer(done.stdout))
 
 
-def measured(kind, shape, n_rows, rivals):
+def measured(kind, shape, n_rows, rivals, busy):
     """Latencies of a model by what answers."""
     n_features = shape[0]
     model = trained(kind, *shape)
@@ -174,7 +184,7 @@ def measured(kind, shape, n_rows, rivals):
             if name != "reasons":
                 found = np.array([np.ravel(call(row))[0] for row in rows[:100]])
                 assert np.allclose(found, expected, rtol=1e-4, atol=1e-4), name
-            record[name] = latencies(call, rows if name != "reasons" else rows[: n_rows // 10])
+            record[name] = latencies(call, rows if name != "reasons" else rows[: n_rows // 10], busy)
         if forest.n_nodes <= MOST_NODES:
             record["C"] = of_c(forest, X, folder)
     return record
@@ -194,11 +204,15 @@ def main():
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--at-once", type=int, default=0)
     parser.add_argument("--no-rivals", action="store_true")
+    parser.add_argument("--busy", action="store_true")
+    parser.add_argument("--only", default="", help="of names of models")
     given = parser.parse_args()
     records = {}
     for name, shape in SHAPES.items():
         for kind in ("by depth", "leaf by leaf"):
-            record = measured(kind, shape, given.rows, not given.no_rivals)
+            if given.only not in f"{name}, {kind}":
+                continue
+            record = measured(kind, shape, given.rows, not given.no_rivals, given.busy)
             if given.at_once:
                 jobs = [(core, kind, shape, given.rows // 5) for core in range(given.at_once)]
                 with multiprocessing.get_context("spawn").Pool(given.at_once) as pool:
@@ -207,7 +221,13 @@ def main():
             records[f"{name}, {kind}"] = record
             print(json.dumps({f"{name}, {kind}": record}), flush=True)
     if given.results:
-        about = {"conditions": conditions(), "rows": given.rows, "at_once": given.at_once, "microseconds": records}
+        about = {
+            "conditions": conditions(),
+            "rows": given.rows,
+            "at_once": given.at_once,
+            "busy": given.busy,
+            "microseconds": records,
+        }
         pathlib.Path(given.results, "single-rows.json").write_text(json.dumps(about, indent=1) + "\n")
 
 

@@ -20,7 +20,7 @@ from benchmarks.data import FOLDER
 from benchmarks.timing import Clock, interleaved
 
 Calls = dict[str, "Callable[[], Any]"]
-N_THREADS = os.cpu_count() or 1
+N_THREADS = int(os.environ.get("OMP_NUM_THREADS", os.cpu_count() or 1))
 
 
 def linear_trees(small: bool) -> tuple[str, Calls]:
@@ -50,12 +50,13 @@ def target_statistics(small: bool) -> tuple[str, Calls]:
     table[texts] = table[texts].astype(object).fillna("missing").astype(str)
     iterations = 100 if small else 1000
     settings = {"iterations": iterations, "depth": 6, "verbose": 0, "allow_writing_files": False, "one_hot_max_size": 2}
+    settings["thread_count"] = N_THREADS
     model = catboost.CatBoostClassifier(**settings).fit(table[:20_000], y[:20_000], cat_features=texts)
     forest = glasswood.load(model)
     rows = table[: 10_000 if small else len(table)]
     calls: Calls = {
         "glasswood": lambda: forest.predict(rows, output="margin"),
-        "CatBoost": lambda: model.predict(rows, prediction_type="RawFormulaVal"),
+        "CatBoost": lambda: model.predict(rows, prediction_type="RawFormulaVal", thread_count=N_THREADS),
     }
     return f"CTR, Adult, {iterations} × d6, {len(rows):,} rows of a frame", calls
 
@@ -106,6 +107,7 @@ def main() -> None:
     parser.add_argument("--processor", action="store_true", help="processor seconds, for machines with other work")
     parser.add_argument("cases", nargs="*", choices=[*CASES, []], help="default: all")
     given = parser.parse_args()
+    glasswood.set_config(n_jobs=N_THREADS)
     for line in measure(
         given.cases or list(CASES), given.small, time.process_time if given.processor else time.perf_counter
     ):
