@@ -10,6 +10,7 @@ from sklearn.metrics import log_loss
 
 import glasswood
 from glasswood.grow import boosting
+from glasswood.grow.losses import LogLoss
 from tests.grow.engines import interrupt_before
 
 TREE = glasswood.ModelTreeClassifier(n_iter_no_change=5, max_leaves=8, rounds=1, n_jobs=1)
@@ -55,7 +56,6 @@ def test_margins_are_means_of_sums_of_the_trees(fitted):
     """Added up by hand, and turned into probabilities by the definitions; a constant a class is added to all rows."""
     model, X, y = fitted
     n_outputs = 1 if len(model.classes_) == 2 else 3
-    rate = 0.3 if model.method == "boosting" else 1.0
     n_sequences = model.n_estimators
     margins = np.zeros((len(X), n_outputs))
     for number in range(n_sequences):
@@ -63,14 +63,19 @@ def test_margins_are_means_of_sums_of_the_trees(fitted):
         if model.method == "mean":
             margins += trees[0].decision_function(X).reshape(len(X), -1) / n_sequences
             continue
-        whole = isinstance(trees[0], glasswood.ModelTreeClassifier)
         own = y[model.samples_[number]]
         shares = np.array([np.mean(own == name) for name in model.classes_])
-        start = np.log(shares) if n_outputs == 3 else np.log(shares[1:] / shares[:1])
-        start = trees[0].decision_function(X).reshape(len(X), -1) if whole else start
-        steps = np.array([tree.predict(X) for tree in trees[whole:]])
-        steps = steps.reshape(-1, n_outputs, len(X)).sum(axis=0).T
-        margins += (start + rate * steps) / n_sequences
+        constant = np.log(shares) if n_outputs == 3 else np.log(shares[1:] / shares[:1])
+        last = sum(one.forest_.n_trees for one in np.array(model.estimators_)[model.sequence_ <= number]) - 1
+        flat = [tree for tree in trees if tree.leaf_model == "constant"]
+        share = model.forest_.ensemble.tree_weight[last] * n_sequences / 0.45 if flat else 0.0
+        assert 0 <= share <= 1 + 1e-12
+        parts = [tree for tree in trees if tree.leaf_model == "linear"], flat
+        for part, rate, weight in zip(parts, (0.3, 0.45), (1 - share, share), strict=True):
+            whole = bool(part) and isinstance(part[0], glasswood.ModelTreeClassifier)
+            start = part[0].decision_function(X).reshape(len(X), -1) if whole else constant
+            steps = np.array([tree.predict(X) for tree in part[whole:]]).reshape(-1, n_outputs, len(X)).sum(axis=0).T
+            margins += weight * (start + rate * steps) / n_sequences
     added = model.decision_function(X).reshape(len(X), -1) - margins
     np.testing.assert_allclose(added, np.broadcast_to(added[0], added.shape), rtol=1e-9, atol=1e-9)
     shares = [np.mean(y == name) for name in model.classes_]
@@ -131,7 +136,7 @@ def test_a_sequence_ends_where_the_log_loss_of_unseen_rows_is_least(limits):
     limits(boosting_patience=10**6)
     kept = boosted(X, y, n_estimators=1, max_trees=40)
     unseen = np.setdiff1d(np.arange(300), kept.samples_[0])
-    first, *steps = kept.estimators_
+    (first, *steps), stopped = ([one for one in m.estimators_ if one.leaf_model == "linear"] for m in (kept, stopped))
     assert isinstance(first, glasswood.ModelTreeClassifier)
     margin = first.decision_function(X[unseen])
     losses = [log_loss(y[unseen] == "yes", 1 / (1 + np.exp(-margin)))]
@@ -139,7 +144,7 @@ def test_a_sequence_ends_where_the_log_loss_of_unseen_rows_is_least(limits):
         margin += 0.3 * tree.predict(X[unseen])
         losses.append(log_loss(y[unseen] == "yes", 1 / (1 + np.exp(-margin))))
     assert np.argmin(losses) == len(losses) - 1
-    assert len(stopped.estimators_) <= len(kept.estimators_) < 41
+    assert len(stopped) <= 1 + len(steps) < 41
 
 
 @pytest.mark.parametrize("kind", FITS)
@@ -239,3 +244,38 @@ def test_ensembles_show_themselves_in_notebooks(fitted):
     page = model._repr_html_()
     assert f"{model.forest_.n_trees} trees, {model.n_leaves_} leaves)" in page
     assert "The first of the trees" in page
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_the_share_of_a_mixture_leaves_least_log_loss(n_classes):
+    """Beside a fine grid."""
+    rng = np.random.default_rng(n_classes)
+    outputs = 1 if n_classes == 2 else n_classes
+    loss, target = LogLoss(n_classes), rng.integers(n_classes, size=300).astype(float)
+    own = target[:, None] == (1 if n_classes == 2 else np.arange(n_classes))
+    first, change, weight = (
+        rng.normal(size=(300, outputs)),
+        rng.normal(size=(300, outputs)) + own,
+        rng.uniform(size=300),
+    )
+    share = boosting._best_share(loss, target, weight, first, change)
+    grid = np.linspace(0, 1, 10_001)
+    assert share == pytest.approx(min(grid, key=lambda s: loss.total(target, first + s * change, weight)), abs=5e-4)
+    assert boosting._best_share(loss, target, weight, first + change, -change) == pytest.approx(1 - share, abs=1e-3)
+    assert boosting._best_share(loss, target, weight, first, -change) < boosting.LEAST_SHARE
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_jumps_of_many_features_have_trees_of_constants(n_classes):
+    """What is no slope: scores by where each of six features lies among three steps."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(900, 6))
+    jumps = rng.normal(size=(6, 4, n_classes))
+    scores = sum(jumps[k, (4 * X[:, k]).astype(int)] for k in range(6))
+    y = (scores + rng.gumbel(size=scores.shape)).argmax(axis=1)
+    mixed = boosted(X[:600], y[:600], max_trees=40)
+    assert "constant" in {one.leaf_model for one in mixed.estimators_ if hasattr(one, "leaf_model")}
+    stages = list(mixed.staged_predict_proba(X[600:]))
+    assert stages[-1] == pytest.approx(mixed.predict_proba(X[600:]))
+    linear = glasswood.ModelTreeClassifier(max_leaves=1, n_jobs=1).fit(X[:600], y[:600])
+    assert log_loss(y[600:], stages[-1]) < log_loss(y[600:], linear.predict_proba(X[600:]))

@@ -17,7 +17,7 @@ from sklearn.base import clone
 
 from glasswood.base.typing import Doubles, Int32s
 from glasswood.grow.data.columns import TrainingData
-from glasswood.grow.losses import SquaredLoss
+from glasswood.grow.losses import LogLoss, SquaredLoss
 from glasswood.grow.search.fitting import fit_tree
 
 if TYPE_CHECKING:
@@ -42,6 +42,12 @@ FASTER = 1.5
 
 LEAST_SHARE = 0.01
 """Share of a mixture below which a sequence is left out."""
+
+THIRDS = 20
+"""Times that a third of the range of a share is left out in search of the best one: 3e-4 of it are left."""
+
+MIXED = SquaredLoss, LogLoss
+"""Losses with which trees without equations are boosted too."""
 
 EXACT = 1e-12
 """Part of the loss of a constant at which nothing is left to add to a tree but its rounding."""
@@ -219,7 +225,7 @@ def boosted(plan: SequencePlan, data: TrainingData, given: Circumstances) -> lis
     """
     seen, unseen, began = data.taken(plan.draw.seen), data.taken(plan.draw.unseen), time.perf_counter()
     start = TreeSequence(plan.loss.start(seen.target, seen.weight), rate=plan.rate)
-    if not isinstance(plan.loss, SquaredLoss) or plan.member.leaf_model != "linear" or not len(plan.draw.unseen):
+    if not isinstance(plan.loss, MIXED) or plan.member.leaf_model != "linear" or not len(plan.draw.unseen):
         return [_with_equations(plan, start, data, given)]
     sequence = _with_equations(plan.with_trees(plan.in_mixtures), start, data, given)
     if plan.is_over(began, given) or _left(plan, sequence, unseen) <= EXACT * _left(plan, start, unseen):
@@ -243,18 +249,31 @@ def mixed(
     draws : list of Draw
     data : TrainingData
         All rows.
-    loss : SquaredLoss
-        Where there are two.
+    loss : SequenceLoss
     """
-    product = square = 0.0
+    rows: list[tuple[Doubles, Doubles, Doubles, Doubles]] = []
     for sequences, draw in zip(found, draws, strict=True):
-        if len(sequences) == 2 and isinstance(loss, SquaredLoss):
+        if len(sequences) == 2:
             unseen = data.taken(draw.unseen)
-            first, other = (one.margins(unseen.columns.as_rows(), 1)[:, 0] / loss.unit for one in sequences)
-            product += float(unseen.weight @ ((unseen.target / loss.unit - first) * (other - first)))
-            square += float(unseen.weight @ (other - first) ** 2)
-    share = min(max(product / square, 0.0), 1.0) if square > 0 else 0.0
+            first, other = (one.margins(unseen.columns.as_rows(), 1) for one in sequences)
+            rows.append((unseen.target, unseen.weight, first, other - first))
+    share = _best_share(loss, *(np.concatenate(part) for part in zip(*rows, strict=True))) if rows else 0.0
     return [_mixture(sequences, share) for sequences in found]
+
+
+def _best_share(loss: SequenceLoss, target: Doubles, weight: Doubles, first: Doubles, change: Doubles) -> float:
+    """Share of a change of margins, from 0 to 1, that leaves least of a convex loss."""
+    if isinstance(loss, SquaredLoss):
+        step = change[:, 0] / loss.unit
+        square = float(weight @ step**2)
+        product = float(weight @ ((target - first[:, 0]) / loss.unit * step))
+        return min(max(product / square, 0.0), 1.0) if square > 0 else 0.0
+    low, high = 0.0, 1.0
+    for _ in range(THIRDS):
+        third = (high - low) / 3
+        inner, outer = (loss.total(target, first + share * change, weight) for share in (low + third, high - third))
+        low, high = (low, high - third) if inner <= outer else (low + third, high)
+    return (low + high) / 2
 
 
 def _mixture(sequences: list[TreeSequence], share: float) -> TreeSequence | Mixture:

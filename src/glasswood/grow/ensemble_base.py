@@ -28,7 +28,7 @@ from glasswood.grow.checks import check_parameters, one_of
 from glasswood.grow.data.reading import routed
 from glasswood.grow.data.repeats import repetitions
 from glasswood.grow.estimator import TreeEstimator
-from glasswood.grow.losses import LINKS
+from glasswood.grow.losses import LINKS, SquaredLoss
 from glasswood.grow.merging import merged
 from glasswood.grow.search.engine import Circumstances, find_sorter
 from glasswood.grow.search.process import Interrupts, undisturbed
@@ -208,7 +208,7 @@ class TreeEnsembleEstimator(TreeEstimator):
                 tree = clone(member).set_params(random_state=draw.seed, time_limit=seconds)
                 return [self._alone(tree, data.taken(draw.seen), given)]
             whole = partial(self._whole, member)
-            changes = IN_MIXTURES if self.estimator is None else {}
+            changes = IN_MIXTURES if self.estimator is None and isinstance(loss, SquaredLoss) else {}
             plan = SequencePlan(draw, member, loss, self.max_trees, seconds, self, self.learning_rate, whole, changes)
             return boosted(plan, data, given)
 

@@ -44,6 +44,8 @@ class ModelTreeEnsembleClassifier(ClassEstimator, TreeEnsembleEstimator):
     ``method="boosting"`` grows a sequence of small trees on each part (LogitBoost; Friedman, Hastie and Tibshirani
     2000). Each tree fits the working responses of the previous ones, until the log-loss of the rows that the sequence
     has not seen no longer falls. If a `ModelTreeClassifier` predicts these rows better, the sequence begins with it.
+    A sequence of trees with constant leaves is grown beside each; one share for all mixes both, by the log-loss of the
+    rows that neither has seen.
     The forest is the mean of the log-odds of the sequences, plus a constant for each class that makes the mean
     probabilities of the training rows the shares of the classes. A logistic function or, from three classes on, a
     softmax turns it into probabilities.
@@ -63,7 +65,7 @@ class ModelTreeEnsembleClassifier(ClassEstimator, TreeEnsembleEstimator):
         `max_trees` steps.
     method : {"mean", "boosting"}, default="mean"
     learning_rate : float, default=0.1
-        Factor of each tree of a sequence, above 0 and up to 1.
+        Factor of each tree of a sequence, above 0 and up to 1; 1.5 times as much for trees with constant leaves.
     max_trees : int, default=100
         Largest number of steps in a sequence. From three classes on, each step grows one tree for each class.
     class_weight : dict, "balanced" or None, default=None

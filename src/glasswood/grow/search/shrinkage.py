@@ -41,6 +41,10 @@ ROWS_A_TERM = 2
 """Rows for each term of an equation: a shrunk coefficient is less than a parameter."""
 
 
+DECISIVE = 0.95
+"""Error on left-out rows, in that of the tree, below which the equation is taken."""
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class _Path:
     """Prices of a path, falling, and the coefficients at each, (n_prices, n_columns), in units of y and the columns."""
@@ -112,7 +116,7 @@ def shrunk(model: Any, growth: Growth, given: Circumstances) -> Growth:
     best = int(np.argmin(errors))
     error = growth.tree(model).left_out if growth.parts is None else growth.parts.error
     used = linear[np.flatnonzero(path.coefficients[best])]
-    if errors[best] >= error or not len(used):
+    if errors[best] >= DECISIVE * error or not len(used):
         return growth
     return _with_equation(model, growth, used, path.predict(X, path.prices[[best]])[:, 0], unseen[:, best])
 
