@@ -30,6 +30,7 @@ READ = {
         "CpuEvaluator.statistic_margins",
         "CpuEvaluator.sums_on_grid",
     ],
+    "evaluate/cuda/evaluator.py": ["CudaEvaluator.responses"],
     "evaluate/cuda/node_walks.py": ["NodeWalks._by_sets", "NodeWalks.walk"],
     "evaluate/cuda/packing.py": ["pack_trees"],
     "evaluate/cuda/tiles.py": ["Tiles.leaves"],

@@ -13,6 +13,7 @@ import glasswood.evaluate.cuda.few_rows
 import glasswood.evaluate.cuda.packing
 import glasswood.evaluate.cuda.tiles
 import glasswood.evaluate.cuda.tiling
+import glasswood.evaluate.evaluator
 import glasswood.reference.speculative
 from glasswood.base.typing import Choice
 from glasswood.cuda.codes import encode_forest
@@ -44,6 +45,39 @@ def check(forest, X, algorithm, output="leaf"):
 @few
 def test_leaves_match_the_oracle_and_margins_the_cpu(algorithm, output, example):
     check(*example, algorithm, output)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(
+    ("link", "n_outputs"), [("logistic", 1), ("exponential", 1), ("one_vs_all", 3), ("softmax", 1), ("softmax", 4)]
+)
+def test_probabilities_of_gpu_rows_stay_there(monkeypatch, link, n_outputs, dtype):
+    """The link in float64 on the GPU, rounded once: as NumPy's, and also where exponentials overflow."""
+    import cupy
+
+    forest = random_forest(5, Options(n_trees=6, n_features=3, n_outputs=n_outputs, row_type=dtype))
+    values = forest.leaf_value.copy()
+    values[:3] = [[1e4], [-1e4], [800.0]]
+    forest = dataclasses.replace(forest, link=link, link_scale=0.7, leaf_value=values, result_dtype=dtype)
+    X = random_rows(6, forest, 300)
+    expected = forest.predict(X, output="probability", device="cpu")
+    rows = cupy.asarray(X)
+    monkeypatch.setattr(glasswood.evaluate.evaluator, "respond", None)
+    found = cupy.asnumpy(forest.predict(rows, output="probability", device="cuda"))
+    assert found.dtype == expected.dtype
+    np.testing.assert_allclose(found, expected, rtol=4 * np.finfo(dtype).eps, atol=0)
+
+
+def test_rows_whose_sums_depend_on_the_order_of_the_trees(monkeypatch):
+    """They are summed in order by themselves, wherever they lie in a tile, in blocks of teams and in several blocks."""
+    forest = full_forest(3, n_trees=70, depth=4, n_features=5)
+    large = forest.leaf_value.copy()
+    large[:16], large[-16:] = 2.0**60, -(2.0**60)
+    forest = dataclasses.replace(forest, leaf_value=large.astype(np.float32).astype(float), result_dtype="float32")
+    monkeypatch.setattr(glasswood.evaluate.cuda.few_rows, "MOST_ROWS", 0)
+    for tiling in (Tiling(32, 8, 8192, 1), Tiling(64, 4, 8192, 3), Tiling(64, 1, 4096, 2)):
+        monkeypatch.setattr(glasswood.evaluate.cuda.tiles, "choose_tiling", lambda *_, tiling=tiling: tiling)
+        check(dataclasses.replace(forest), random_rows(4, forest, 700), "by_sample", "margin")
 
 
 def test_the_serial_algorithm_takes_rows_in_several_launches(limits):

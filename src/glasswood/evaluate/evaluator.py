@@ -20,7 +20,7 @@ from glasswood.base.parallel import cached_property
 from glasswood.base.typing import OUTPUTS, Choice, Floats, Int32s, Rows
 from glasswood.evaluate.choice import refuse_algorithm, runnable, tuned
 from glasswood.evaluate.cpu import CpuEvaluator
-from glasswood.evaluate.links import is_margin, respond, squeeze
+from glasswood.evaluate.links import as_probabilities, check_probabilities, is_margin, respond, squeeze
 from glasswood.inputs import as_rows
 from glasswood.inputs.sparse import dense_chunks, in_columns, is_sparse, joined, used_columns
 from glasswood.inputs.statistics import StatisticRows
@@ -150,6 +150,9 @@ class Evaluator:
             if (margin := self.cuda.first(X, request, choice)) is not None:
                 return margin
             return like(X, squeeze(self.cuda.margins(X, gpus, choice, self.forest.result_dtype)))
+        if output == "probability" and self.cuda.has_link:
+            check_probabilities(self.forest)
+            return like(X, as_probabilities(self.cuda.responses(X, gpus, choice), self.forest))
         result = respond(self.forest, cupy.asnumpy(self.cuda.margins(X, gpus, choice)), output)
         if isinstance(result, list) or result.dtype.kind not in "fiub":
             return result

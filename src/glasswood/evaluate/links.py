@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -171,12 +172,22 @@ def probabilities(margin: Array, forest: TreeEnsemble) -> Array | list[Array]:
     ValueError
         If the forest is not a classifier, or one of scores.
     """
+    check_probabilities(forest)
+    found: Array | list[Array] = as_probabilities(responses(margin, forest), forest)
+    return found
+
+
+def check_probabilities(forest: TreeEnsemble) -> None:
+    """Raise ValueError if the forest is not a classifier, or one of scores."""
     if not has_probabilities(forest):
         raise ValueError(
             f"a forest trained for {shown(forest.objective or 'regression')} has no probabilities; "
             "use output='prediction' or 'margin'"
         )
-    response = responses(margin, forest)
+
+
+def as_probabilities(response: Any, forest: TreeEnsemble) -> Any:
+    """Responses (n, n_outputs), of NumPy or CuPy, in the shape of the source library's probabilities."""
     if len(forest.classes) > 1:
         return _split(response, forest)
     if _has_one_class(forest):

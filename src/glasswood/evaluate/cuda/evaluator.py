@@ -54,6 +54,25 @@ class CudaEvaluator:
         """
         return self._run(rows, gpus, (self._forest.n_outputs,), dtype, functools.partial(self._sum, choice))
 
+    @property
+    def has_link(self) -> bool:
+        """Whether `responses` knows the forest's link, and these are probabilities of one classification."""
+        return self._forest.link in LINKS and len(self._forest.classes) <= 1
+
+    def responses(self, rows: Any, gpus: tuple[int, ...], choice: Choice) -> GpuArray:
+        """Margins of GPU rows through the link, (n, n_outputs) in the source library's dtype, on their GPU."""
+        cupy, forest = import_cupy(), self._forest
+        margin = self.margins(rows, gpus, choice)
+        name, factor = LINKS[forest.link]
+        scale = factor or forest.link_scale
+        with cupy.cuda.Device(gpus[0]):
+            result: GpuArray = cupy.empty(margin.shape, forest.result_dtype)
+            if len(margin):
+                sizes = {"n_rows": len(margin), "n_outputs": forest.n_outputs, "scale": scale}
+                kernel = respond_variant(name, result.dtype)
+                launch(kernel, (-(-len(margin) // BLOCK),), (BLOCK,), {"margin": margin, **sizes, "result": result})
+        return result
+
     def leaves(self, rows: Any, gpus: tuple[int, ...], choice: Choice) -> Any:
         """Find the source's leaf ids (n, n_trees), int32: NumPy for host rows, CuPy for GPU rows."""
         return self._run(rows, gpus, (self._forest.n_trees,), np.int32, functools.partial(self._name, choice))
@@ -194,6 +213,20 @@ _LINEAR = {
     "linear_coefficient": "coefficient", "linear_mean": "mean", "leaf_range": "range",
 }  # fmt: skip
 """Fields of a forest, and what sum_linear.cu calls them."""
+
+
+LINKS: dict[str, tuple[str, float]] = {
+    "logistic": ("LOGISTIC", 0.0),
+    "one_vs_all": ("LOGISTIC", 0.0),
+    "exponential": ("LOGISTIC", 2.0),
+    "softmax": ("SOFTMAX", 0.0),
+}
+"""Links that respond.cu computes, and the factor of their margins; 0: the forest's own."""
+
+
+def respond_variant(link: str, result_type: DTypeLike) -> Variant:
+    """Name the kernel that takes margins through a link."""
+    return variant("evaluate/cuda/respond", LINK=link, RESULT=np.dtype(result_type))
 
 
 def linear_variant(input_type: DTypeLike, result_type: DTypeLike) -> Variant:

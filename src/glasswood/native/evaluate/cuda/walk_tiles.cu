@@ -9,7 +9,7 @@
 //         MODE: VALUES writes each tree's value, [tree][stride];
 //               SUMS adds all trees to float64 margins in their order and writes them as RESULT, by one team;
 //               PARTIAL does so for forests of one output by teams, and blocks that share a tile: each adds some trees,
-//               and the last one to finish joins the sums, or adds all trees once more where their order matters.
+//               and the last one to finish joins the sums, and adds the trees of a row in order where that matters.
 #include "common/cuda/async.cuh"
 #include "evaluate/cuda/exact_sum.cuh"
 #include "evaluate/cuda/packed.cuh"
@@ -241,13 +241,15 @@ __device__ __forceinline__ void sum_team(const Block& block, RowsInTree& walk, i
 }
 
 // Writes the margins of the tile's rows by all teams of all blocks that share it, `tile` being their sums
-// [sum][stride]. Returns whether the order of the trees matters to some row, in the last of these blocks.
-__device__ __forceinline__ bool join_partial(const ExactSum (&sums)[N_ROWS], ExactSum* shared, ExactSum* tile,
-                                             long long stride, unsigned* arrivals, double base_score, int n_trees,
-                                             long long n_rows, Result* margins) {
-  bool alike = true;
+// [sum][stride]. Returns, in the last of these blocks, to which of the thread's rows the order of the trees matters:
+// bit i for row threadIdx.x + i * THREADS.
+__device__ __forceinline__ unsigned join_partial(const ExactSum (&sums)[N_ROWS], ExactSum* shared, ExactSum* tile,
+                                                 long long stride, unsigned* arrivals, double base_score, int n_trees,
+                                                 long long n_rows, Result* margins) {
+  static_assert(TILE_ROWS <= 32 * THREADS, "a bit a row");
+  unsigned unsure = 0;
   const auto finish = [&](int row, const ExactSum& sum) {
-    alike = alike && sum.rounds_alike(base_score, n_trees, Result());
+    unsure |= unsigned(!sum.rounds_alike(base_score, n_trees, Result())) << row / THREADS;
     margins[row] = Result(base_score + sum.sum);
   };
   ExactSum* const of_block = tile + blockIdx.y * stride;
@@ -257,16 +259,65 @@ __device__ __forceinline__ bool join_partial(const ExactSum (&sums)[N_ROWS], Exa
     __syncthreads();
     if (gridDim.y == 1) {
       join_sums(shared, TEAMS, TILE_ROWS, n_rows, finish);
-      return !__syncthreads_and(alike);
+      return unsure;
     }
     join_sums(shared, TEAMS, TILE_ROWS, n_rows, [&](int row, const ExactSum& sum) { of_block[row] = sum; });
   } else {
 #pragma unroll
     for (int i = 0; i < N_ROWS; ++i) of_block[row_of(i)] = sums[i];
   }
-  if (!is_last_block(arrivals + blockIdx.x, gridDim.y)) return false;
+  if (!is_last_block(arrivals + blockIdx.x, gridDim.y)) return 0;
   join_sums(tile, gridDim.y, stride, n_rows, finish);
-  return !__syncthreads_and(alike);
+  return unsure;
+}
+
+// Leaf of a tree to which row k of a word of codes comes.
+__device__ __forceinline__ Leaf leaf_of(const char* tree, const unsigned* words, int k) {
+  const TreeHeader header = *reinterpret_cast<const TreeHeader*>(tree);
+  const Node* const nodes = reinterpret_cast<const Node*>(tree + HEADER_BYTES);
+  unsigned at = 0;
+  for (int level = 0; level < header.depth; ++level) {
+    const Node node = nodes[at];
+    at = child_of(node, at, raised(words[(int(column_of(node)) - FIRST_COLUMN) * LANES], k));
+  }
+  return reinterpret_cast<const Leaf*>(tree + header.first_value)[at];
+}
+
+// Margin of a row of the tile, by a warp: its lanes walk a tree each, whose values are added in the trees' order.
+__device__ __forceinline__ Result sum_in_order(const Block& block, const unsigned* tile, int row, double base_score,
+                                               int n_trees) {
+  const int lane = threadIdx.x % 32;
+  double sum = base_score;
+  for (int first = 0; first < n_trees; first += 32) {
+    Leaf value = 0;
+    if (first + lane < n_trees)
+      value = leaf_of(reinterpret_cast<const char*>(block.image + block.tree_chunks[first + lane]), tile + row / N_ROWS,
+                      row % N_ROWS);
+    for (int i = 0; i < 32; ++i) {
+      const Leaf of_tree = __shfl_sync(ALL, value, i);
+      if (first + i < n_trees) sum += of_tree;
+    }
+  }
+  return Result(sum);
+}
+
+// Adds the trees of such rows in their order, a warp a row; `rows` has room for the tile's rows and their number. A
+// few in a hundred thousand rows of a thousand trees are such: to pass all trees for a tile once more costs it as much
+// again as its teams are.
+__device__ __forceinline__ void sum_unsure(const Block& block, const unsigned* tile, unsigned unsure, int* rows,
+                                           double base_score, int n_trees, Result* margins) {
+  if (!__syncthreads_or(unsure != 0)) return;
+  if (threadIdx.x == 0) rows[0] = 0;
+  __syncthreads();
+  for (int i = 0; unsure >> i != 0; ++i)
+    if (unsure >> i & 1) rows[1 + atomicAdd(rows, 1)] = int(threadIdx.x) + i * THREADS;
+  __syncthreads();
+  const int n_unsure = rows[0];
+  for (int i = threadIdx.x / 32; i < n_unsure; i += THREADS / 32) {
+    const int row = rows[1 + i];
+    const Result margin = sum_in_order(block, tile, row, base_score, n_trees);
+    if (threadIdx.x % 32 == 0) margins[row] = margin;
+  }
 }
 #endif
 
@@ -300,10 +351,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, 768 / THREADS)
 #else
   ExactSum sums[N_ROWS];
   sum_team(block, walk, begin, end, sums);
-  if (join_partial(sums, reinterpret_cast<ExactSum*>(block.stages), partial + first_row, stride, arrivals,
-                   base_score[0], n_trees, n_mine, result + first_row)) {
-    block.stage(0, 0);
-    sum_trees(block, walk, 0, n_groups, base_score, 1, n_mine, result + first_row);
-  }
+  const unsigned unsure = join_partial(sums, reinterpret_cast<ExactSum*>(block.stages), partial + first_row, stride,
+                                       arrivals, base_score[0], n_trees, n_mine, result + first_row);
+  sum_unsure(block, reinterpret_cast<const unsigned*>(memory), unsure, reinterpret_cast<int*>(block.stages),
+             base_score[0], n_trees, result + first_row);
 #endif
 }

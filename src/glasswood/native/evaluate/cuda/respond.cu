@@ -1,0 +1,25 @@
+// Margins through a link, a row a thread: margin is (n_rows, n_outputs), and so is the result.
+//
+// Macros: RESULT (type of the responses), LINK (LOGISTIC or SOFTMAX).
+#define LOGISTIC 1
+#define SOFTMAX 2
+
+extern "C" __global__ void respond_kernel(const double* __restrict__ margin, int n_rows, int n_outputs, double scale,
+                                          RESULT* __restrict__ result) {
+  const long long row = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (row >= n_rows) return;
+  const double* const from = margin + row * n_outputs;
+  RESULT* const to = result + row * n_outputs;
+#if LINK == LOGISTIC
+  for (int k = 0; k < n_outputs; ++k) to[k] = RESULT(1 / (1 + exp(-scale * from[k])));
+#else
+  // As NumPy's maximum: one margin that is not a number makes a row of them.
+  double largest = scale * from[0], sum = 0;
+  for (int k = 1; k < n_outputs; ++k) {
+    const double other = scale * from[k];
+    largest = other > largest || other != other ? other : largest;
+  }
+  for (int k = 0; k < n_outputs; ++k) sum += exp(scale * from[k] - largest);
+  for (int k = 0; k < n_outputs; ++k) to[k] = RESULT(exp(scale * from[k] - largest) / sum);
+#endif
+}
