@@ -41,17 +41,17 @@ def sample_rows(seed: int, n_rows: int, n_features: int, module: Any = np) -> An
     return rows
 
 
-def grow(seed: int, first: int, n_trees: int, depth: int, n_features: int) -> Trees:
+def grow(seed: int, first: int, n_trees: int, depth: int, n_features: int, least_rows: int = LEAST_ROWS) -> Trees:
     """Grow trees `first`, first + 1, ... of a forest: each part of a forest is drawn for itself."""
     rows = sample_rows(seed, N_SAMPLED, n_features)
     cuts = np.quantile(rows, np.arange(1, N_BINS + 1) / (N_BINS + 1), axis=0).astype(np.float32)
     bins = np.stack([np.searchsorted(cuts[:, f], rows[:, f], side="right") for f in range(n_features)], axis=1)
-    sizes, *columns = _grow_part(np.random.default_rng([seed, first]), n_trees, depth, bins, cuts)
+    sizes, *columns = _grow_part(np.random.default_rng([seed, first]), n_trees, depth, bins, cuts, least_rows)
     return Trees(n_features, np.concatenate([[0], np.cumsum(sizes)]), *columns)
 
 
 def _grow_part(
-    rng: np.random.Generator, n_trees: int, depth: int, bins: NDArray[Any], cuts: NDArray[np.float32]
+    rng: np.random.Generator, n_trees: int, depth: int, bins: NDArray[Any], cuts: NDArray[np.float32], least_rows: int
 ) -> tuple[NDArray[Any], ...]:
     """Sizes of the trees, then feature, condition and left child of their nodes, tree by tree."""
     n_rows, n_features = bins.shape
@@ -63,7 +63,7 @@ def _grow_part(
     for level in range(depth + 1):
         n_nodes = len(tree)
         counts = np.bincount(node, minlength=n_nodes)
-        is_split = (counts >= LEAST_ROWS) & (level < depth)
+        is_split = (counts >= least_rows) & (level < depth)
         feature = np.where(is_split, rng.integers(0, n_features, n_nodes), -1)
         chosen = np.zeros(n_nodes, np.int64)
         order = rng.permutation(len(row))
@@ -101,28 +101,38 @@ def write_models(folder: Path, shapes: list[tuple[int, int]], counts: tuple[int,
 def _documents(first: int, depth: int, n_features: int) -> list[bytes]:
     """Trees first ... first + TREES_AT_ONCE - 1, in Universal Binary JSON."""
     trees = grow(1, first, TREES_AT_ONCE, depth, n_features)
-    return [b"".join(_encode(_tree_document(trees, tree, first + tree))) for tree in range(TREES_AT_ONCE)]
+    return tree_documents(trees, first)
 
 
-def to_xgboost(documents: list[bytes], n_features: int) -> bytes:
-    """Trees as a model of XGBoost, in Universal Binary JSON."""
+def tree_documents(trees: Trees, first: int) -> list[bytes]:
+    """Trees in Universal Binary JSON, the first of which is tree `first` of its forest."""
+    numbers = range(len(trees.offsets) - 1)
+    return [b"".join(_encode(_tree_document(trees, tree, first + tree))) for tree in numbers]
+
+
+def to_xgboost(documents: list[bytes], n_features: int, n_classes: int = 0) -> bytes:
+    """Trees as a model of XGBoost, in Universal Binary JSON; of classes, each tree adds to the next one's margin."""
     n_trees = len(documents)
     model = {
         "gbtree_model_param": {"num_parallel_tree": "1", "num_trees": str(n_trees)},
-        "iteration_indptr": np.arange(n_trees + 1, dtype=np.int32),
-        "tree_info": np.zeros(n_trees, np.int32),
+        "iteration_indptr": list(range(0, n_trees + 1, max(n_classes, 1))),
+        "tree_info": [tree % max(n_classes, 1) for tree in range(n_trees)],
         "trees": documents,
     }
-    parameters = {"base_score": "5E-1", "boost_from_average": "1", "num_class": "0", "num_target": "1"}
+    parameters = {"base_score": "5E-1", "boost_from_average": "1", "num_class": str(n_classes), "num_target": "1"}
+    if n_classes:
+        objective = {"name": "multi:softprob", "softmax_multiclass_param": {"num_class": str(n_classes)}}
+    else:
+        objective = {"name": "reg:squarederror", "reg_loss_param": {"scale_pos_weight": "1"}}
     learner = {
         "attributes": {},
         "feature_names": [],
         "feature_types": [],
         "gradient_booster": {"model": model, "name": "gbtree"},
         "learner_model_param": {**parameters, "num_feature": str(n_features)},
-        "objective": {"name": "reg:squarederror", "reg_loss_param": {"scale_pos_weight": "1"}},
+        "objective": objective,
     }
-    return b"".join(_encode({"learner": learner, "version": np.array([2, 1, 4], np.int32)}))
+    return b"".join(_encode({"learner": learner, "version": [2, 1, 4]}))
 
 
 def _tree_document(trees: Trees, tree: int, number: int) -> dict[str, Any]:
@@ -137,7 +147,8 @@ def _tree_document(trees: Trees, tree: int, number: int) -> dict[str, Any]:
     counts = {"num_deleted": "0", "num_feature": str(trees.n_features), "num_nodes": str(n_nodes)}
     return {
         "base_weights": trees.condition[nodes],
-        **dict.fromkeys(("categories", "categories_nodes", "categories_segments", "categories_sizes"), none),
+        **dict.fromkeys(("categories", "categories_nodes"), none),
+        **dict.fromkeys(("categories_segments", "categories_sizes"), none.astype(np.int64)),
         "default_left": flags,
         "id": number,
         "left_children": left,
@@ -152,7 +163,7 @@ def _tree_document(trees: Trees, tree: int, number: int) -> dict[str, Any]:
     }
 
 
-MARKERS = {"float32": b"d", "int32": b"l", "uint8": b"U"}
+MARKERS = {"float32": b"d", "int32": b"l", "int64": b"L", "uint8": b"U"}
 
 
 def _encode(value: Any) -> list[bytes]:
