@@ -65,7 +65,8 @@ def test_probabilities_of_gpu_rows_stay_there(monkeypatch, link, n_outputs, dtyp
     monkeypatch.setattr(glasswood.evaluate.evaluator, "respond", None)
     found = cupy.asnumpy(forest.predict(rows, output="probability", device="cuda"))
     assert found.dtype == expected.dtype
-    np.testing.assert_allclose(found, expected, rtol=4 * np.finfo(dtype).eps, atol=0)
+    # Exponentials differ by two units of the last place at most, above and below the line; then come the divisions.
+    np.testing.assert_allclose(found, expected, rtol=5 * np.finfo(dtype).eps, atol=0)
 
 
 def test_rows_whose_sums_depend_on_the_order_of_the_trees(monkeypatch):

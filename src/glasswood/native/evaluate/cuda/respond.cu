@@ -4,22 +4,36 @@
 #define LOGISTIC 1
 #define SOFTMAX 2
 
+namespace glasswood {
+
+// A product that is rounded by itself, as NumPy's: fused with the subtraction of the largest it would be another.
+__device__ __forceinline__ double scaled(double scale, double margin) {
+#ifdef __CUDA_ARCH__
+  return __dmul_rn(scale, margin);
+#else
+  return scale * margin;
+#endif
+}
+
+}  // namespace glasswood
+
 extern "C" __global__ void respond_kernel(const double* __restrict__ margin, int n_rows, int n_outputs, double scale,
                                           RESULT* __restrict__ result) {
+  using glasswood::scaled;
   const long long row = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (row >= n_rows) return;
   const double* const from = margin + row * n_outputs;
   RESULT* const to = result + row * n_outputs;
 #if LINK == LOGISTIC
-  for (int k = 0; k < n_outputs; ++k) to[k] = RESULT(1 / (1 + exp(-scale * from[k])));
+  for (int k = 0; k < n_outputs; ++k) to[k] = RESULT(1 / (1 + exp(-scaled(scale, from[k]))));
 #else
   // As NumPy's maximum: one margin that is not a number makes a row of them.
-  double largest = scale * from[0], sum = 0;
+  double largest = scaled(scale, from[0]), sum = 0;
   for (int k = 1; k < n_outputs; ++k) {
-    const double other = scale * from[k];
+    const double other = scaled(scale, from[k]);
     largest = other > largest || other != other ? other : largest;
   }
-  for (int k = 0; k < n_outputs; ++k) sum += exp(scale * from[k] - largest);
-  for (int k = 0; k < n_outputs; ++k) to[k] = RESULT(exp(scale * from[k] - largest) / sum);
+  for (int k = 0; k < n_outputs; ++k) sum += exp(scaled(scale, from[k]) - largest);
+  for (int k = 0; k < n_outputs; ++k) to[k] = RESULT(exp(scaled(scale, from[k]) - largest) / sum);
 #endif
 }
