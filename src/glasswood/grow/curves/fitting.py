@@ -147,6 +147,7 @@ def fit_curves(plan: CurvePlan, data: TrainingData, starts: Doubles, n_terms: Se
     if not plan.must_gain or shapes:
         missing = _missing(rows, before.T / unit + base[:, None], shapes)
     base += missing
+    base[np.abs(base) <= ROUNDING] = 0.0  # texts would write it
     scaled = [replace(one, values=one.values * unit, errors=one.errors * unit) for one in shapes]
     scores = np.sort(np.abs(rows.y - found.unseen[0] - missing[0])) * unit
     return Curves(scaled, base * unit, data, before, found.share, scores, _shrunk(rows, found))

@@ -96,6 +96,8 @@ def _draw_numbers(ax: Axes, one: Table) -> None:
     ax.stairs(adds + error, edges, baseline=adds - error, fill=True, color=CURVE, alpha=0.25, linewidth=0)
     ax.stairs(adds, edges, baseline=None, color=CURVE, linewidth=1.6)
     share = steps["rows"] / max(int(one["rows"].sum()), 1) / np.maximum(np.diff(edges), 1e-300)
+    if len(share) > 2:  # the outer steps are as wide as their rows, which is not known here
+        share[[0, -1]] = np.minimum(share[[0, -1]], share[[1, -2]])
     height = 0.12 * share / share.max()
     ax.stairs(height, edges, transform=ax.get_xaxis_transform(), fill=True, color=tone(0.3), linewidth=0)
     missing = _only(one, ~is_number)

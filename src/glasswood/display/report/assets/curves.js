@@ -41,7 +41,9 @@ function numberCurve(root, width, { feature, side, adds, errors, rows, low, high
   root.append(svg("path", { d: `${steps(adds.map((v, i) => v + errors[i]))}${back}Z`, style: "fill:var(--accent);opacity:.22" }));
   root.append(svg("path", { class: "curve", d: steps(adds), style: "fill:none;stroke:var(--accent);stroke-width:2px" }));
   if (rows) {
-    const density = rows.slice(0, n).map((count, i) => count / Math.max(at[i + 1] - at[i], 1e-300)), most = Math.max(...density, 1e-300);
+    // The outer steps are as wide as their rows, which may lie beyond what is drawn.
+    const lowest = num(entry.low), highest = num(entry.high), wide = [lowest < at[0] ? lowest : at[0], ...edges, highest > at[n] ? highest : at[n]];
+    const density = rows.slice(0, n).map((count, i) => count / Math.max(wide[i + 1] - wide[i], 1e-300)), most = Math.max(...density, 1e-300);
     density.forEach((d, i) => d > 0 && root.append(svg("rect", { class: "density", x: x(at[i]), width: Math.max(0.5, x(at[i + 1]) - x(at[i])), y: floor - Math.max(1, (RUGS * d) / most), height: Math.max(1, (RUGS * d) / most) })));
   }
   if (side.missing) {
