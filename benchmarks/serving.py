@@ -18,6 +18,7 @@ import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.metadata import version
+from importlib.util import find_spec
 
 import numpy as np
 
@@ -132,10 +133,13 @@ def main() -> None:
     parser.add_argument("--clients", type=int, default=8)
     parser.add_argument("--server", choices=SERVERS, default="http")
     given = parser.parse_args()
+    if missing := [name for name in PACKAGES[given.server] if find_spec(name) is None]:
+        parser.error(f"--server {given.server} needs {' and '.join(missing)}, which are not installed")
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe()
     server = context.Process(target=serve, args=[there, given.server], daemon=True)
     server.start()
+    there.close()  # where the server ends instead of answering, the next line says so
     port, records = here.recv()
     table = {}
     for path in ("/http", "/predict", "/reasons"):

@@ -1,14 +1,14 @@
 """What `alternatives_` costs: default fits beside the same ones without them, in turns.
 
-`python -m benchmarks.grow.alternatives RESULT [--turns 5] [--only TEXT]` fits each case in turns, whose order
-alternates, and writes processor seconds on one core; a ratio is the median of those of turns.
+`python -m benchmarks.grow.alternatives RESULT [--device cuda] [--turns 5] [--only TEXT]` fits each case in turns, whose
+order alternates, and writes processor seconds on one core; a ratio is the median of those of turns. On a GPU the cases
+have more rows, and seconds are those of the clock.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import platform
 import time
 import warnings
 from collections.abc import Callable
@@ -59,16 +59,32 @@ def cases() -> dict[str, Callable[[], Case]]:
     }
 
 
+def gpu_cases() -> dict[str, Callable[[], Case]]:
+    """Make the fits of a GPU, with the defaults, but for the first, whose search is brief."""
+    from benchmarks.grow.gpu_cases import armchair, planes
+
+    on_gpu: dict[str, Any] = {"device": "cuda"}
+    return {
+        "planes 200K x 16, 30 generations": lambda: ("regressor", on_gpu | {"generations": 30}, *planes(200_000, 16)),
+        "planes 200K x 16": lambda: ("regressor", on_gpu, *planes(200_000, 16)),
+        "armchair 1M x 2": lambda: ("regressor", on_gpu, *armchair(1_000_000, 2)),
+        "armchair 10M x 2": lambda: ("regressor", on_gpu, *armchair(10_000_000, 2)),
+    }
+
+
 def seconds(case: Case, alternatives: int) -> float:
-    """Processor seconds of a fit."""
+    """Processor seconds of a fit, or seconds of one on a GPU."""
     import glasswood
 
     kind, options, X, y = case
     of = glasswood.ModelTreeRegressor if kind == "regressor" else glasswood.ModelTreeClassifier
-    model = of(n_jobs=1, time_limit=None, verbose=False, alternatives=alternatives, **options)
-    began = time.process_time()
+    machine, clock = {"n_jobs": 1}, time.process_time
+    if options.get("device") == "cuda":
+        machine, clock = {}, time.perf_counter
+    model = of(time_limit=None, verbose=False, alternatives=alternatives, **machine, **options)
+    began = clock()
     model.fit(X, y)
-    return time.process_time() - began
+    return clock() - began
 
 
 def measured(case: Case, turns: int) -> dict[str, Any]:
@@ -85,14 +101,15 @@ def main() -> None:
     """Measure, write and print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("result", type=Path)
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--only", default="")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
-    import glasswood
+    from benchmarks.grow.gpu import machine
 
-    found = {"machine": platform.processor() or platform.machine(), "glasswood": glasswood.__version__, "cases": {}}
-    for name, make in cases().items():
+    found: dict[str, Any] = {"conditions": machine(), "cases": {}}
+    for name, make in (gpu_cases() if arguments.device == "cuda" else cases()).items():
         if arguments.only in name:
             found["cases"][name] = record = measured(make(), arguments.turns)
             print(f"{name}: {np.median(record['without']):.2f} s, {record['ratio']:.3f}", flush=True)

@@ -127,7 +127,10 @@ def test_rates_with_weights_are_taken(insured):
     assert score.baseline == pytest.approx(deviance)
     found = glasswood.permutation_importance(model, X, rates, sample_weight=years, n_repeats=1, random_state=0)
     assert found.importances_mean.max() > 0
-    assert glasswood.Neighbors(model, X, rates, sample_weight=years, check=False).n_rows == len(X)
+    neighbors = glasswood.Neighbors(model, X, rates, sample_weight=years, check=False)
+    assert neighbors.n_rows == len(X)
+    with pytest.raises(ValueError, match="errors depend on the exposure of each row"):
+        neighbors.conformalize(X, rates)
 
 
 @pytest.mark.parametrize(

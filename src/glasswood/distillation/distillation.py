@@ -18,8 +18,9 @@ from glasswood.distillation.drawn import RowsBetween, taken
 from glasswood.forest import Forest
 from glasswood.grow.classifier import ModelTreeClassifier
 from glasswood.grow.ensemble_base import TreeEnsembleEstimator
-from glasswood.grow.estimator import ModelTreeRegressor, TreeEstimator
+from glasswood.grow.estimator import ModelTreeRegressor
 from glasswood.grow.search.process import Interrupts, keeping_interrupts
+from glasswood.grow.tree_estimator import TreeEstimator
 from glasswood.inspection.plots import axes_of, plain
 from glasswood.words.outline import estimator_html
 

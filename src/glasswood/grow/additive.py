@@ -20,7 +20,7 @@ from glasswood.grow.checks import check_parameters, one_of
 from glasswood.grow.classifier import ClassEstimator, ModelTreeClassifier, class_weights, classes_of, refuse_several
 from glasswood.grow.curves.fitting import MAX_BINS, CurvedEstimator, CurvePlan, Curves, curves_of, wanted_pairs
 from glasswood.grow.data.reading import routed, training_data
-from glasswood.grow.estimator import ModelTreeRegressor, TreeEstimator
+from glasswood.grow.estimator import ModelTreeRegressor
 from glasswood.grow.exposure import RateRegressorMixin, as_rates, for_exposure
 from glasswood.grow.losses import check_range, level_of, refuse_intervals
 from glasswood.grow.search.engine import Circumstances
@@ -28,6 +28,7 @@ from glasswood.grow.search.fitting import fit_tree
 from glasswood.grow.search.process import undisturbed
 from glasswood.grow.table import INTERCEPT
 from glasswood.grow.tree.intervals import around
+from glasswood.grow.tree_estimator import TreeEstimator
 
 if TYPE_CHECKING:
     from glasswood.grow.data.columns import TrainingData

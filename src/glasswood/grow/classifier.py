@@ -21,7 +21,7 @@ from glasswood.forest import Forest
 from glasswood.grow.checks import check_parameters
 from glasswood.grow.curves.fitting import CurvedTree
 from glasswood.grow.data.reading import routed, training_data
-from glasswood.grow.estimator import ModelTreeRegressor, TreeEstimator
+from glasswood.grow.estimator import ModelTreeRegressor
 from glasswood.grow.likelihood import Shares, as_tree, best_tree, candidate_of, refitted
 from glasswood.grow.merging import merged
 from glasswood.grow.search.alternatives import MARGIN, Alternatives, Fitted, find_alternatives
@@ -29,6 +29,7 @@ from glasswood.grow.search.engine import Circumstances, SearchSettings, cut_shor
 from glasswood.grow.search.process import undisturbed
 from glasswood.grow.search.progress import watching
 from glasswood.grow.table import feature_importances, leaf_table
+from glasswood.grow.tree_estimator import TreeEstimator
 from glasswood.inputs.targets import as_vector, row_numbers
 from glasswood.words.rules import rule_table
 

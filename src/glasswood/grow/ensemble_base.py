@@ -27,11 +27,11 @@ from glasswood.grow.boosting import IN_MIXTURES, Draw, Mixture, SequencePlan, Tr
 from glasswood.grow.checks import check_parameters, one_of
 from glasswood.grow.data.reading import routed
 from glasswood.grow.data.repeats import repetitions
-from glasswood.grow.estimator import TreeEstimator
 from glasswood.grow.losses import LINKS, SquaredLoss
 from glasswood.grow.merging import merged
 from glasswood.grow.search.engine import Circumstances, find_sorter
 from glasswood.grow.search.process import Interrupts, undisturbed
+from glasswood.grow.tree_estimator import TreeEstimator
 
 if TYPE_CHECKING:
     from glasswood.grow.data.columns import TrainingData

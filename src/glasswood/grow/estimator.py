@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -40,7 +39,7 @@ from glasswood.grow.search.progress import watching
 from glasswood.grow.search.shrinkage import shrunk
 from glasswood.grow.table import feature_importances, history_table, leaf_table, of_outcomes
 from glasswood.grow.tree.intervals import around, usable_errors
-from glasswood.words.outline import estimator_html
+from glasswood.grow.tree_estimator import TreeEstimator
 from glasswood.words.rules import rule_table
 
 if TYPE_CHECKING:
@@ -48,32 +47,6 @@ if TYPE_CHECKING:
     from glasswood.grow.search.growing import Growth
     from glasswood.grow.table import Table
     from glasswood.grow.tree.assembly import GrownTree
-
-
-class TreeEstimator(BaseEstimator):  # type: ignore[misc]
-    """Base of all estimators of model trees, which tells scikit-learn that NaN marks missing values."""
-
-    def _forget(self) -> None:
-        """Leave out what an earlier `fit` has set and this one may not set."""
-        for name in ("alternatives_", "curves_", "surfaces_", "parts_", "procedure_seconds_"):
-            self.__dict__.pop(name, None)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        return tags
-
-    @property
-    def _repr_html_(self) -> Any:
-        """scikit-learn's diagram in a notebook, and the tree once it is fitted."""
-        diagram = super()._repr_html_
-        return (lambda: diagram() + estimator_html(self)) if hasattr(self, "forest_") else diagram
-
-    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
-        bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)
-        if hasattr(self, "forest_") and "text/html" in bundle:
-            bundle["text/html"] += estimator_html(self)
-        return bundle
 
 
 class ModelTreeRegressor(CurvedTree, RateRegressorMixin, TreeEstimator):

@@ -12,6 +12,7 @@ from glasswood.base.escapes import quoted
 from glasswood.base.parallel import cached_property
 from glasswood.base.seeds import generator_of
 from glasswood.base.typing import Array, Bools, Doubles, Int32s, Int64s, IntervalMethod, QuantileMethod, Rows
+from glasswood.model.facts import is_per_exposure
 from glasswood.neighbors.conformal import LeafScale, check_coverage, conformal_quantile, jackknife_plus
 from glasswood.neighbors.influence import influence_of
 from glasswood.neighbors.leaf_rows import targets_of
@@ -40,7 +41,7 @@ class Neighbors(SimilarRows):
         The rows that the forest was trained on.
     y : array-like of shape (n,) or (n, n_outputs), optional
         Their targets or class labels. Similar rows, `impute` and `outlier_score` do not need them. A model that was
-        fitted with `exposure` predicts rates: pass rates, here and to other methods, and the exposures as weights.
+        fitted with `exposure` predicts rates: pass rates, and the exposures as weights.
     sample_weight : array-like of shape (n,), optional
         Weights of the rows in the training. Quantiles take whole numbers as counts of rows, others relative to their
         mean.
@@ -226,9 +227,15 @@ class Neighbors(SimilarRows):
         Raises
         ------
         ValueError
-            If y does not fit X or holds NaN, or `Neighbors` has no training targets.
+            If y does not fit X or holds NaN, `Neighbors` has no training targets, or the model was fitted with
+            `exposure`: errors of rates depend on the exposure of each row.
         """
         self._given_targets("conformalize")
+        if is_per_exposure(self.forest.ensemble):
+            raise ValueError(
+                "conformalize compares y with predicted rates, whose errors depend on the exposure of each row; "
+                "predict_interval(X, method='quantile') is without a guarantee, but weighs training rows by theirs"
+            )
         positions, rows = self._read(X)
         targets = targets_of(self.forest.ensemble, y, len(rows))
         if self._is_classifier:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -386,6 +387,7 @@ def differing_variant(mask: DTypeLike) -> Variant:
     return variant("explain/cuda/coalitions/find_differing", MASK=np.dtype(mask))
 
 
+@functools.cache  # calls of microseconds: it has many macros
 def pairs_variant(
     dtype: DTypeLike,
     mask: DTypeLike,

@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from glasswood.base.parallel import side_by_side
 from glasswood.base.typing import Array, Bools, Doubles
 from glasswood.base.wording import Wording
 from glasswood.forest import Forest
+from glasswood.grow.data.rows import threads_of
 from glasswood.grow.tree.assembly import split_of_categories
 from glasswood.grow.tree.pruning import Known
 from glasswood.model.ensemble import TreeEnsemble
@@ -160,21 +162,32 @@ def find_alternatives(
     tries = int(min(TRIED * most, MOST_WORK // max(work, 1.0)))
     kept: list[Fitted] = []
     seen, written = {known}, {_as_written(own.forest)}
-    for at in _farthest_first(known, splits, tries):
-        if len(kept) == most or interrupts.have_come:
-            break
-        one = fit(met[at])
+    chosen = [met[at] for at in _farthest_first(known, splits, tries)]
+    for one in _in_batches(fit, chosen, threads_of(columns.X.size), interrupts):
         final = frozenset(group_of[cut] for cut in _cuts(one.tree))
         is_new = final not in seen and _as_written(one.forest) not in written
         if is_new and one.error <= own.error * (1 + MARGIN) and one.cost <= own.cost * (1 + MARGIN):
             kept.append(one)
             seen.add(final)
             written.add(_as_written(one.forest))
+            if len(kept) == most:
+                break
     kept.sort(key=lambda one: one.error)
     forests, errors = tuple(Forest(one.forest) for one in kept), np.array([one.error for one in kept])
     names = feature_names(own.forest)
     table, stumps = _split_table(splits, known, centres, growth, own.forest)
     return Alternatives(forests, errors, own.error, len(met), _feature_table(met, columns, names), table, stumps)
+
+
+def _in_batches(
+    fit: Callable[[dict[str, Any]], Fitted], trees: list[dict[str, Any]], n_threads: int, interrupts: Interrupts
+) -> Iterator[Fitted]:
+    """Yield fits in order, as many beside each other as there are threads, until an interrupt comes."""
+    for start in range(0, len(trees), n_threads):
+        if interrupts.have_come:
+            return
+        batch = trees[start : start + n_threads]
+        yield from side_by_side(lambda k, batch=batch: fit(batch[k]), len(batch), n_threads)  # type: ignore[misc]
 
 
 def _as_written(forest: TreeEnsemble) -> bytes:

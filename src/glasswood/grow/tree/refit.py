@@ -11,15 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glasswood.base.parallel import side_by_side
-from glasswood.base.typing import Doubles, Int32s
+from glasswood.base.typing import Bools, Doubles, Int32s
 from glasswood.grow.data.rows import threads_of
 from glasswood.model.ensemble import NUMBER
 
 if TYPE_CHECKING:
     from glasswood.grow.data.rows import TrainingRows
 
-BLOCK = 100_000
-"""Rows that are decomposed together."""
+BLOCK = 4096
+"""Rows that are decomposed together, so that they stay in a cache; more where there are many columns."""
 
 ROUTED = 1 << 18
 """Rows that go down a tree together."""
@@ -131,6 +131,11 @@ def default_left(tree: dict[str, Any], rows: TrainingRows, node: int, reached: l
     return len(reached[tree["left"][node]]) >= len(reached[tree["right"][node]])
 
 
+def block_rows(n_columns: int) -> int:
+    """Rows of so many columns that are decomposed together."""
+    return max(BLOCK, 8 * n_columns)
+
+
 @dataclass(frozen=True, eq=False)
 class Design:
     """Columns of a leaf's regression, centred and in units of their spreads (0 where missing or constant), and y."""
@@ -143,6 +148,7 @@ class Design:
     spreads: Doubles
     centre: float
     scale: float
+    _triangle: Doubles | None = None
 
     @classmethod
     def of(cls, X: Doubles, y: Doubles, weight: Doubles, features: NDArray[np.intp], scale: float) -> Design:
@@ -153,25 +159,44 @@ class Design:
 
     def with_columns(self, places: NDArray[np.intp]) -> Design:
         """Keep these of the columns."""
+        known = self._triangle
+        if known is not None:  # what they and y are about zero is in it
+            known = np.asarray(np.linalg.qr(known[:, np.append(places, len(self.features))], mode="r"))
         return dataclasses.replace(
-            self, features=self.features[places], means=self.means[places], spreads=self.spreads[places]
+            self,
+            features=self.features[places],
+            means=self.means[places],
+            spreads=self.spreads[places],
+            _triangle=known,
         )
 
     def blocks(self) -> Iterator[tuple[Doubles, Doubles, Doubles]]:
-        """Columns, y and weights of BLOCK rows at a time."""
-        for start in range(0, len(self.y), BLOCK):
-            rows = slice(start, start + BLOCK)
-            deviation = np.nan_to_num(self.X[rows, self.features] - self.means)
-            columns = np.divide(deviation, self.spreads, out=np.zeros_like(deviation), where=self.spreads > 0)
+        """Columns, y and weights of some rows at a time."""
+        units, size = np.where(self.spreads > 0, self.spreads, np.inf), block_rows(len(self.features))
+        for start in range(0, len(self.y), size):
+            rows = slice(start, start + size)
+            columns = self.X[rows].take(self.features, axis=1)
+            columns -= self.means
+            columns /= units
+            missing = np.isnan(columns)
+            if missing.any():
+                columns[missing] = 0
             yield columns, (self.y[rows] - self.centre) / self.scale, self.weight[rows]
 
     def triangle(self) -> Doubles:
         """R of the QR decomposition of the weighted columns and y behind them, block by block of rows."""
-        triangle = np.zeros((0, len(self.features) + 1))
-        for columns, target, weight in self.blocks():
-            rows = np.column_stack([columns, target]) * np.sqrt(weight)[:, None]
-            triangle = np.asarray(np.linalg.qr(np.vstack([triangle, rows]), mode="r"))
-        return triangle
+        if self._triangle is None:
+            found, n = np.zeros((0, len(self.features) + 1)), len(self.features)
+            for columns, target, weight in self.blocks():
+                rows = np.empty((len(found) + len(target), n + 1))
+                rows[: len(found)] = found
+                own = rows[len(found) :]
+                own[:, :n], own[:, n] = columns, target
+                own *= np.sqrt(weight)[:, None]
+                found = np.asarray(np.linalg.qr(rows, mode="r"))
+            object.__setattr__(self, "_triangle", found)
+        assert self._triangle is not None
+        return self._triangle
 
 
 def fit_leaf(
@@ -231,16 +256,32 @@ def shared_out(explained: float, coefficients: Doubles, squares: Doubles) -> Dou
 
 def _moments(X: Doubles, share: Doubles, features: NDArray[np.intp]) -> tuple[Doubles, Doubles]:
     """Means over present values, and largest distances from them (0: constant)."""
-    means, spreads = np.zeros(len(features)), np.zeros(len(features))
-    for k, feature in enumerate(features):
-        x = X[:, feature]
+    means, total, spreads = np.zeros(len(features)), np.zeros(len(features)), np.zeros(len(features))
+    for x, present, part in _from(means, X, share, features):
+        total += part @ present
+        means += part @ x
+    total[total == 0] = np.inf
+    means /= total
+    # Sums of equal numbers are rounded all the same way: what they are off is added.
+    means += sum((part @ x for x, _, part in _from(means, X, share, features)), np.zeros(len(features))) / total
+    for x, _, _ in _from(means, X, share, features):
+        np.maximum(spreads, np.abs(x, out=x).max(axis=0), out=spreads)
+    return means, np.where(spreads > 1e-13 * np.abs(means), spreads, 0.0)
+
+
+def _from(
+    origin: Doubles, X: Doubles, share: Doubles, features: NDArray[np.intp]
+) -> Iterator[tuple[Doubles, Bools, Doubles]]:
+    """Distances from what `origin` is at the start, 0 where values are missing; which are present; and shares."""
+    origin, size = origin.copy(), block_rows(len(features))
+    for start in range(0, len(share), size):
+        rows = slice(start, start + size)
+        x = X[rows].take(features, axis=1)
         present = ~np.isnan(x)
-        if not present.any():
-            continue
-        means[k] = np.sum(x * (share / share[present].sum()), where=present)
-        spread = float(np.abs(x - means[k]).max(initial=0, where=present))
-        spreads[k] = spread if spread > 1e-13 * abs(means[k]) else 0.0
-    return means, spreads
+        x -= origin
+        if not present.all():
+            x[~present] = 0
+        yield x, present, share[rows]
 
 
 def independent(columns: Doubles, n_rows: int) -> NDArray[np.intp]:

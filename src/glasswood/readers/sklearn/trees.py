@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -202,6 +203,9 @@ def accepts_nan(model: BaseEstimator) -> bool:
     """Say whether the estimator takes rows with NaN, which depends on its splitter, criterion and constraints."""
     while not hasattr(model, "tree_"):
         model = model.estimators_[0]
+    if not hasattr(model, "monotonic_cst"):  # pickled by scikit-learn before 1.4, which knew no constraints
+        model = copy.copy(model)
+        model.monotonic_cst = None
     return bool(model._support_missing_values(np.zeros((1, 1))))
 
 
