@@ -63,6 +63,7 @@ READ = {
     "grow/search/reweighted.py": ["_constants", "_fitted"],
     "grow/search/robust.py": ["residuals_of"],
     "grow/tree/assembly.py": ["_monotone", "grown_tree"],
+    "grow/tree/refit.py": ["Design.triangle"],
     "grow/tree/smoothing.py": ["_best_strength"],
     "inputs/arrays.py": ["objects_to_floats"],
     "inputs/categories.py": ["columns_to_rows"],
