@@ -107,3 +107,18 @@ def test_neither_order_nor_scales_of_weights_matter():
     for unit in (1e-9, 1e9):
         weighted = glasswood.ModelTreeRegressor(**FAST).fit(X, y, sample_weight=np.full(120, unit))
         assert weighted.predict(X) == pytest.approx(expected.predict(X), rel=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_repeated_rows_and_counts_are_one_model(seed):
+    X, y = rows(seed, 60, 40)
+    once = glasswood.ModelTreeRegressor(**FAST).fit(X, y)
+    assert not np.isfinite(once.leaves_["standard_error"]).any()  # it is shrunk
+    for again, targets, weight in ((np.repeat(X, 2, axis=0), np.repeat(y, 2), None), (X, y, np.full(60, 3))):
+        np.testing.assert_array_equal(
+            glasswood.ModelTreeRegressor(**FAST).fit(again, targets, weight).predict(X), once.predict(X)
+        )
+    counts = np.random.default_rng(seed).integers(1, 3, 60)
+    weighted = glasswood.ModelTreeRegressor(**FAST).fit(X, y, counts)
+    repeated = glasswood.ModelTreeRegressor(**FAST).fit(np.repeat(X, counts, axis=0), np.repeat(y, counts))
+    np.testing.assert_allclose(repeated.predict(X), weighted.predict(X), rtol=1e-12)

@@ -135,11 +135,11 @@ def _with_equation(model: Any, growth: Growth, used: NDArray[np.intp], fitted: D
     limits = (-np.inf, np.inf) if is_long else growth.limits
     plain = dataclasses.replace(growth, middle=fitted, parts=None, limits=limits).with_tree(leaf)
     plain = dataclasses.replace(plain, result=dataclasses.replace(plain.result, met=[]))
-    off = np.zeros(len(growth.order))
+    off = np.zeros(growth.order.max() + 1)  # by the rows as they were given, of copies by one of them
     off[growth.order] = np.abs(growth.target - unseen)
     scores = np.sort(off[growth.order] / plain.tree(model).errors)
     error = float(quadratic_mean(off[growth.order], growth.rows.weight))
-    mean = np.zeros(len(growth.order))
+    mean = np.zeros(len(off))
     mean[growth.order] = unseen
     return dataclasses.replace(plain, parts=LeftOutRows(scores, scores, mean, off, error, 1.0))
 
