@@ -349,7 +349,7 @@ class ModelTreeClassifier(CurvedTree, ClassEstimator):
             one = candidate_of(found[k].growth.with_tree(tree), y, data.weight, searching)
             return fitted(one if offset is None else refitted(one, y, data.weight, offset))
 
-        return find_alternatives(found[k].growth, fitted(found[k]), self.alternatives, fit, given.interrupts)
+        return find_alternatives(found[k].growth, fitted(found[k]), self, fit, given.interrupts)
 
     def _keep(self, found: list[Candidate], weight: Doubles, reader: Any) -> None:
         """Set the fitted attributes."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from glasswood.base.parallel import side_by_side
+from glasswood.base.parallel import n_threads, side_by_side
 from glasswood.base.typing import Array, Bools, Doubles
 from glasswood.base.wording import Wording
 from glasswood.forest import Forest
@@ -133,11 +133,11 @@ def alternatives_of(
         error = grown.left_out if one.deviance is None else one.deviance(one)
         return Fitted(one.result.best, grown.forest, error)
 
-    return find_alternatives(growth, fitted(growth, grown), model.alternatives, fit, interrupts)
+    return find_alternatives(growth, fitted(growth, grown), model, fit, interrupts)
 
 
 def find_alternatives(
-    growth: Growth, own: Fitted, most: int, fit: Callable[[dict[str, Any]], Fitted], interrupts: Interrupts
+    growth: Growth, own: Fitted, model: Any, fit: Callable[[dict[str, Any]], Fitted], interrupts: Interrupts
 ) -> Alternatives:
     """Choose among the trees that a search has met, fit them, and count all.
 
@@ -146,13 +146,13 @@ def find_alternatives(
     growth : Growth
     own : Fitted
         The tree that the search has returned.
-    most : int
-        Largest number of alternatives.
+    model : ModelTreeRegressor or ModelTreeClassifier
+        Says how many there are at most, and on how many threads.
     fit : callable
         Prunes and fits a tree.
     interrupts : Interrupts
     """
-    met, rows, columns = growth.result.met, growth.rows, growth.columns
+    met, rows, columns, most = growth.result.met, growth.rows, growth.columns, model.alternatives
     if not any(_cuts(tree) == _cuts(own.tree) for tree in met):
         met = [own.tree, *met]
     group_of, centres = _grouped(own.tree, met, rows)
@@ -163,7 +163,8 @@ def find_alternatives(
     kept: list[Fitted] = []
     seen, written = {known}, {_as_written(own.forest)}
     chosen = [met[at] for at in _farthest_first(known, splits, tries)]
-    for one in _in_batches(fit, chosen, threads_of(columns.X.size), interrupts):
+    threads = min(threads_of(columns.X.size), n_threads(model.n_jobs))
+    for one in _in_batches(fit, chosen, threads, interrupts):
         final = frozenset(group_of[cut] for cut in _cuts(one.tree))
         is_new = final not in seen and _as_written(one.forest) not in written
         if is_new and one.error <= own.error * (1 + MARGIN) and one.cost <= own.cost * (1 + MARGIN):
@@ -180,14 +181,14 @@ def find_alternatives(
 
 
 def _in_batches(
-    fit: Callable[[dict[str, Any]], Fitted], trees: list[dict[str, Any]], n_threads: int, interrupts: Interrupts
+    fit: Callable[[dict[str, Any]], Fitted], trees: list[dict[str, Any]], together: int, interrupts: Interrupts
 ) -> Iterator[Fitted]:
-    """Yield fits in order, as many beside each other as there are threads, until an interrupt comes."""
-    for start in range(0, len(trees), n_threads):
+    """Yield fits in order, some beside each other, until an interrupt comes."""
+    for start in range(0, len(trees), together):
         if interrupts.have_come:
             return
-        batch = trees[start : start + n_threads]
-        yield from side_by_side(lambda k, batch=batch: fit(batch[k]), len(batch), n_threads)  # type: ignore[misc]
+        batch = trees[start : start + together]
+        yield from side_by_side(lambda k, batch=batch: fit(batch[k]), len(batch), together)  # type: ignore[misc]
 
 
 def _as_written(forest: TreeEnsemble) -> bytes:

@@ -132,7 +132,7 @@ def default_left(tree: dict[str, Any], rows: TrainingRows, node: int, reached: l
 
 
 def block_rows(n_columns: int) -> int:
-    """Rows of so many columns that are decomposed together."""
+    """Return how many rows are decomposed together."""
     return max(BLOCK, 8 * n_columns)
 
 
