@@ -153,7 +153,7 @@ def test_wrong_parameters(data, parameters, error, message):
 
 
 def test_boosted_amounts_below_0_are_warned_of():
-    rng = np.random.default_rng(2)
+    rng = np.random.default_rng(3)
     X = rng.normal(size=(300, 3))
     y = np.maximum(3 * X[:, 0] + rng.normal(size=300), 0)
     settings = {"n_estimators": 1, "max_trees": 20, "n_jobs": 1}

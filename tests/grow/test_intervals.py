@@ -78,9 +78,9 @@ def test_leaves_without_noise():
     "model",
     [
         ModelTreeRegressor(n_jobs=1, n_iter_no_change=5),
-        ModelTreeEnsembleRegressor(ModelTreeRegressor(n_iter_no_change=5), n_estimators=2, n_jobs=1, random_state=0),
+        ModelTreeEnsembleRegressor(ModelTreeRegressor(n_iter_no_change=5), n_estimators=2, n_jobs=1, random_state=1),
         ModelTreeEnsembleRegressor(
-            n_estimators=2, max_trees=5, learning_rate=0.7, method="boosting", n_jobs=1, random_state=0
+            n_estimators=2, max_trees=5, learning_rate=0.7, method="boosting", n_jobs=1, random_state=2
         ),
     ],
     ids=["tree", "trees", "boosted"],
@@ -88,7 +88,9 @@ def test_leaves_without_noise():
 def test_intervals_of_large_targets_are_those_of_small_ones(model):
     X, y = piecewise(400)
     unit = 2.0**996  # above 1e299: its square is no float64
+    small = model.fit(X, y).predict_interval(X)
     low, high = (model.fit(X, y * unit).predict_interval(X) / unit).T
+    np.testing.assert_allclose(np.column_stack([low, high]), small, rtol=1e-6)
     assert 0.85 <= np.mean((low <= y) & (y <= high)) <= 0.97
     assert np.ptp(y) / 50 < np.median(high - low) < np.ptp(y) / 2
 
@@ -142,8 +144,9 @@ def test_few_rows_of_many_columns():
 
 def test_rows_that_nothing_was_chosen_on_need_no_other_trees(monkeypatch):
     monkeypatch.setattr(selection, "fit_tree", None)
-    tree = noise_tree(honest=0.5).fit(*chosen_from_noise(2000, 0))
-    assert held(tree, *chosen_from_noise(20_000, 3)) == pytest.approx(0.9, abs=0.02)
+    new = chosen_from_noise(20_000, 3)
+    shares = [held(noise_tree(honest=0.5).fit(*chosen_from_noise(2000, seed)), *new) for seed in range(4)]
+    assert np.mean(shares) == pytest.approx(0.9, abs=0.02)
 
 
 def test_scores_of_some_trees_become_those_of_all():
