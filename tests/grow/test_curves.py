@@ -139,15 +139,19 @@ def test_categories_stand_in_the_order_that_is_given():
 def test_exact_targets_take_fewer_rounds():
     """Late steps are longer, so that rounds do not rise with the digits that a target has."""
     rng = np.random.default_rng(0)
-    x = rng.uniform(-1, 1, 600)
+    x = rng.uniform(-1, 1, 800)
     data = rows_of(x[:, None], np.sin(5 * x))
     (axis,) = bins.axes_of(data.columns, data.weight, 256)
-    fold = boosting.folds_of(np.arange(600), 0)
-    rows = boosting.CurveRows("squared", 0.0, data.target, data.weight, np.zeros((1, 1, 600)), fold)
-    settings, rounds = rows.settings, np.zeros(8, np.int32)
+    fold = boosting.folds_of(np.arange(800), 0)
+    rows = boosting.CurveRows("squared", 0.0, data.target, data.weight, np.zeros((1, 1, 800)), fold)
+    settings, rounds = rows.settings, np.zeros(boosting.FOLDS, np.int32)
     settings.max_rounds = 5000
-    n, losses = axis.n_bins, np.zeros((2, 600))
-    shape, values, margins = np.array([[n, 1, axis.n_ordered, 0]], np.int32), np.zeros((8, 1, n)), np.zeros((8, 1, 600))
+    n, losses = axis.n_bins, np.zeros((2, 800))
+    shape, values, margins = (
+        np.array([[n, 1, axis.n_ordered, 0]], np.int32),
+        np.zeros((boosting.FOLDS, 1, n)),
+        np.zeros((boosting.FOLDS, 1, 800)),
+    )
     _core.boost_curves(
         settings, data.target, data.weight, fold[0], axis.codes[None], shape, values, margins, losses, rounds, 1
     )

@@ -166,9 +166,9 @@ class AdditiveRegressor(RateRegressorMixin, AdditiveEstimator):
 
     Notes
     -----
-    The rows are divided into 8 folds, four times. On the rows of the other 7, glasswood adds small steps to one curve
+    The rows are divided into 5 folds, six times. On the rows of the other 4, glasswood adds small steps to one curve
     after the other until the loss of the left-out fold no longer falls (cyclic boosting over histograms). In every
-    second division, cuts at random come first, whose sum is smooth. Curves are the means of the 32 fits. Coarse
+    second division, cuts at random come first, whose sum is smooth. Curves are the means of the 30 fits. Coarse
     surfaces of all pairs rank the pairs; they are fitted to what the curves do not explain in rows that the curves have
     not seen. Surfaces are fitted if left-out rows gain from those that the other rows of one division have ranked.
     glasswood joins neighbouring steps as long as predictions hardly change, and leaves out parts far within their

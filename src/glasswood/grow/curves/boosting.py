@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 LOSSES = ("squared", "logistic", "softmax", "power", "quantile", "huber")
 """Losses in the order of the core's (native/grow/curves/losses.h)."""
 
-FOLDS, REPEATS = 8, 4
+FOLDS, REPEATS = 5, 6
 """Parts of the rows, each left out of one set of curves, and how often they are drawn; the mean of the sets is the
 result."""
 
