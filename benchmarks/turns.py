@@ -3,10 +3,11 @@
     python -m benchmarks.turns OLD NEW [--device cuda] [--name silva] [--most 1.05] [--turns 9] [--results FOLDER]
 
 OLD and NEW are folders that hold the package, NEW's being the one that is imported here. Both explain, predict, load
-and grow the same models and rows; results are compared before times are. A time is processor time on one core, since
-other work on the machine hardly changes it; on a GPU it is time on the clock until the GPU has ended, of rows that lie
-in its memory. A ratio is the median of those of turns, whose order alternates. It ends with 1 if a ratio is above
---most. --name is the old package's, where it had another.
+and grow the same models and rows; results are compared before times are. A version that finds alternatives grows
+without them too. A time is processor time on one core, since other work on the machine hardly changes it; on a GPU it
+is time on the clock, beside all cores, until the GPU has ended, of rows that lie in its memory. A ratio is the median
+of those of turns, whose order alternates. It ends with 1 if a ratio is above --most. --name is the old package's, where
+it had another.
 """
 
 from __future__ import annotations
@@ -63,10 +64,7 @@ def cases(package: Any, folder: pathlib.Path) -> dict[str, Callable[[], Any]]:
     chance = package.Explainer(folder / "classes.json", X[:20, :8], output="probability")
     rows, one, of_leaves = list(X[:2000]), deep.predictor(), leafy.predictor()
     reasons = package.Explainer(deep).prepare().row(top=3)
-    tree = package.ModelTreeRegressor(max_leaves=6, generations=8, time_limit=600, random_state=0, n_jobs=1)
-
-    def grown() -> None:
-        tree.fit(X[:2000], y[:2000])
+    options = {"generations": 8, "time_limit": 600, "random_state": 0, "n_jobs": 1}
 
     return {
         "values": lambda: explainer.shap_values(X[:2000]),
@@ -79,8 +77,20 @@ def cases(package: Any, folder: pathlib.Path) -> dict[str, Callable[[], Any]]:
         "single rows, leaf by leaf": lambda: np.array([of_leaves(row) for row in rows]),
         "reasons of single rows": lambda: np.array([reasons(row)[1] for row in rows[:100]]),
         "loading": lambda: package.load(folder / "depth.json").predict(X[:10]),
-        "growing": grown,
+        **growing(package, options, X[:2000], y[:2000]),
     }
+
+
+def growing(package: Any, options: dict[str, Any], X: np.ndarray, y: np.ndarray) -> dict[str, Callable[[], Any]]:
+    """Grow a tree, and where that finds alternatives, do it without them too."""
+    tree = package.ModelTreeRegressor(max_leaves=6, **options)
+    alone = {"alternatives": 0} if "alternatives" in tree.get_params(deep=False) else {}
+    without = package.ModelTreeRegressor(max_leaves=6, **options, **alone)
+
+    def grow(model: Any) -> None:
+        model.fit(X, y)
+
+    return {"growing": lambda: grow(tree), "growing without alternatives": lambda: grow(without)}
 
 
 def gpu_cases(package: Any, folder: pathlib.Path) -> dict[str, Callable[[], Any]]:
@@ -94,10 +104,7 @@ def gpu_cases(package: Any, folder: pathlib.Path) -> dict[str, Callable[[], Any]
     explainer, background = package.Explainer(deep, device="cuda"), package.Explainer(deep, X[:1000], device="cuda")
     chance = package.Explainer(folder / "classes.json", X[:20, :8], output="probability", device="cuda")
     options = {"generations": 30, "time_limit": 600, "random_state": 0, "device": "cuda"}
-    tree = package.ModelTreeRegressor(max_leaves=6, **options)
-
-    def grown() -> None:
-        tree.fit(np.tile(X, (GPU_COPIES, 1)), np.tile(y, GPU_COPIES))
+    many, targets = np.tile(X, (GPU_COPIES, 1)), np.tile(y, GPU_COPIES)
 
     return {
         "values": lambda: explainer.shap_values(rows),
@@ -106,7 +113,7 @@ def gpu_cases(package: Any, folder: pathlib.Path) -> dict[str, Callable[[], Any]
         "values of probabilities": lambda: chance.shap_values(narrow[:2000]),
         "predictions": lambda: deep.predict(rows),
         "predictions, leaf by leaf": lambda: leafy.predict(rows),
-        "growing": grown,
+        **growing(package, options, many, targets),
     }
 
 
@@ -139,7 +146,8 @@ class Version:
     """One of the two, in its process."""
 
     def __init__(self, name: str, site: str, folder: pathlib.Path, device: str) -> None:
-        environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+        one_thread = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+        environment = {**os.environ, **(one_thread if device == "cpu" else {})}
         command = [sys.executable, __file__, "--serve", name, str(pathlib.Path(site).resolve()), str(folder), device]
         pipe = subprocess.PIPE
         self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=environment)
