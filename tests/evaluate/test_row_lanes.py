@@ -7,6 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 
+from glasswood import _core
 from glasswood.base.typing import Choice
 from glasswood.evaluate.cpu import CpuEvaluator
 from tests.instruction_sets import run_again_on
@@ -51,6 +52,45 @@ def test_leaves_are_the_oracles(forest, n_rows):
     for rows in (X, np.nan_to_num(X), np.asfortranarray(X)):
         found = CpuEvaluator(forest).leaves(rows, CHOICE, 2)
         np.testing.assert_array_equal(found, evaluate.leaf_ids(forest, rows))
+
+
+def forests_by_leaves():
+    """Trees of 2 to 128 leaves: up to 64, registers hold their values."""
+    for depth in range(1, 8):
+        yield oblivious_forest(5, depth, depth)
+    for depth in (2, 3, 4, 5, 6, 7):
+        yield full_forest(depth, 9, depth, 5)
+    for n_leaves in (5, 15, 17, 31, 33, 63, 65):
+        yield chains(n_leaves)
+
+
+def chains(n_leaves):
+    """Each split has a leaf; behind each other, they are as deep as there are splits."""
+    rng = np.random.default_rng(n_leaves)
+
+    def grow(n_left):
+        if n_left == 1:
+            return Node(1, float(rng.normal()))
+        leaf, rest = Node(1, float(rng.normal())), grow(n_left - 1)
+        threshold = float(np.round(rng.normal(), 1))
+        children = (leaf, rest) if rng.random() < 0.5 else (rest, leaf)
+        return Node(n_left, feature=int(rng.integers(4)), threshold=threshold, default_left=False, children=children)
+
+    return flatten([grow(n_leaves) for _ in range(4)], n_features=4)
+
+
+@pytest.mark.parametrize("forest", list(forests_by_leaves()), ids=str)
+@pytest.mark.parametrize("n_rows", [64, 71, 200, 700])
+def test_margins_are_the_oracles_sums_to_the_bit(forest, n_rows):
+    X = random_rows(1, forest, n_rows)
+    sums = np.tile(forest.ensemble.base_score, (n_rows, 1))
+    for of_tree in evaluate.tree_values(forest, X):
+        sums += of_tree
+    plan = _core.NodePlan(forest.ensemble, window_levels=0, reductions=0, ranks=True, lanes=True)
+    assert plan.lane_cost > 0
+    found = np.empty_like(sums)
+    plan.margins(X, found, 1)
+    np.testing.assert_array_equal(found, sums)
 
 
 def test_rows_are_taken_in_lanes_where_that_pays():

@@ -309,13 +309,15 @@ struct NodePlan {
 
  public:
   double lane_cost(const NodeKernels& kernels) const {
-    constexpr double kTree = 0.6, kSplit = 1.35, kClassSplit = 2.2;
-    const double kGroup = kernels.vector_bytes == 64 ? 0.04 : 0.6;
+    constexpr double kTree = 0.6, kSmallTree = 0.3, kSplit = 1.35, kClassSplit = 2.2;
+    const bool is_wide = kernels.vector_bytes == 64;
+    const double kGroup = is_wide ? 0.04 : 0.6;
     const double code_bytes = code_type == CodeType::kByte ? 1 : 2;
-    double splits = 0;
+    double splits = 0, leaves = 0;
+    for (const NodeTree& tree : trees) leaves += is_wide && leaf_numbers(tree) <= kMostLookedUp ? kSmallTree : kTree;
     for (const LaneSplit& split : lane_splits)
       splits += split.n_groups ? kClassSplit + kGroup * split.n_groups : kSplit;
-    return kTree * double(trees.size()) + splits * code_bytes / kernels.vector_bytes;
+    return leaves + splits * code_bytes / kernels.vector_bytes;
   }
   // The cost of splits by categories for a single row: all of a tree's, or those of the windows on its way.
   double class_cost() const {

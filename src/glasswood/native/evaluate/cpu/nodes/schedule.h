@@ -1,6 +1,7 @@
 // Evaluation with splits in lanes: the schedule over rows and trees. Included by evaluate/cpu/nodes/kernels.cpp only.
 #pragma once
 #include "evaluate/cpu/nodes/decisions.h"
+#include "evaluate/cpu/nodes/leaf_values.h"
 #include "evaluate/cpu/nodes/row_lanes.h"
 #include "evaluate/cpu/nodes/rows.h"
 #include "evaluate/cpu/nodes/tree_lanes.h"
@@ -358,9 +359,12 @@ void choose_registers(const NodeTask& task, const CodeRows<Code>& rows, const Si
 
 template <class Code, bool Missing, bool Classes>
 void evaluate_lanes(const NodeTask& task, const RowLanes<Code>& lanes, const Sink& sink, int32_t* leaf) {
-  for (int tree = 0; tree < task.forest.n_trees; ++tree) {
-    lanes.template reach<Missing, Classes>(task.forest.trees[tree], sink.n_rows, leaf);
-    sink.take(tree, 0, leaf);
+  const NodeTables& forest = task.forest;
+  const bool is_sum = task.margin && !task.leaf && !task.linear.kernels && forest.width == 1;
+  for (int tree = 0; tree < forest.n_trees; ++tree) {
+    lanes.template reach<Missing, Classes>(forest.trees[tree], sink.n_rows, leaf);
+    double* sum = is_sum ? sink.margin + int64_t(forest.tree_output[tree]) * sink.stride : nullptr;
+    if (!sum || !add_small_tree(forest.value, forest.trees[tree], leaf, sink.n_rows, sum)) sink.take(tree, 0, leaf);
   }
 }
 

@@ -72,6 +72,13 @@ struct NodeTree {
   int64_t first_lane = 0, first_lane_leaf = 0;
 };
 
+// Rows in lanes: the leaves of a tree have numbers below this, from `first_leaf` on.
+inline int leaf_numbers(const NodeTree& tree) {
+  if (tree.is_oblivious) return 1 << tree.n_lane_splits;
+  return tree.kind == PathKind::kHeap ? 1 << tree.levels : tree.n_lane_splits + 1;
+}
+constexpr int kMostLookedUp = 64;  // whose values are looked up in registers (evaluate/cpu/nodes/leaf_values.h)
+
 // Trees of up to 8 levels in lanes (evaluate/cpu/nodes/tree_lanes.h), with codes of 8 bits: the upper levels of two
 // trees, then the lower ones below each of a tree's exits.
 constexpr int kUpperLevels = 5, kUpperExits = 1 << kUpperLevels, kLowerLevels = kMostLevels - kUpperLevels;
