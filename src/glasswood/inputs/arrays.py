@@ -115,6 +115,8 @@ def to_floats(array: Array, row_type: DTypeLike) -> Array:
     if array.dtype.char in "fd":
         is_native = array.dtype.isnative and array.flags.aligned
         return array if is_native else array.astype(array.dtype.newbyteorder("="))
+    if array.dtype.kind in "biu":  # of which none is too large for a float
+        return array.astype(row_type)
     with np.errstate(over="ignore"):
         return array.astype(row_type)
 

@@ -206,7 +206,8 @@ def category_hashes(column: Column, where: str) -> tuple[Array, Array]:
         If a value is missing, or neither text nor a whole number.
     """
     coded = with_values(column, where)
-    return coded.codes, _core.category_hashes([_category_text(value, where) for value in coded.values])
+    texts = [value if type(value) is str else _category_text(value, where) for value in coded.values]
+    return coded.codes, _core.category_hashes(texts)
 
 
 def with_values(column: Column, where: str) -> Coded:

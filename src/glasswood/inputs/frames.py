@@ -125,7 +125,8 @@ def _pandas_frame(X: object, pandas: ModuleType) -> Frame | None:
 def _pandas_column(series: Any, pandas: ModuleType) -> Column:
     dtype = series.dtype
     if isinstance(dtype, pandas.CategoricalDtype):
-        return Coded(series.array.codes, series.array.categories.tolist(), is_categorical=True)
+        values = series.array  # which pandas wraps anew whenever it is asked
+        return Coded(values.codes, dtype.categories.tolist(), is_categorical=True)
     if isinstance(dtype, pandas.ArrowDtype):
         return _arrow_column(series.array.__arrow_array__(), sys.modules["pyarrow"], series.name)
     if isinstance(dtype, pandas.SparseDtype):
