@@ -8,10 +8,10 @@ other forests. It takes a quarter of an hour.
 from __future__ import annotations
 
 import argparse
+import itertools
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from statistics import median
 from typing import TYPE_CHECKING
 from unittest import mock
 
@@ -23,19 +23,23 @@ from benchmarks.evaluate.pool import Shape, draw
 from glasswood.base.typing import Choice
 from glasswood.evaluate import costs
 from glasswood.evaluate.choice import runnable
-from glasswood.evaluate.cpu import CpuEvaluator
+from glasswood.evaluate.cpu import CpuEvaluator, quartile
 from glasswood.inputs import as_rows
 
 if TYPE_CHECKING:
     from glasswood import Forest
 
 SIZES = (1, 2, 6, 20, 100, 700, 4_000, 20_000)
-N_RUNS, SHORT, HOPELESS = 5, 0.002, 3.0
-"""Runs of a call, their least seconds, and times of the fastest beyond which an algorithm is not called again."""
+N_RUNS, SHORT, HOPELESS = 9, 0.002, 3.0
+"""Runs of a call, of which the lower quartile counts, their least seconds, and times of the fastest beyond which an
+algorithm is not called again."""
 
 SOFTNESS, AGREEMENT, STIFFNESS = 0.15, 0.03, 1e-3
 """Logarithmic difference of estimates that is a factor of e in their shares; losses of an estimate that is e times the
 time, and of a constant that is e times the one before."""
+
+FIRST_ROWS = 300
+"""Rows by which a call that is hopeless shows, in three calls at least."""
 
 UNSEEN = 1000
 """First seed of the forests that the constants are judged by."""
@@ -51,28 +55,32 @@ class Measured:
 
 
 def measure(seed: int) -> Measured:
-    """Measure every algorithm on a forest: medians of processor time, in turns."""
+    """Measure every algorithm on a forest: processor time, in turns."""
     drawn = draw(seed, max(SIZES))
     ensemble = drawn.forest.ensemble
     evaluator, rows = CpuEvaluator(ensemble), as_rows(drawn.rows, ensemble)
     times = {}
     for size in SIZES:
-        calls = {name: _call(evaluator, rows[:size], name) for name in ("serial", *runnable(ensemble))}
-        times |= {(size, name): seconds / size * 1e9 for name, seconds in _in_turns(calls).items()}
+        batches = [rows[first : first + size] for first in range(0, len(rows) - size + 1, size)]
+        calls = {name: _call(evaluator, batches, name) for name in ("serial", *runnable(ensemble))}
+        times |= {(size, name): seconds / size * 1e9 for name, seconds in _in_turns(calls, size).items()}
     return Measured(drawn.shape, drawn.forest, times)
 
 
-def _call(evaluator: CpuEvaluator, rows: NDArray[np.float32], name: str) -> Callable[[], object]:
-    return lambda: evaluator.margins(rows, Choice(0, "cpu", name), 1)
+def _call(evaluator: CpuEvaluator, batches: list[NDArray[np.float32]], name: str) -> Callable[[], object]:
+    """Predict the next batch: processors learn the way of rows that come again and again."""
+    following = itertools.cycle(batches)
+    return lambda: evaluator.margins(next(following), Choice(0, "cpu", name), 1)
 
 
-def _in_turns(calls: dict[str, Callable[[], object]]) -> dict[str, float]:
+def _in_turns(calls: dict[str, Callable[[], object]], n_rows: int) -> dict[str, float]:
     """Seconds of a call, without those that are hopeless."""
-    first = {name: min(_seconds(call, 1) for _ in range(3)) for name, call in calls.items()}
+    n_first = max(3, FIRST_ROWS // n_rows)
+    first = {name: quartile([_seconds(call, 1) for _ in range(n_first)]) for name, call in calls.items()}
     best = min(first.values())
     live = {name: int(np.ceil(SHORT / first[name])) for name in calls if first[name] < HOPELESS * best}
     runs = [{name: _seconds(calls[name], n) for name, n in live.items()} for _ in range(N_RUNS)]
-    return {name: median(run[name] for run in runs) for name in live}
+    return {name: quartile([run[name] for run in runs]) for name in live}
 
 
 def _seconds(call: Callable[[], object], n: int) -> float:

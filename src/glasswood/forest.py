@@ -96,10 +96,11 @@ class Forest(OfEnsemble):
         algorithm : {"auto", "serial", "by_sample", "by_node", "windowed"}
             How the trees are evaluated (Spencer 2011, doi:10.48550/arXiv.1111.1373); results are the same to the bit.
             "auto" uses the algorithm that `tune` measured to be the fastest for such batches or, without tuning, the
-            one with the lowest estimated cost. "serial": row by row, node by node, without parallelism (procedure 2).
-            "by_sample": one row per lane (procedure 3). "by_node": all splits of a tree at once for each row, then the
-            path through them (procedures 4 and 5); for trees of at most 255 splits. "windowed": the next few levels
-            below the current node at once, then a jump (section 6); for trees of any size.
+            one that a few calls show, or estimates if calls are long. "serial": row by row, node by node, without
+            parallelism (procedure 2). "by_sample": one row per lane (procedure 3). "by_node": all splits of a tree at
+            once for each row, then the path through them (procedures 4 and 5); for trees of at most 255 splits.
+            "windowed": the next few levels below the current node at once, then a jump (section 6); for trees of any
+            size.
         device : {"auto", "cpu", "cuda", "cuda:1", "cuda:all"}
             Where to run. "auto" is the device of `glasswood.set_config`, which describes them.
         n_jobs : int, optional

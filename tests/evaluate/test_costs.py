@@ -30,11 +30,11 @@ def permutes_bytes():
     ("forest", "n_rows", "expected"),
     [
         (coarse(full_forest(0, 100, 6, 30)), 10_000, "by_node"),
-        (coarse(full_forest(0, 100, 8, 50)), 1, "by_node"),
+        (coarse(full_forest(0, 500, 8, 50)), 60, "by_node"),
         (chain_forest(15, 0.5), 10_000, "by_node"),
         (full_forest(0, 100, 6, 50, "float64"), 10_000, "by_node"),
         (full_forest(0, 100, 8, 300), 10_000, "by_sample"),
-        (full_forest(0, 100, 12, 10), 8, "windowed"),
+        (full_forest(0, 150, 12, 10), 60, "windowed"),
         (full_forest(0, 20, 14, 8), 20_000, "by_sample"),
     ],
 )
@@ -55,6 +55,32 @@ def test_by_sample_without_registers():
 )
 @pytest.mark.parametrize("n_rows", [1, 40, 10_000])
 def test_few_trees_take_what_is_measured_to_be_the_fastest(monkeypatch, forest, n_rows):
+    measured(monkeypatch, forest, n_rows)
+
+
+@pytest.mark.parametrize("n_rows", [1, 2, 7])
+@pytest.mark.parametrize("forest", [full_forest(0, 100, 6, 8), full_forest(0, 30, 10, 8, "float64")])
+def test_few_rows_take_what_is_measured_to_be_the_fastest(monkeypatch, forest, n_rows):
+    measured(monkeypatch, forest, n_rows)
+
+
+def test_nothing_is_measured_where_calls_are_long(monkeypatch):
+    def ask():
+        raise AssertionError("the clock is asked")
+
+    monkeypatch.setattr(glasswood.evaluate.cpu, "seconds", ask)
+    evaluator = CpuEvaluator(full_forest(0, 100, 6, 8).ensemble)
+    evaluator.default_choice(10_000)
+    with pytest.raises(AssertionError, match="clock"):
+        evaluator.default_choice(1)
+
+
+def test_trees_of_one_leaf_are_measured_too():
+    forest = full_forest(0, 3, 0, 2)
+    np.testing.assert_array_equal(forest.predict(np.zeros((3, 2))), forest.predict(np.ones((3, 2)), algorithm="serial"))
+
+
+def measured(monkeypatch, forest, n_rows):
     """The clock stands still but for the calls, whose seconds are given."""
     for fastest in {choice.algorithm for choice in CpuEvaluator(forest.ensemble).usual()}:
         evaluator, now = CpuEvaluator(forest.ensemble), [0.0]
@@ -91,7 +117,7 @@ def test_rows_that_come_once_take_layouts_that_are_there():
     assert evaluator.choice_for_once(100) == evaluator.default_choice(100)
 
 
-@pytest.mark.parametrize("n_rows", [1, 5, 24, 250, 3_000, 20_000])
+@pytest.mark.parametrize("n_rows", costs.TYPICAL_ROWS)
 def test_every_term_has_a_constant(n_rows):
     for forest in (full_forest(0, 20, 8, 5), coarse(full_forest(0, 20, 4, 5)), full_forest(0, 2, 10, 300, "float64")):
         evaluator = CpuEvaluator(forest.ensemble)
@@ -101,6 +127,6 @@ def test_every_term_has_a_constant(n_rows):
 
 
 def test_the_choice_depends_on_the_kind_of_batch_alone():
-    for smallest, largest in ((1, 2), (3, 8), (9, 63), (64, 1_000), (1_001, 8_000), (8_001, 10**6)):
+    for smallest, largest in ((1, 1), (2, 2), (3, 8), (9, 63), (64, 1_000), (1_001, 8_000), (8_001, 10**6)):
         assert costs.batch_kind(smallest) == costs.batch_kind(largest)
-    assert [costs.batch_kind(n) for n in costs.TYPICAL_ROWS] == list(range(6))
+    assert [costs.batch_kind(n) for n in costs.TYPICAL_ROWS] == list(range(7))

@@ -18,11 +18,14 @@ from glasswood.model.ensemble import TreeEnsemble
 if TYPE_CHECKING:
     from glasswood import _core
 
-MOST_ROWS = (2, 8, 63, 1_000, 8_000)
+MOST_ROWS = (1, 2, 8, 63, 1_000, 8_000)
 """Most rows of each kind of batch except the last, in which a row costs the same."""
 
-TYPICAL_ROWS = (1, 5, 24, 250, 3_000, 20_000)
+TYPICAL_ROWS = (1, 2, 5, 24, 250, 3_000, 20_000)
 """Rows of each kind of batch that the choice for it is made for."""
+
+FEW, SEVERAL = 2, 8
+"""Rows up to which lanes of splits, and walks of rows side by side, are not filled: terms "few rows"."""
 
 CONSTANTS = {
     "call": 1200,
@@ -70,7 +73,7 @@ TOP_LEVELS, UPPER_LEVELS, LOWER_LEVELS = 4, 5, 3
 """Levels that by_sample decides for all lanes at once, and that trees in lanes decide first and in each block below."""
 
 SMALL_FOREST = 8
-"""Trees up to which the ranks of a row cost more than they save, and `auto` measures instead of estimating."""
+"""Trees up to which the ranks of a row cost more than they save, and `auto` measures batches of any size."""
 
 MOST_WINDOW_LEVELS = 6
 """A window's splits are the bits of a word."""
@@ -80,7 +83,7 @@ CACHE_BYTES, NODE_BYTES, EXIT_BYTES = 1 << 20, 16, 4
 
 
 def batch_kind(n_rows: int) -> int:
-    """Say which of six sizes of batches, in which a row costs the same, this is."""
+    """Say which of seven sizes of batches, in which a row costs the same, this is."""
     return bisect_left(MOST_ROWS, n_rows)
 
 
@@ -101,7 +104,7 @@ def terms(forest: TreeEnsemble, choice: Choice, n_rows: int, plan: _core.NodePla
         counts["rank in lanes" if in_lanes else "rank"] = n_used
     if in_lanes:
         return counts | {"rows in lanes": plan.lane_cost}
-    few = ", few rows" if n_rows <= MOST_ROWS[0] else ""
+    few = ", few rows" if n_rows <= FEW else ""
     if plan.trees_in_lanes:
         blocks = np.ceil((_levels_in_lanes(forest) - UPPER_LEVELS) / LOWER_LEVELS)
         return counts | {"upper levels" + few: forest.n_trees, "lower levels" + few: float(np.maximum(blocks, 0).sum())}
@@ -127,7 +130,7 @@ def _walk(forest: TreeEnsemble, n_rows: int) -> dict[str, float]:
     """Count the steps of by_sample, which stops where its rows have: at the mean depth of leaves."""
     depths, n_leaves = _leaf_depths(forest)
     kind = ", classes" if forest.is_categorical else ""
-    if n_rows <= MOST_ROWS[1]:
+    if n_rows <= SEVERAL:
         return {"level, few rows" + kind: float(depths.sum())}
     below = np.maximum(depths - TOP_LEVELS, 0)
     counts = {"top levels" + kind: forest.n_trees, "level" + kind: float(below.sum())}
@@ -140,7 +143,7 @@ def _splits_in_lanes(
     forest: TreeEnsemble, choice: Choice, n_rows: int, plan: _core.NodePlan, n_used: int
 ) -> dict[str, float]:
     """Count windows or trees, and registers of splits, whose answers are lanes of these."""
-    depth, few = forest.depth, ", few rows" if n_rows <= MOST_ROWS[0] else ""
+    depth, few = forest.depth, ", few rows" if n_rows <= FEW else ""
     counts = {"split of classes": plan.class_cost}
     if choice.algorithm == "by_node":
         largest = most_splits(forest)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import itertools
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -24,8 +24,21 @@ if TYPE_CHECKING:
 LARGE_FOREST = 2_000_000
 """Nodes beyond which no second layout is built to estimate what it would bring."""
 
-PROBED_ROWS, PROBES = 2_000, 5
-"""Largest number of rows, and number of calls of each algorithm, by which `auto` measures forests of few trees."""
+PROBED_ROWS, PROBES = 2_000, 9
+"""Largest number of rows by which `auto` measures, and least calls of each algorithm."""
+
+PROBE_SECONDS, PROBE_SECONDS_OF_NODE = 2e-3, 2e-8
+"""Least seconds of all calls: so many, and so many for each node that is to be in caches, a third of its layout's."""
+
+PROBED_CALL = 3e5
+"""Nanoseconds by estimate up to which a batch is measured, whatever the number of trees."""
+
+IN_A_ROW = 32
+"""Rows that an algorithm predicts, call after call, before it is the next one's turn: what it reads is then near."""
+
+DIFFERENT_ROWS, PROBED_NODES = 1_000, 1 << 13
+"""Rows that are drawn at least, since processors learn the way of rows that come again and again; nodes that suffice to
+draw rows from."""
 
 seconds = time.thread_time if time.get_clock_info("thread_time").resolution <= 1e-6 else time.perf_counter
 """What `auto` measures by: the thread's own time, which other processes do not take from it, where clocks are fine."""
@@ -129,32 +142,45 @@ class CpuEvaluator:
         return plan
 
     def default_choice(self, n_rows: int) -> Choice:
-        """Pick what serves the kind of batches that has `n_rows` rows: as measured for few trees, else by their costs.
+        """Pick what serves the kind of batches that has `n_rows` rows: as measured where that is short, else by costs.
 
-        Which algorithm is the fastest for few trees differs between processors by a factor of two either way.
+        Which algorithm is the fastest for few trees or few rows differs between processors by a factor of two and more
+        either way.
         """
-        is_measured = self._forest.n_trees <= costs.SMALL_FOREST
         typical = costs.TYPICAL_ROWS[costs.batch_kind(n_rows)]
-        typical = min(typical, PROBED_ROWS) if is_measured else typical
         if typical not in self._default_choices:
-            found = self._fastest(typical) if is_measured else self._cheapest(typical)
-            self._default_choices[typical] = found
+            is_measured = self._forest.n_trees <= costs.SMALL_FOREST or self._is_short(typical)
+            find = self._fastest if is_measured else self._cheapest
+            self._default_choices[typical] = find(min(typical, PROBED_ROWS) if is_measured else typical)
         return self._default_choices[typical]
+
+    def _is_short(self, n_rows: int) -> bool:
+        by_sample = Choice(0, "cpu", "by_sample")
+        return n_rows * costs.nanoseconds(self._forest, by_sample, n_rows, None) <= PROBED_CALL
 
     def _cheapest(self, n_rows: int) -> Choice:
         """Estimate the usual choices by the model of costs."""
         return min(self.usual(), key=lambda choice: self._cost(choice, n_rows))
 
     def _fastest(self, n_rows: int) -> Choice:
-        """Measure the usual choices on drawn rows, in turns: the least seconds of each count."""
-        rows, choices = probe_rows(self._forest, n_rows), self.usual()
-        taken = dict.fromkeys(choices, math.inf)
-        for _ in range(PROBES):
-            for choice in choices:
+        """Measure the usual choices on drawn rows, in turns: the second half counts, when layouts are in caches."""
+        choices = self.usual()
+        if len(choices) == 1:
+            return choices[0]
+        for choice in choices:
+            self.plan_of(choice)
+        rows = probe_rows(self._forest, max(n_rows, DIFFERENT_ROWS))
+        batches = itertools.cycle(rows[first : first + n_rows] for first in range(0, len(rows) - n_rows + 1, n_rows))
+        runs: dict[Choice, list[float]] = {choice: [] for choice in choices}
+        until = PROBE_SECONDS + PROBE_SECONDS_OF_NODE * self._forest.n_nodes
+        began = start = seconds()
+        while len(runs[choices[0]]) < PROBES or start - began < until:
+            these = list(itertools.islice(batches, -(-IN_A_ROW // n_rows)))
+            for choice, batch in itertools.product(choices, these):
                 start = seconds()
-                self.margins(rows, choice, 1)
-                taken[choice] = min(taken[choice], seconds() - start)
-        return min(choices, key=lambda choice: taken[choice])
+                self.margins(batch, choice, 1)
+                runs[choice].append(seconds() - start)
+        return min(choices, key=lambda choice: quartile(runs[choice][len(runs[choice]) // 2 :]))
 
     def choice_for_once(self, n_rows: int) -> Choice:
         """Pick for rows that come once: by_sample where these take less time than a layout that is yet to be made.
@@ -202,15 +228,23 @@ class CpuEvaluator:
         return CpuEvaluator(numbered_leaves(self._forest))
 
 
+def quartile(times: list[float]) -> float:
+    """Take the lower quartile, which whatever else runs disturbs less than the median, and luck less than the least."""
+    return sorted(times)[len(times) // 4]
+
+
 def probe_rows(forest: TreeEnsemble, n_rows: int) -> Floats:
     """Draw rows on the forest's thresholds and categories, which go everywhere in its trees; the same in each call."""
     rng = np.random.default_rng(0)
     rows = np.zeros((n_rows, forest.n_features), forest.threshold.dtype)
-    for feature in np.unique(forest.feature[forest.feature >= 0]):
-        of_feature = forest.feature == feature
-        known = forest.threshold[of_feature & np.isfinite(forest.threshold)]
-        if forest.is_categorical and (forest.category_set[of_feature] >= 0).any():
-            words = np.diff(forest.set_offsets)[forest.category_set[of_feature].clip(0)].max()
+    nodes = np.flatnonzero(forest.feature >= 0)
+    nodes = nodes[:: -(-len(nodes) // PROBED_NODES) or 1]
+    nodes = nodes[np.argsort(forest.feature[nodes], kind="stable")]
+    features, first = np.unique(forest.feature[nodes], return_index=True)
+    for feature, tests in zip(features, np.split(nodes, first[1:])[: len(features)], strict=True):
+        known = forest.threshold[tests][np.isfinite(forest.threshold[tests])]
+        if forest.is_categorical and (forest.category_set[tests] >= 0).any():
+            words = np.diff(forest.set_offsets)[forest.category_set[tests].clip(0)].max()
             rows[:, feature] = rng.integers(0, max(32 * words, 1), n_rows)
         elif len(known):
             rows[:, feature] = rng.choice(known, n_rows)
