@@ -25,7 +25,7 @@ from glasswood.grow.exposure import RateRegressorMixin, as_rates, for_exposure
 from glasswood.grow.losses import check_range, level_of, refuse_intervals
 from glasswood.grow.search.engine import Circumstances
 from glasswood.grow.search.fitting import fit_tree
-from glasswood.grow.search.process import undisturbed
+from glasswood.grow.search.process import on_own_threads, undisturbed
 from glasswood.grow.table import INTERCEPT
 from glasswood.grow.tree.intervals import around
 from glasswood.grow.tree_estimator import TreeEstimator
@@ -217,6 +217,7 @@ class AdditiveRegressor(RateRegressorMixin, AdditiveEstimator):
         self.random_state = random_state
         self.device = device
 
+    @on_own_threads
     def fit(
         self, X: Rows, y: ArrayLike, sample_weight: ArrayLike | None = None, exposure: ArrayLike | None = None
     ) -> AdditiveRegressor:
@@ -350,6 +351,7 @@ class AdditiveClassifier(AdditiveEstimator, ClassEstimator):
         self.random_state = random_state
         self.device = device
 
+    @on_own_threads
     def fit(self, X: Rows, y: ArrayLike, sample_weight: ArrayLike | None = None) -> AdditiveClassifier:
         """Fit equations, curves and surfaces.
 

@@ -26,7 +26,7 @@ from glasswood.grow.likelihood import Shares, as_tree, best_tree, candidate_of, 
 from glasswood.grow.merging import merged
 from glasswood.grow.search.alternatives import MARGIN, Alternatives, Fitted, find_alternatives
 from glasswood.grow.search.engine import Circumstances, SearchSettings, cut_short_text, warn_if_cut_short
-from glasswood.grow.search.process import undisturbed
+from glasswood.grow.search.process import on_own_threads, undisturbed
 from glasswood.grow.search.progress import watching
 from glasswood.grow.table import feature_importances, leaf_table
 from glasswood.grow.tree_estimator import TreeEstimator
@@ -227,6 +227,7 @@ class ModelTreeClassifier(CurvedTree, ClassEstimator):
         self.verbose = verbose
         self.device = device
 
+    @on_own_threads
     def fit(self, X: Rows, y: ArrayLike, sample_weight: ArrayLike | None = None) -> ModelTreeClassifier:
         """Grow the trees.
 

@@ -21,6 +21,7 @@ from glasswood.grow.estimator import ModelTreeRegressor
 from glasswood.grow.exposure import RateRegressorMixin, as_rates, for_exposure
 from glasswood.grow.losses import LINKS, SquaredLoss, check_range, loss_of, objective_of, refuse_intervals
 from glasswood.grow.search.fitting import fit_tree
+from glasswood.grow.search.process import on_own_threads
 from glasswood.grow.tree.intervals import MOST_LEFT_OUT, around, of_all_trees, quadratic_mean, usable_errors
 
 if TYPE_CHECKING:
@@ -148,6 +149,7 @@ class ModelTreeEnsembleRegressor(RateRegressorMixin, TreeEnsembleEstimator):
         self.loss, self.quantile, self.tweedie_power = loss, quantile, tweedie_power
         self.time_limit, self.n_jobs, self.random_state = time_limit, n_jobs, random_state
 
+    @on_own_threads
     def fit(
         self, X: Rows, y: ArrayLike, sample_weight: ArrayLike | None = None, exposure: ArrayLike | None = None
     ) -> ModelTreeEnsembleRegressor:

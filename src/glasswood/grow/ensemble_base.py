@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -15,10 +14,10 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from glasswood.base.config import carried, device_of
+from glasswood.base.config import config_context, device_of
 from glasswood.base.device import on_host, parse_device
 from glasswood.base.escapes import quoted
-from glasswood.base.parallel import n_threads
+from glasswood.base.parallel import n_threads, side_by_side
 from glasswood.base.typing import Doubles, Int32s, Int64s, Output, Rows
 from glasswood.evaluate.links import respond
 from glasswood.forest import Forest
@@ -212,11 +211,8 @@ class TreeEnsembleEstimator(TreeEstimator):
             plan = SequencePlan(draw, member, loss, self.max_trees, seconds, self, self.learning_rate, whole, changes)
             return boosted(plan, data, given)
 
-        if n_together <= 1:
-            found = [fitted(number) for number in range(len(draws))]
-        else:
-            with ThreadPoolExecutor(n_together) as pool:
-                found = list(pool.map(carried(fitted), range(len(draws))))
+        with config_context(n_jobs=member.n_jobs):
+            found = side_by_side(fitted, len(draws), n_together)
         draws = [draw for draw, sequences in zip(draws, found, strict=True) if sequences]
         return mixed([sequences for sequences in found if sequences], draws, data, loss), draws
 

@@ -23,6 +23,7 @@ from glasswood.grow.data.reading import training_data
 from glasswood.grow.ensemble_base import BOOSTED, TreeEnsembleEstimator
 from glasswood.grow.estimator import ModelTreeRegressor
 from glasswood.grow.losses import LogLoss
+from glasswood.grow.search.process import on_own_threads
 
 if TYPE_CHECKING:
     from glasswood.grow.data.columns import TrainingData
@@ -135,6 +136,7 @@ class ModelTreeEnsembleClassifier(ClassEstimator, TreeEnsembleEstimator):
         self.class_weight, self.time_limit = class_weight, time_limit
         self.n_jobs, self.random_state = n_jobs, random_state
 
+    @on_own_threads
     def fit(self, X: Rows, y: ArrayLike, sample_weight: ArrayLike | None = None) -> ModelTreeEnsembleClassifier:
         """Grow the trees.
 

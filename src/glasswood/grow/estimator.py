@@ -34,7 +34,7 @@ from glasswood.grow.search.alternatives import MARGIN, alternatives_of
 from glasswood.grow.search.consensus import settled
 from glasswood.grow.search.engine import Circumstances, SearchSettings, cut_short_text, warn_if_cut_short
 from glasswood.grow.search.fitting import fit_tree
-from glasswood.grow.search.process import undisturbed
+from glasswood.grow.search.process import on_own_threads, undisturbed
 from glasswood.grow.search.progress import watching
 from glasswood.grow.search.shrinkage import shrunk
 from glasswood.grow.table import feature_importances, history_table, leaf_table, of_outcomes
@@ -329,6 +329,7 @@ class ModelTreeRegressor(CurvedTree, RateRegressorMixin, TreeEstimator):
         self.chunks = chunks
         self.storage = storage
 
+    @on_own_threads
     def fit(
         self, X: Rows, y: ArrayLike, sample_weight: ArrayLike | None = None, exposure: ArrayLike | None = None
     ) -> ModelTreeRegressor:

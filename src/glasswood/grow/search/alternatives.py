@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from glasswood.base.parallel import n_threads, side_by_side
+from glasswood.base.config import config_context
+from glasswood.base.parallel import side_by_side
 from glasswood.base.typing import Array, Bools, Doubles
 from glasswood.base.wording import Wording
 from glasswood.forest import Forest
@@ -147,7 +148,7 @@ def find_alternatives(
     own : Fitted
         The tree that the search has returned.
     model : ModelTreeRegressor or ModelTreeClassifier
-        Says how many there are at most, and on how many threads.
+        Says how many there are at most.
     fit : callable
         Prunes and fits a tree.
     interrupts : Interrupts
@@ -163,8 +164,7 @@ def find_alternatives(
     kept: list[Fitted] = []
     seen, written = {known}, {_as_written(own.forest)}
     chosen = [met[at] for at in _farthest_first(known, splits, tries)]
-    threads = min(threads_of(columns.X.size), n_threads(model.n_jobs))
-    for one in _in_batches(fit, chosen, threads, interrupts):
+    for one in _in_batches(fit, chosen, threads_of(columns.X.size), interrupts):
         final = frozenset(group_of[cut] for cut in _cuts(one.tree))
         is_new = final not in seen and _as_written(one.forest) not in written
         if is_new and one.error <= own.error * (1 + MARGIN) and one.cost <= own.cost * (1 + MARGIN):
@@ -188,7 +188,9 @@ def _in_batches(
         if interrupts.have_come:
             return
         batch = trees[start : start + together]
-        yield from side_by_side(lambda k, batch=batch: fit(batch[k]), len(batch), together)  # type: ignore[misc]
+        with config_context(n_jobs=None if together == 1 else 1):
+            found = side_by_side(lambda k, batch=batch: fit(batch[k]), len(batch), together)  # type: ignore[misc]
+        yield from found
 
 
 def _as_written(forest: TreeEnsemble) -> bytes:

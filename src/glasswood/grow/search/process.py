@@ -3,11 +3,26 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 from threadpoolctl import threadpool_limits
+
+from glasswood.base.config import config_context
+
+
+class Threaded(Protocol):
+    """An estimator that says how many threads it takes."""
+
+    n_jobs: int | None
+
+
+S = TypeVar("S", bound=Threaded)
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class Interrupts:
@@ -53,6 +68,17 @@ class Interrupts:
         raises, self.raises, self._came = self.raises, False, True
         if raises:
             raise KeyboardInterrupt
+
+
+def on_own_threads(fit: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P], T]:
+    """Let `n_jobs` of an estimator be the threads of whatever asks the options while it is fitted."""
+
+    @functools.wraps(fit)
+    def run(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        with config_context(n_jobs=self.n_jobs):
+            return fit(self, *args, **kwargs)
+
+    return run
 
 
 @contextlib.contextmanager

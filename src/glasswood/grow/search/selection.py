@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from glasswood.base.config import config_context
 from glasswood.base.parallel import n_threads, side_by_side
 from glasswood.base.typing import Doubles
 from glasswood.forest import Forest
@@ -100,7 +101,9 @@ def trees_on_parts(
         errors = usable_errors(np.array([leaf.rmse for leaf in grown.models]))[leaves]
         return grown.scores, np.abs(target - predictions[order])[held] / errors, predictions
 
-    found = side_by_side(judged, FOLDS, n_threads(model.n_jobs))
+    threads = n_threads(model.n_jobs)
+    with config_context(n_jobs=1):
+        found = side_by_side(judged, FOLDS, threads)
     parts = [part for part in found if part is not None]
     if given.interrupts.have_come or len(parts) < FOLDS:
         return None
