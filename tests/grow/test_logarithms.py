@@ -108,6 +108,32 @@ def test_with_other_parameters(settings):
     assert np.sqrt(np.mean((tree.predict(X) - y) ** 2)) < 1.2
 
 
+def counts(kind, seed, n):
+    """Positive counts, of which targets follow logarithms, the counts themselves, or both."""
+    rng = np.random.default_rng(seed)
+    X = 1.0 + rng.poisson(rng.gamma(0.8, 6, size=(n, 6)))
+    weight = np.array([2, -1, 1.5, 0, 0, 0])
+    straight, bent = 0.5 * X @ weight, 4 * np.log1p(X) @ weight
+    f = {"logarithms": bent, "counts": straight, "both": (straight + bent) / 2}[kind]
+    return X, f + 2 * rng.standard_normal(n)
+
+
+@pytest.mark.usefixtures("unjudged")
+@pytest.mark.parametrize(("kind", "gain"), [("logarithms", 0.93), ("both", 0.96), ("counts", 1.01)])
+def test_counts_have_logarithms_where_they_help(kind, gain):
+    """By default, from 500 rows on; the noise alone is 2."""
+    X, y = counts(kind, 0, 800)
+    new, target = counts(kind, 1000, 4000)
+
+    def error(**settings):
+        tree = glasswood.ModelTreeRegressor(n_iter_no_change=20, n_jobs=1, alternatives=0, **settings).fit(X, y)
+        return np.sqrt(np.mean((tree.predict(new) - target) ** 2))
+
+    default = error()
+    assert default < gain * error(log_terms=False)
+    assert default < 2.15
+
+
 def test_classes():
     X, y = frame_of(600)
     tree = glasswood.ModelTreeClassifier(**FAST).fit(X, y > np.median(y))
