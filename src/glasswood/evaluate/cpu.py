@@ -24,11 +24,12 @@ if TYPE_CHECKING:
 LARGE_FOREST = 2_000_000
 """Nodes beyond which no second layout is built to estimate what it would bring."""
 
-PROBED_ROWS, PROBES = 2_000, 9
+PROBED_ROWS, PROBES = 2_000, 7
 """Largest number of rows by which `auto` measures, and least calls of each algorithm."""
 
 PROBE_SECONDS, PROBE_SECONDS_OF_NODE = 2e-3, 2e-8
-"""Least seconds of all calls: so many, and so many for each node that is to be in caches, a third of its layout's."""
+"""Least seconds of all calls of few rows, and more for each node, since it is to be in caches: a third of its
+layout's."""
 
 PROBED_CALL = 3e5
 """Nanoseconds by estimate up to which a batch is measured, whatever the number of trees."""
@@ -172,7 +173,8 @@ class CpuEvaluator:
         rows = probe_rows(self._forest, max(n_rows, DIFFERENT_ROWS))
         batches = itertools.cycle(rows[first : first + n_rows] for first in range(0, len(rows) - n_rows + 1, n_rows))
         runs: dict[Choice, list[float]] = {choice: [] for choice in choices}
-        until = PROBE_SECONDS + PROBE_SECONDS_OF_NODE * self._forest.n_nodes
+        is_long = n_rows >= costs.LANE_ROWS
+        until = 0.0 if is_long else PROBE_SECONDS + PROBE_SECONDS_OF_NODE * self._forest.n_nodes
         began = start = seconds()
         while len(runs[choices[0]]) < PROBES or start - began < until:
             these = list(itertools.islice(batches, -(-IN_A_ROW // n_rows)))
