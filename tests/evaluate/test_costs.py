@@ -7,6 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 
+import glasswood
 import glasswood.evaluate.cpu
 from glasswood import _core
 from glasswood.base.typing import Choice
@@ -96,6 +97,35 @@ def measured(monkeypatch, forest, n_rows):
         calls = now[0]
         assert evaluator.default_choice(n_rows).algorithm == fastest
         assert now[0] == calls, "measured once a kind of batches"
+
+
+@pytest.mark.parametrize(("typical", "other"), [(1, 5), (250, 24), (3_000, 250), (20_000, 1)])
+def test_few_trees_are_measured_once_that_pays(monkeypatch, typical, other):
+    """After as many rows of a kind of batch as measuring takes time for; until then they go by_sample."""
+    evaluator, measured = CpuEvaluator(full_forest(0, 3, 5, 8).ensemble), []
+    monkeypatch.setattr(evaluator, "_fastest", lambda n_rows: measured.append(n_rows) or Choice(0, "cpu", "by_node"))
+    chosen = [evaluator.choice_for_next(typical).algorithm for _ in range(5_000)]
+    first = chosen.index("by_node")
+    assert chosen == ["by_sample"] * first + ["by_node"] * (5_000 - first)
+    assert measured == [min(typical, 2_000)]
+    if typical >= costs.LANE_ROWS:
+        assert first * typical <= 7 * len(evaluator.usual()) * min(typical, 2_000) < (first + 1) * typical
+    else:
+        assert 500 < first * typical < 4_000  # in 2 ms
+    assert evaluator.choice_for_next(other).algorithm == "by_sample"
+
+
+def test_predictors_of_single_rows_are_measured_when_they_are_made(monkeypatch):
+    forest = glasswood.Forest(full_forest(0, 3, 5, 8).ensemble)
+    monkeypatch.setattr(CpuEvaluator, "_fastest", lambda *_: pytest.fail("measured"))
+    forest.predict(np.zeros((9, 8)))
+    with pytest.raises(pytest.fail.Exception, match="measured"):
+        forest.predictor()
+
+
+def test_long_calls_of_many_trees_are_estimated_at_once():
+    evaluator = CpuEvaluator(full_forest(0, 100, 8, 50).ensemble)
+    assert evaluator.choice_for_next(20_000) == evaluator.default_choice(20_000)
 
 
 def test_rows_to_measure_by_reach_most_leaves():

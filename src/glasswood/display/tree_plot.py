@@ -208,7 +208,7 @@ def _picture(
     rows, reached = None if X is None else read_rows(forest, X, y, exposure), None
     if rows is not None:
         evaluator = CpuEvaluator(forest)
-        reached = evaluator.numbered().leaves(rows.settled, evaluator.default_choice(len(rows)), None)[:, tree]
+        reached = evaluator.numbered().leaves(rows.settled, evaluator.choice_for_next(len(rows)), None)[:, tree]
     shares, under = class_shares(forest, tree, summary), leaves_under(forest, tree)
     return Picture(
         forest,

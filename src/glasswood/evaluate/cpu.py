@@ -50,6 +50,9 @@ WINDOW_LEVELS, REDUCTIONS = (3, 4, 6), (1, 2, 3)
 REDUCED_SPLITS = 64
 """Splits up to which a path is reduced in a register; larger or flatter trees ignore the number of reductions."""
 
+BY_SAMPLE = Choice(0, "cpu", "by_sample")
+"""What needs no layout but the forest itself."""
+
 
 class CpuEvaluator:
     """A forest laid out for the compiled evaluation, each layout built on first use."""
@@ -58,6 +61,7 @@ class CpuEvaluator:
         self._forest = forest
         self._node_plans: dict[tuple[str, int], _core.NodePlan] = {}
         self._default_choices: dict[int, Choice] = {}
+        self._rows_left: dict[int, float] = {}
 
     def margins(self, rows: Floats, choice: Choice, n_jobs: int | None) -> Doubles:
         """Margins (n, n_outputs); the sum over trees has one order whatever the schedule."""
@@ -150,14 +154,37 @@ class CpuEvaluator:
         """
         typical = costs.TYPICAL_ROWS[costs.batch_kind(n_rows)]
         if typical not in self._default_choices:
-            is_measured = self._forest.n_trees <= costs.SMALL_FOREST or self._is_short(typical)
+            is_measured = self._is_measured(typical)
             find = self._fastest if is_measured else self._cheapest
             self._default_choices[typical] = find(min(typical, PROBED_ROWS) if is_measured else typical)
         return self._default_choices[typical]
 
-    def _is_short(self, n_rows: int) -> bool:
-        by_sample = Choice(0, "cpu", "by_sample")
-        return n_rows * costs.nanoseconds(self._forest, by_sample, n_rows, None) <= PROBED_CALL
+    def choice_for_next(self, n_rows: int) -> Choice:
+        """Pick for a call: by_sample until as many rows of such batches have come as measuring would take time for.
+
+        Margins have the same bits.
+        """
+        typical = costs.TYPICAL_ROWS[costs.batch_kind(n_rows)]
+        if typical not in self._default_choices:
+            left = self._rows_left.get(typical)
+            self._rows_left[typical] = left = (self._rows_of_measuring(typical) if left is None else left) - n_rows
+            if left >= 0:
+                return BY_SAMPLE
+        return self.default_choice(n_rows)
+
+    def _rows_of_measuring(self, typical: int) -> float:
+        """Estimate how many rows go by_sample in the time of measuring; none where the model of costs decides."""
+        if not self._is_measured(typical):
+            return 0
+        if typical >= costs.LANE_ROWS:
+            return PROBES * len(self.usual()) * min(typical, PROBED_ROWS)
+        lasts = PROBE_SECONDS + PROBE_SECONDS_OF_NODE * self._forest.n_nodes
+        return 1e9 * lasts / costs.nanoseconds(self._forest, BY_SAMPLE, typical, None)
+
+    def _is_measured(self, n_rows: int) -> bool:
+        if self._forest.n_trees <= costs.SMALL_FOREST:
+            return True
+        return n_rows * costs.nanoseconds(self._forest, BY_SAMPLE, n_rows, None) <= PROBED_CALL
 
     def _cheapest(self, n_rows: int) -> Choice:
         """Estimate the usual choices by the model of costs."""
@@ -189,10 +216,9 @@ class CpuEvaluator:
 
         Margins have the same bits.
         """
-        by_sample = Choice(0, "cpu", "by_sample")
-        rows = n_rows * costs.nanoseconds(self._forest, by_sample, n_rows, None)
+        rows = n_rows * costs.nanoseconds(self._forest, BY_SAMPLE, n_rows, None)
         is_shorter = not self._node_plans and rows < costs.LAYOUT * self._forest.n_nodes
-        return by_sample if is_shorter else self.default_choice(n_rows)
+        return BY_SAMPLE if is_shorter else self.default_choice(n_rows)
 
     def candidates(self, n_rows: int) -> tuple[Choice, ...]:
         """List what is worth measuring for batches of `n_rows` rows, the default settings first."""

@@ -118,11 +118,17 @@ class Evaluator:
             refuse_algorithm(self.forest, algorithm)
         parse_device(device)
 
-    def choose(self, algorithm: str, n_rows: int, kind: str) -> Choice:
-        """Pick what runs on the device: the algorithm asked for, the tuned one, or that of the model of costs."""
+    def choose(self, algorithm: str, n_rows: int, kind: str, lasts: bool = False) -> Choice:
+        """Pick what runs on the device: the algorithm asked for, the tuned one, or what is measured or estimated.
+
+        A choice that `lasts`, for many calls, is measured at once; for one call, when as many rows have come that this
+        pays.
+        """
         if algorithm != "auto":
             return Choice(n_rows, kind, algorithm)
         choice = tuned(self.forest.choices, n_rows, (kind,))
+        if choice is None and kind == "cpu" and not lasts:
+            return self.cpu.choice_for_next(n_rows)
         return choice or (self.cpu if kind == "cpu" else self.cuda).default_choice(n_rows)
 
     def _gpus(self, X: Rows, device: str) -> tuple[int, ...]:

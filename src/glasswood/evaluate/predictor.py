@@ -39,7 +39,7 @@ def make_predictor(
 def _of_codes(arguments: Arguments) -> Callable[[Floats], Any]:
     """Predict rows whose categories are codes."""
     evaluator, output, algorithm = arguments
-    row = _compiled_row(arguments, output, evaluator.choose(algorithm, 1, "cpu"))
+    row = _compiled_row(arguments, output, evaluator.choose(algorithm, 1, "cpu", lasts=True))
     return row if _is_final(evaluator.forest, output) else OutputPredictor(arguments, row)
 
 

@@ -157,7 +157,7 @@ def drawn(rows: ReportRows, model: object, redact: bool, wording: Wording) -> li
     """Describe the trees for their drawing: tests in words, rows, means and errors, a curve at each split."""
     forest = rows.forest
     evaluator = CpuEvaluator(forest)
-    reached = evaluator.numbered().leaves(rows.settled, evaluator.default_choice(len(rows)), None)
+    reached = evaluator.numbered().leaves(rows.settled, evaluator.choice_for_next(len(rows)), None)
     errors = standard_errors(model, forest)
     least = REDACTED_ROWS if redact else 1
     summary, ends = facts_of(model), range_ends(rows, redact)
