@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import functools
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from glasswood.base.config import config_context
 
@@ -89,8 +90,14 @@ def undisturbed() -> Iterator[Interrupts]:
     refits are narrow, and where processors are busy threads of BLAS spend five times the processor time waiting for
     each other.
     """
-    with keeping_interrupts() as interrupts, threadpool_limits(1, "blas"):
+    with keeping_interrupts() as interrupts, _libraries(len(sys.modules)).limit(limits=1, user_api="blas"):
         yield interrupts
+
+
+@functools.lru_cache(maxsize=1)
+def _libraries(_n_modules: int) -> ThreadpoolController:
+    """Find the libraries with threads: again only after imports, for it takes 3 ms, and many fits take 20."""
+    return ThreadpoolController()
 
 
 @contextlib.contextmanager
