@@ -6,6 +6,7 @@ LIMITS = {
     "block_values": ("BLOCK_VALUES", "grow.data.rows"),
     "boosting_patience": ("PATIENCE", "grow.boosting"),
     "candidates": ("CANDIDATES", "explain.strongest"),
+    "class_cycles": ("MOST_CYCLES", "dask.likelihood"),
     "coalition_tolerance": ("TOLERANCE", "explain.responses.coalitions"),
     "coalitions_together": ("COALITIONS_TOGETHER", "explain.responses.pair_sums"),
     "comparison_kept": ("KEPT_BYTES", "populations.reading"),

@@ -413,6 +413,7 @@ def slopes_left(tree, frame, weight):
     return np.abs(found).max()
 
 
+@pytest.mark.sizes("each")
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_log_odds_are_the_most_likely_of_all_rows(n_classes, weighted):
@@ -442,14 +443,21 @@ def test_log_odds_are_the_most_likely_of_all_rows(n_classes, weighted):
 
 
 @pytest.mark.parametrize("class_weight", [None, "balanced", {"low": 2.0, "middle": 1.0, "top": 0.5}])
-def test_classes_of_all_rows_as_the_sample_are_those_of_fit(class_weight, monkeypatch):
-    frame = classes_of_rows(3, 900).drop(columns=["w", "place"])
+def test_classes_of_all_rows_as_the_sample_are_those_of_fit(class_weight):
+    frame = classes_of_rows(3, 300).drop(columns=["w", "place"])
     X, settings = frame.drop(columns="y"), {**QUICK, "class_weight": class_weight, "random_state": np.int64(3)}
     alone = glasswood.ModelTreeClassifier(**settings).fit(X, frame["y"])
     for rows, n_parts in ((frame, 4), (frame.iloc[::-1], 3)):
         tree = glasswood.dask.fit(glasswood.ModelTreeClassifier(**settings), dask_of(rows, n_parts), "y")
         np.testing.assert_allclose(tree.predict_proba(X), alone.predict_proba(X), rtol=1e-9)
         assert tree.get_params() == alone.get_params()
+
+
+def test_steps_on_the_rows_of_the_sample_end_where_fit_does(monkeypatch):
+    """With weights of classes."""
+    frame = classes_of_rows(3, 900).drop(columns=["w", "place"])
+    weights = {"low": 2.0, "middle": 1.0, "top": 0.5}
+    X, settings = frame.drop(columns="y"), {**QUICK, "class_weight": weights, "random_state": np.int64(3)}
     original = fitting._searched
     monkeypatch.setattr(fitting, "_searched", lambda *one: (lambda a, n, c: (a, n - 1, c))(*original(*one)))
     monkeypatch.setattr(classifier, "CYCLES", 40)  # three do not reach the joint maximum of all classes
@@ -462,8 +470,9 @@ def test_classes_of_all_rows_as_the_sample_are_those_of_fit(class_weight, monkey
 
 
 @pytest.mark.parametrize("kind", ["text", "numbers", "categories"])
-def test_labels_that_partitions_and_samples_lack_are_classes(kind):
+def test_labels_that_partitions_and_samples_lack_are_classes(kind, limits):
     """Rows are sorted by label, and the rarest one is in no row of the sample."""
+    limits(class_cycles=2)
     frame = classes_of_rows(3, 900, missing=False).sort_values("y", kind="stable").reset_index(drop=True)
     frame = frame.drop(columns="w")
     frame.loc[899, "y"] = "zzz"

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from glasswood.base.escapes import quoted
-from glasswood.base.typing import Array, Doubles, Int64s
-from glasswood.forest import Forest
+from glasswood.base.typing import Array, Choice, Doubles, Int64s
+from glasswood.evaluate.cpu import CpuEvaluator
 from glasswood.grow.data.repeats import LARGEST_WHOLE, MOST_ORDERED
 from glasswood.inputs import as_rows
 from glasswood.inputs.targets import rates_of
@@ -123,11 +123,11 @@ class PlacedRows:
             If a number is out of range.
         """
         X, (y, weight) = columns.features(part), columns.outcomes(part, number)
-        rows, places = as_rows(X, forest), Forest(forest)
+        rows, evaluator = as_rows(X, forest), CpuEvaluator(forest)
         if np.isinf(rows).any():
             raise ValueError(f"partition {number} has infinite features; mark missing ones by NaN")
-        margins = np.asarray(places.predict(X, "margin", device="cpu", n_jobs=1)).reshape(len(y), forest.n_outputs)
-        return cls(rows, y, weight, places.predict(X, "leaf", device="cpu", n_jobs=1), margins)
+        once = Choice(len(rows), "cpu", "by_sample")  # every step has its own forest: nothing to measure, or to lay out
+        return cls(rows, y, weight, evaluator.leaves(rows, once, 1), evaluator.margins(rows, once, 1))
 
     def members(self, leaf: int, tree: int = 0) -> Int64s:
         """Rows of positive weight that reach a leaf."""
