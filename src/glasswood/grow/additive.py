@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
@@ -15,10 +14,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from glasswood.base.device import array_gpu, on_host
 from glasswood.base.typing import Array, Doubles, LeafModel, Loss, Rows
-from glasswood.forest import Forest
 from glasswood.grow.checks import check_parameters, one_of
 from glasswood.grow.classifier import ClassEstimator, ModelTreeClassifier, class_weights, classes_of, refuse_several
-from glasswood.grow.curves.fitting import MAX_BINS, CurvedEstimator, CurvePlan, Curves, curves_of, wanted_pairs
+from glasswood.grow.curves.fitting import MAX_BINS, ONE_LEAF, CurvedEstimator, CurvePlan, Curves, wanted_pairs
 from glasswood.grow.data.reading import routed, training_data
 from glasswood.grow.estimator import ModelTreeRegressor
 from glasswood.grow.exposure import RateRegressorMixin, as_rates, for_exposure
@@ -26,16 +24,11 @@ from glasswood.grow.losses import check_range, level_of, refuse_intervals
 from glasswood.grow.search.engine import Circumstances
 from glasswood.grow.search.fitting import fit_tree
 from glasswood.grow.search.process import on_own_threads, undisturbed
-from glasswood.grow.table import INTERCEPT
 from glasswood.grow.tree.intervals import around
 from glasswood.grow.tree_estimator import TreeEstimator
 
 if TYPE_CHECKING:
     from glasswood.grow.data.columns import TrainingData
-    from glasswood.model.ensemble import TreeEnsemble
-
-ONE_LEAF: dict[str, Any] = {"max_leaves": 1, "generations": 0, "verbose": False, "time_limit": None}
-"""Parameters of a tree that is an equation alone."""
 
 Interactions = int | float | str | Sequence[tuple[int | str, int | str]]
 
@@ -63,42 +56,13 @@ class AdditiveEstimator(CurvedEstimator, TreeEstimator):
         """Fit curves beside an equation, a constant, or a mean of both whose shares left-out rows choose."""
         kinds = ("linear", "constant") if self.leaf_model == "auto" else (self.leaf_model,)
         equations = [self._equation(kind, data, given) for kind in kinds]
-        n_terms = [len(equation.leaves_["feature"]) for equation in equations]
-        curves = curves_of([equation.forest_.ensemble for equation in equations], plan, data, n_terms)
-        self._take(equations[0] if curves.share > 0 else equations[-1])
-        if 0 < curves.share < 1:
-            self._shrink(curves.share, equations[-1].forest_.ensemble)
-        self._keep_curves(curves, "equation")
-        return curves
-
-    def _shrink(self, share: float, constant: TreeEnsemble) -> None:
-        """Take the mean of the equation, which has a share, and of a constant, each of one leaf an output."""
-        equation = self.forest_.ensemble
-        added = (1 - share) * (constant.leaf_value[:, 0] + constant.base_score)
-        scaled: dict[str, Any] = {
-            "leaf_value": share * equation.leaf_value + added[:, None],
-            "base_score": share * equation.base_score,
-        }
-        if equation.has_linear_leaves:
-            scaled["linear_coefficient"] = share * equation.linear_coefficient
-            scaled["leaf_range"] = share * equation.leaf_range + added[:, None]
-        self.forest_ = Forest(replace(equation, **scaled, checked=None))
-        is_intercept = self.leaves_["feature"] == INTERCEPT
-        coefficient = share * self.leaves_["coefficient"] + np.where(is_intercept, added[self.leaves_["leaf"]], 0.0)
-        error = share * self.leaves_["standard_error"]
-        self.leaves_ = {**self.leaves_, "coefficient": coefficient, "standard_error": error}
-        self._explained *= share
+        return self._add_curves(plan, data, equations, "equation")
 
     def _plan(self, loss: str, data: TrainingData) -> CurvePlan:
         names = [str(name) for name in getattr(self, "feature_names_in_", [])]
         pairs = wanted_pairs(self.interactions, data.columns, names)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         return CurvePlan(loss, level_of(self), pairs, self.max_bins, must_gain=False, seed=seed, n_jobs=self.n_jobs)
-
-    def _take(self, equation: Any) -> None:
-        """Take the fitted equation's attributes."""
-        self.forest_, self.leaves_ = equation.forest_, equation.leaves_
-        self._importances, self._explained = equation._importances, equation._explained
 
     @property
     def feature_importances_(self) -> Doubles:

@@ -150,7 +150,8 @@ class ModelTreeClassifier(CurvedTree, ClassEstimator):
         Shares of the explained squares of log-odds, for splits and terms; the mean over trees.
     interrupted_ : bool
     curves_, surfaces_, parts_ : dict of arrays
-        With `curves`, as for `AdditiveClassifier`; the first part is the tree.
+        With `curves`, as for `AdditiveClassifier`; the first part is the tree. `leaves_`, `leaf_summary_` and
+        `n_leaves_` are then those of the tree beside the curves, as for `ModelTreeRegressor`.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
@@ -263,7 +264,7 @@ class ModelTreeClassifier(CurvedTree, ClassEstimator):
             margin = MARGIN if self.alternatives else 0.0
             given = Circumstances(0, started, home, callbacks=callbacks, interrupts=interrupts, margin=margin)
             self._grow(searching, data, given)
-            self._bend("logistic" if len(self.classes_) == 2 else "softmax", data)
+            self._bend("logistic" if len(self.classes_) == 2 else "softmax", data, given)
         return self
 
     def apply(self, X: Rows) -> Int32s:
@@ -320,6 +321,12 @@ class ModelTreeClassifier(CurvedTree, ClassEstimator):
             several = [self._alternatives_of(k, found, data, searching, given) for k in range(n_trees)]
             self.alternatives_: Alternatives | tuple[Alternatives, ...] = several[0] if n_trees == 1 else tuple(several)
         self.interrupted_: bool = given.interrupts.have_come or any(one.growth.result.interrupted for one in found)
+
+    def _of_one_leaf(self, leaf_model: str, data: TrainingData, given: Circumstances) -> ModelTreeClassifier:
+        one = ModelTreeClassifier(**self._parameters_of_one_leaf(leaf_model))
+        one.classes_ = self.classes_
+        one._grow(one._searching(), data, given, self)
+        return one
 
     def _assembled(self, found: list[Candidate], weight: Doubles, reader: Any) -> tuple[list[GrownTree], TreeEnsemble]:
         """Make trees of what was found, and a forest of them."""

@@ -43,6 +43,7 @@ from glasswood.grow.tree_estimator import TreeEstimator
 from glasswood.words.rules import rule_table
 
 if TYPE_CHECKING:
+    from glasswood.grow.data.columns import TrainingData
     from glasswood.grow.search.alternatives import Alternatives
     from glasswood.grow.search.growing import Growth
     from glasswood.grow.table import Table
@@ -107,9 +108,10 @@ class ModelTreeRegressor(CurvedTree, RateRegressorMixin, TreeEstimator):
         least four times the smallest. ``auto``: from 500 rows on. If a new row has a number that is not positive, the
         logarithm counts as the leaf's mean, like a missing value. Features of `monotonic_cst` have no logarithms.
     curves : bool or "auto", default=False
-        Whether the prediction is the tree plus one curve per column, fitted to what the tree does not explain. Each
-        curve is a step function of one feature (`curves_`). ``auto`` adds curves if rows that were left out gain from
-        them.
+        Whether the prediction is a tree plus one curve per column. Each curve is a step function of one feature
+        (`curves_`). Rows that were left out choose what stands beside the curves: the tree, one equation for all rows,
+        or a mean of either with a constant, which has the same splits and terms and smaller coefficients. ``auto`` adds
+        curves if rows that were left out gain from them; otherwise, the tree stays as it is.
     pairs : int or "auto", default=0
         With `curves`: largest number of surfaces of two features (`surfaces_`), which stay if left-out rows gain from
         them; ``auto`` is three times the number of columns.
@@ -209,8 +211,9 @@ class ModelTreeRegressor(CurvedTree, RateRegressorMixin, TreeEstimator):
     smoothing_ : float
         The smoothing that was used.
     curves_, surfaces_, parts_ : dict of arrays
-        With `curves`: as for `AdditiveRegressor`; the first part is the tree. Errors and ranges of leaves are those of
-        the tree alone.
+        With `curves`: as for `AdditiveRegressor`; the first part is the tree. `leaves_`, `leaf_summary_` and
+        `n_leaves_` are then those of the tree beside the curves. n_rows, rmse, low, high and n_clipped of leaves are of
+        the tree alone, as are `history_` and `fitness_`.
     alternatives_ : Alternatives
         Other trees that fit as well, without curves, and how often features and splits occur among all those that the
         search has met (`glasswood.grow.Alternatives`); not after an interrupt, nor beside a shrunk equation.
@@ -385,7 +388,7 @@ class ModelTreeRegressor(CurvedTree, RateRegressorMixin, TreeEstimator):
                 self.alternatives_: Alternatives = alternatives_of(
                     self, growth, grown, self._meaning(growth, self), interrupts
                 )
-            self._bend(self.loss, data)
+            self._bend(self.loss, data, given, growth.parts)
             self.interrupted_ |= interrupts.have_come
         return self
 
@@ -473,6 +476,12 @@ class ModelTreeRegressor(CurvedTree, RateRegressorMixin, TreeEstimator):
         """
         check_is_fitted(self)
         return self._importances
+
+    def _of_one_leaf(self, leaf_model: str, data: TrainingData, given: Circumstances) -> ModelTreeRegressor:
+        one = ModelTreeRegressor(**self._parameters_of_one_leaf(leaf_model))
+        one._has_exposure = self._has_exposure
+        one._keep(fit_tree(one, data, given), self)
+        return one
 
     def _keep(self, growth: Growth, reader: Any) -> GrownTree:
         """Set the fitted attributes; `reader` is the estimator that read the rows."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +40,9 @@ PRICES = {"squared": 2.0, "huber": 2.0, "logistic": 0.5, "softmax": 0.5}
 """Price of a coefficient in units of noise, by the loss, 1 for others: losses of squares count twice, and equations of
 classes are shrunk by a ridge, so that their coefficients are worth half a parameter."""
 
+OF_SPLIT = 24
+"""Coefficients whose price a split of a tree has: it was chosen among all places of all columns."""
+
 OF_CURVES, OF_SURFACES = 0.6, 0.7
 """Gain of a step, in the best one of the round before, below which it is left out, so that pairs of noise do not end
 the boosting of others."""
@@ -60,11 +63,13 @@ class CurveRows:
     level : float
         The quantile, where Huber's loss turns linear, or the power of the mean that the variance is.
     y, weight : float64, (n_rows,)
-    starts : float64, (1 or 2, n_outputs, n_rows)
-        Margins where they begin; of two starts, the result is a mean of what becomes of both.
+    starts : float64, (1 to 3, n_outputs, n_rows)
+        Margins where they begin; of several starts, the result is a mean of what becomes of the last and of another.
     fold : int32, (n_repeats, n_rows)
-    n_terms : sequence of int
-        Coefficients of each start.
+    n_terms : sequence of float
+        Coefficients of each start, and what the choice of its splits costs in their price.
+    has_splits : bool
+        Whether the first start has splits.
     """
 
     loss: str
@@ -73,7 +78,8 @@ class CurveRows:
     weight: Doubles
     starts: Doubles
     fold: Int32s
-    n_terms: Sequence[int] = (0,)
+    n_terms: Sequence[float] = (0,)
+    has_splits: bool = False
 
     @property
     def n_folds(self) -> int:
@@ -91,6 +97,17 @@ class CurveRows:
         settings.max_leaves, settings.min_rows = MAX_LEAVES, MIN_ROWS
         settings.patience, settings.tolerance = PATIENCE, TOLERANCE
         return settings
+
+    def between(self, first: int) -> CurveRows:
+        """Take one of the starts, and the last one."""
+        if len(self.starts) < 3:
+            return self
+        n_terms = self.n_terms[first], self.n_terms[-1]
+        return replace(self, starts=self.starts[[first, -1]], n_terms=n_terms, has_splits=self.has_splits and not first)
+
+    def n_parameters(self, share: float) -> float:
+        """Count the coefficients of a mean of two starts."""
+        return share * self.n_terms[0] + (1 - share) * self.n_terms[-1]
 
     def price(self, margins: Doubles) -> float:
         """Price a parameter as AIC does (Akaike 1974), in units of the loss."""
@@ -131,11 +148,15 @@ class Boosted:
     n_folds : int
         Of a repeat.
     share : float
-        Of the first start; the other one has the rest.
+        Of the first of two starts; the last one has the rest.
     unseen : float64, (n_outputs, n_rows)
         Margins of each row by the curves of the folds that left it out, their mean.
     before, after : float64, (n_repeats, n_rows)
         Losses of rows that were left out, without and with curves and surfaces.
+    first : int
+        Which start is the first of the two.
+    price : float
+        Of the coefficients of the mean of both, in units of the loss.
     """
 
     n_folds: int
@@ -145,16 +166,19 @@ class Boosted:
     after: Doubles
     curves: list[Term] = field(default_factory=list)
     surfaces: list[Term] = field(default_factory=list)
+    first: int = 0
+    price: float = 0.0
 
 
-def is_gain(before: Doubles, after: Doubles, certainty: float) -> bool:
+def is_gain(before: Doubles, after: Doubles, certainty: float, price: float = 0.0) -> bool:
     """Whether losses of left-out rows, (n_repeats, n_rows), fall by more than so many standard errors of a repeat.
 
-    Left-out rows choose the round at which boosting ends, which repeats do not average out.
+    Left-out rows choose the round at which boosting ends, which repeats do not average out. They must also pay the
+    price of coefficients that are added.
     """
     fall = before - after
     error = np.std(fall, axis=1).mean() * np.sqrt(fall.shape[1])
-    return bool(fall.sum(axis=1).mean() > certainty * error)
+    return bool(fall.sum(axis=1).mean() > certainty * error + price)
 
 
 def dispersion(gradient: Doubles, curvature: Doubles) -> float:
@@ -182,7 +206,7 @@ def boosted(
     *,
     must_gain: bool,
 ) -> Boosted:
-    """Fit curves of all axes and then surfaces.
+    """Fit curves of all axes and then surfaces; of three starts, to each mean with the last, of which one is taken.
 
     Parameters
     ----------
@@ -195,27 +219,54 @@ def boosted(
     n_threads : int
         The result does not depend on it.
     must_gain : bool
-        Whether curves are left out unless rows that were left out gain; so are always surfaces that nobody named.
+        Whether the first start stays as it is unless rows that were left out gain from curves.
     """
     nothing, start = _nothing(rows)
     if rows.n_folds < 2 or not axes:
         return nothing
     axes = _by_gain(rows, axes, rows.starts[0])
     each = [_curves(rows, axes, signs, one, n_threads) for one in rows.starts]
-    found = _best_mean(rows, nothing, each)
-    if must_gain and not is_gain(found.before, found.after, CERTAINTY):
-        found, each = nothing, [([], start)]
-    free = [axis for axis in axes if signs[axis.feature] == 0]
-    chosen = _chosen(rows, free, found.unseen, pairs, n_threads)
+    wanted = _Surfaces([axis for axis in axes if signs[axis.feature] == 0], pairs, n_threads, must_gain)
+    found = []
+    for first in range(max(len(each) - 1, 1)):
+        own, both = rows.between(first), each if len(each) < 3 else _copied([each[first], each[-1]])
+        bent = _best_mean(own, nothing, both)
+        if must_gain and not is_gain(bent.before, bent.after, CERTAINTY, bent.price - nothing.price):
+            if first:
+                continue
+            bent, both = nothing, [([], start)]
+        found.append(replace(_with_surfaces(own, wanted, nothing, bent, both), first=first))
+    return min(found, key=lambda one: float(one.after.mean(axis=0).sum()) + one.price)
+
+
+class _Surfaces(NamedTuple):
+    """Which surfaces to fit: of which axes and pairs, and whether rows must gain as for curves beside a tree."""
+
+    axes: list[Axis]
+    pairs: int | Sequence[Pair]
+    n_threads: int
+    must_gain: bool
+
+
+def _copied(each: list[tuple[list[Term], Doubles]]) -> list[tuple[list[Term], Doubles]]:
+    return [(list(terms), margins.copy()) for terms, margins in each]
+
+
+def _with_surfaces(
+    rows: CurveRows, wanted: _Surfaces, nothing: Boosted, found: Boosted, each: list[tuple[list[Term], Doubles]]
+) -> Boosted:
+    """Fit surfaces to what curves leave; without a gain of left-out rows, curves stay alone unless pairs are named."""
+    axes, pairs, n_threads, must_gain = wanted
+    chosen = _chosen(rows, axes, found.unseen, pairs, n_threads)
     likely = each[0 if found.share >= 0.5 else -1][1]
-    if not chosen or (isinstance(pairs, int) and not _promise(rows, free, found.unseen, pairs, likely, n_threads)):
+    if not chosen or (isinstance(pairs, int) and not _promise(rows, axes, found.unseen, pairs, likely, n_threads)):
         return found
-    mains = _mains(free, each[-1][0])
+    mains = _mains(axes, each[-1][0])
     for terms, margins in each:
-        terms += _surfaces(rows, free, found.unseen, chosen, mains, margins, n_threads)
+        terms += _surfaces(rows, axes, found.unseen, chosen, mains, margins, n_threads)
     bent = _best_mean(rows, nothing, each)
-    certainty = CERTAINTY if must_gain else OF_PAIRS
-    return bent if not isinstance(pairs, int) or is_gain(found.after, bent.after, certainty) else found
+    certainty, price = CERTAINTY if must_gain else OF_PAIRS, bent.price - found.price if rows.has_splits else 0.0
+    return bent if not isinstance(pairs, int) or is_gain(found.after, bent.after, certainty, price) else found
 
 
 def _promise(
@@ -242,8 +293,8 @@ def _promise(
 def _nothing(rows: CurveRows) -> tuple[Boosted, Doubles]:
     """No terms, and margins by set."""
     margins = np.repeat(rows.starts[:1], rows.n_folds * len(rows.fold), axis=0)
-    losses = _losses(rows, margins)
-    return Boosted(rows.n_folds, 1.0, rows.starts[0], losses, losses), margins
+    losses, price = _losses(rows, margins), rows.n_terms[0] * rows.price(rows.starts[0])
+    return Boosted(rows.n_folds, 1.0, rows.starts[0], losses, losses, price=price), margins
 
 
 def _losses(rows: CurveRows, margins: Doubles) -> Doubles:
@@ -254,21 +305,31 @@ def _losses(rows: CurveRows, margins: Doubles) -> Doubles:
 
 
 def _best_mean(rows: CurveRows, nothing: Boosted, each: list[tuple[list[Term], Doubles]]) -> Boosted:
-    """Take the mean of terms and margins from all starts, in one order, that left-out rows choose."""
+    """Take the mean of terms and margins from both starts, in one order, that left-out rows choose.
+
+    These rows have helped to choose the splits of a tree, so a mean takes the place of the whole tree unless they are
+    sure.
+    """
     (terms, first), (others, last) = each[0], each[-1]
 
-    def cost(share: float) -> float:
+    def judged(share: float) -> tuple[Doubles, float]:
         margins = mean_of(share, first, last)
-        n_terms = share * rows.n_terms[0] + (1 - share) * rows.n_terms[-1]
-        return float(_losses(rows, margins).mean(axis=0).sum()) + n_terms * rows.price(_unseen(rows, margins))
+        return _losses(rows, margins), rows.n_parameters(share) * rows.price(_unseen(rows, margins))
 
-    share = min(SHARES, key=cost) if len(each) > 1 else 1.0
+    all_judged = {share: judged(share) for share in (SHARES if len(each) > 1 else (1.0,))}
+    costs = {share: float(losses.mean(axis=0).sum()) + price for share, (losses, price) in all_judged.items()}
+    share = min(costs, key=lambda one: costs[one])
+    if share == 1 and rows.has_splits and len(costs) > 1:
+        other = min(set(costs) - {share}, key=lambda one: costs[one])
+        (before, old), (after, new) = all_judged[other], all_judged[share]
+        share = share if is_gain(before, after, CERTAINTY, new - old) else other
     margins = mean_of(share, first, last)
     pairs = zip(terms, others, strict=True)
     mixed = [replace(one, values=mean_of(share, one.values, other.values)) for one, other in pairs]
     curves, surfaces = ([one for one in mixed if len(one.axes) == n] for n in (1, 2))
-    losses = _losses(rows, margins)
-    return Boosted(rows.n_folds, share, _unseen(rows, margins), nothing.before, losses, curves, surfaces)
+    losses, price = all_judged[share]
+    unseen = _unseen(rows, margins)
+    return Boosted(rows.n_folds, share, unseen, nothing.before, losses, curves, surfaces, price=price)
 
 
 def mean_of(share: float, first: Doubles, last: Doubles) -> Doubles:

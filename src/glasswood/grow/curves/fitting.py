@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ from glasswood.base.typing import Doubles
 from glasswood.forest import Forest
 from glasswood.grow.balance import balance
 from glasswood.grow.curves.bins import axes_of
-from glasswood.grow.curves.boosting import Boosted, CurveRows, boosted, folds_of, mean_of
+from glasswood.grow.curves.boosting import OF_SPLIT, Boosted, CurveRows, boosted, folds_of, mean_of
 from glasswood.grow.curves.plots import draw
 from glasswood.grow.curves.shapes import Shape, shaped
 from glasswood.grow.curves.tables import Table, curve_table, part_table, squares, surface_table
@@ -24,12 +25,16 @@ from glasswood.grow.curves.trees import forest_of
 from glasswood.grow.data.repeats import repetitions
 from glasswood.grow.losses import LINKS, level_of
 from glasswood.grow.merging import merged
+from glasswood.grow.table import INTERCEPT
+from glasswood.grow.tree.intervals import quadratic_mean
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from glasswood.grow.curves.pairs import Pair
     from glasswood.grow.data.columns import TrainingColumns, TrainingData
+    from glasswood.grow.search.engine import Circumstances
+    from glasswood.grow.tree.intervals import LeftOutRows
     from glasswood.model.ensemble import TreeEnsemble
 
 MAX_BINS = 256
@@ -43,6 +48,9 @@ MOST_TARGET = 1e150
 
 ROUNDING = 1e-13
 """Part of the largest target within which margins are exact: curves of rounding errors say nothing."""
+
+ONE_LEAF: dict[str, Any] = {"max_leaves": 1, "generations": 0, "verbose": False, "time_limit": None, "alternatives": 0}
+"""Parameters of a tree that is an equation alone."""
 
 HUBER = 1.345
 """Standard deviations beyond which residuals count by their absolute values, as in `glasswood.grow.search.robust`."""
@@ -60,18 +68,21 @@ class Curves:
     data : TrainingData
     before : float64, (n_rows, n_outputs)
         Margins without curves.
+    first : int
+        Which start is in the mean with the last one.
     share : float
-        Of the first of two starts.
+        Of this start.
     scores : float64, (n_rows,)
         What rows are off from curves that have not seen them, in rising order.
     shrunk : float
-        Root mean square of that, in that of what margins left.
+        Root mean square of that, in that of what the start left; both as if rows had not been seen.
     """
 
     shapes: list[Shape]
     base: Doubles
     data: TrainingData
     before: Doubles
+    first: int
     share: float
     scores: Doubles
     shrunk: float
@@ -112,7 +123,9 @@ class CurvePlan:
     has_copies: bool = True
 
 
-def fit_curves(plan: CurvePlan, data: TrainingData, starts: Doubles, n_terms: Sequence[int] = (0,)) -> Curves:
+def fit_curves(
+    plan: CurvePlan, data: TrainingData, starts: Doubles, n_terms: Sequence[float] = (0,), *, has_splits: bool = False
+) -> Curves:
     """Fit curves, and surfaces, to what margins leave of the rows.
 
     Parameters
@@ -120,10 +133,12 @@ def fit_curves(plan: CurvePlan, data: TrainingData, starts: Doubles, n_terms: Se
     plan : CurvePlan
     data : TrainingData
         In their own order (`TrainingData.in_order`).
-    starts : float64, (1 or 2, n_rows, n_outputs)
-        Margins; of two, left-out rows choose a mean.
-    n_terms : sequence of int
-        Their coefficients.
+    starts : float64, (1 to 3, n_rows, n_outputs)
+        Margins; of several, left-out rows choose a mean of the last and of another one.
+    n_terms : sequence of float
+        Their coefficients, and what splits cost.
+    has_splits : bool
+        Whether the first start has splits.
     """
     _refuse_huge(plan.loss, data.target)
     columns, y, weight = data
@@ -137,20 +152,20 @@ def fit_curves(plan: CurvePlan, data: TrainingData, starts: Doubles, n_terms: Se
     if plan.loss == "huber":
         level = min(_corner(y - start[:, 0], weight) for start in starts) / unit
     begin = np.ascontiguousarray(starts.transpose(0, 2, 1)) / unit
-    rows = CurveRows(plan.loss, level, y / unit, weight, begin, fold, n_terms)
+    rows = CurveRows(plan.loss, level, y / unit, weight, begin, fold, n_terms, has_splits)
     axes = axes_of(columns, weight, plan.max_bins)
     signs = np.zeros(columns.n_features, np.int64) if columns.signs is None else columns.signs
     found = boosted(rows, axes, signs, plan.pairs, n_threads(plan.n_jobs), must_gain=plan.must_gain)
-    before = mean_of(found.share, starts[0], starts[-1])
+    before = mean_of(found.share, starts[found.first], starts[-1])
     base, shapes = shaped(found, rows)
     missing = np.zeros(len(base))
-    if not plan.must_gain or shapes:
+    if not plan.must_gain or shapes or found.share < 1:
         missing = _missing(rows, before.T / unit + base[:, None], shapes)
     base += missing
     base[np.abs(base) <= ROUNDING] = 0.0  # texts would write it
     scaled = [replace(one, values=one.values * unit, errors=one.errors * unit) for one in shapes]
     scores = np.sort(np.abs(rows.y - found.unseen[0] - missing[0])) * unit
-    return Curves(scaled, base * unit, data, before, found.share, scores, _shrunk(rows, found))
+    return Curves(scaled, base * unit, data, before, found.first, found.share, scores, _shrunk(rows, found))
 
 
 def _missing(rows: CurveRows, margins: Doubles, shapes: list[Shape]) -> Doubles:
@@ -186,9 +201,11 @@ def _corner(residual: Doubles, weight: Doubles) -> float:
 
 
 def _shrunk(rows: CurveRows, found: Boosted) -> float:
-    before, after = rows.y - rows.starts[0, 0], rows.y - found.unseen[0]
-    total = float(rows.weight @ before**2)
-    return float(np.sqrt(rows.weight @ after**2 / total)) if total > 0 else 1.0
+    pair, own = rows.between(found.first), 1.0 if found.share > 0 else 0.0
+    before, after = rows.y - mean_of(own, pair.starts[0], pair.starts[-1])[0], rows.y - found.unseen[0]
+    seen = [1 + 2 * pair.n_parameters(share) / float(rows.weight.sum()) for share in (own, found.share)]
+    total = float(rows.weight @ before**2) * seen[0]
+    return float(np.sqrt(rows.weight @ after**2 * seen[1] / total)) if total > 0 else 1.0
 
 
 def wanted_pairs(interactions: Any, columns: TrainingColumns, names: list[str]) -> int | list[Pair]:
@@ -249,40 +266,105 @@ def with_curves(forest: TreeEnsemble, curves: Curves, columns: TrainingColumns, 
 
 
 def curves_of(
-    forests: Sequence[TreeEnsemble], plan: CurvePlan, data: TrainingData, n_terms: Sequence[int] = (0,)
+    forests: Sequence[TreeEnsemble],
+    plan: CurvePlan,
+    data: TrainingData,
+    n_terms: Sequence[float] = (0,),
+    parts: LeftOutRows | None = None,
 ) -> Curves:
-    """Fit curves to what a forest, or a mean of two, leaves of rows, which have no derived columns."""
+    """Fit curves to what a forest, or a mean of two, leaves of rows, which have no derived columns.
+
+    Coefficients are those of each; splits come on top of them. `parts` are trees like the first one on parts of the
+    rows.
+    """
     data, _, copies = data.in_order()
     plan = plan if copies > 1 else replace(plan, has_copies=False)
     rows = data.columns.as_rows()
     each = [np.asarray(Forest(one).predict(rows, "margin", device="cpu", n_jobs=plan.n_jobs)) for one in forests]
-    return fit_curves(plan, data, np.array([margins.reshape(len(rows), -1) for margins in each]), n_terms)
+    n_splits = [one.n_leaves - one.n_trees for one in forests]
+    n_terms = [terms + OF_SPLIT * splits for terms, splits in zip(n_terms, n_splits, strict=True)]
+    if parts is not None and n_splits[0] and plan.loss in OF_NUMBERS:
+        n_terms[0] = _with_choice(n_terms[0], parts, np.abs(data.target - each[0]), data.weight)
+    starts = np.array([margins.reshape(len(rows), -1) for margins in each])
+    return fit_curves(plan, data, starts, n_terms, has_splits=n_splits[0] > 0)
+
+
+def _with_choice(counted: float, parts: LeftOutRows, off: Doubles, weight: Doubles) -> float:
+    """Count what a tree's choice of splits and terms costs by rows that trees on parts have not seen, as intervals do.
+
+    Such trees are worse than the whole one, but tell where a few rows have chosen it.
+    """
+    error = float(quadratic_mean(off, weight))
+    if not error:
+        return counted
+    measured = ((parts.error / error) ** 2 - 1) * float(weight.sum()) / 2
+    return max(counted, (1 - parts.trust) * counted + parts.trust * measured)
 
 
 class CurvedEstimator:
     """What estimators with curves have beside their forests."""
 
     forest_: Forest
+    leaves_: Any
     curves_: Table
     surfaces_: Table
     parts_: Table
     _importances: Doubles
     _explained: float
 
-    def _add_curves(self, plan: CurvePlan, data: TrainingData, name: str) -> Curves:
-        """Fit curves to what the forest leaves, and put them behind its trees.
+    def _add_curves(
+        self,
+        plan: CurvePlan,
+        data: TrainingData,
+        starts: Sequence[Any],
+        name: str,
+        parts: LeftOutRows | None = None,
+    ) -> Curves:
+        """Fit curves beside one of the starts, and become the mean that left-out rows choose, with its curves.
 
         Parameters
         ----------
         plan : CurvePlan
         data : TrainingData
             All rows, without derived columns.
+        starts : sequence of fitted estimators
+            Of which the last one has one leaf without terms, unless it is the only one.
         name : str
             What the forest is called beside the curves.
+        parts : LeftOutRows, optional
+            Trees like the first start on parts of the rows.
         """
-        curves = curves_of([self.forest_.ensemble], plan, data)
+        n_terms = [len(start.leaves_["feature"]) for start in starts]
+        curves = curves_of([start.forest_.ensemble for start in starts], plan, data, n_terms, parts)
+        self._take(starts[curves.first if curves.share > 0 else -1])
+        if 0 < curves.share < 1:
+            self._shrink(curves.share, starts[-1].forest_.ensemble)
         self._keep_curves(curves, name)
         return curves
+
+    def _take(self, start: Any) -> None:
+        """Take the attributes of a fitted estimator."""
+        self.forest_, self.leaves_ = start.forest_, start.leaves_
+        self._importances, self._explained = start._importances, start._explained
+
+    def _shrink(self, share: float, constant: TreeEnsemble) -> None:
+        """Take the mean of the trees, which have a share, and of a constant of each output."""
+        forest = self.forest_.ensemble
+        output = np.repeat(forest.tree_output, np.diff(forest.leaf_offsets))  # of each leaf
+        added = ((1 - share) * (constant.leaf_value[:, 0] + constant.base_score))[output]
+        scaled: dict[str, Any] = {
+            "leaf_value": share * forest.leaf_value + added[:, None],
+            "base_score": share * forest.base_score,
+        }
+        if forest.has_linear_leaves:
+            scaled["linear_coefficient"] = share * forest.linear_coefficient
+            scaled["leaf_range"] = share * forest.leaf_range + added[:, None]
+        self.forest_ = Forest(replace(forest, **scaled, checked=None))
+        is_intercept = self.leaves_["feature"] == INTERCEPT
+        coefficient = share * self.leaves_["coefficient"] + np.where(is_intercept, added[self.leaves_["leaf"]], 0.0)
+        error = share * self.leaves_["standard_error"]
+        self.leaves_ = {**self.leaves_, "coefficient": coefficient, "standard_error": error}
+        self._explained *= share
 
     def _keep_curves(self, curves: Curves, name: str) -> None:
         """Put curves behind the trees of the forest that they were fitted to."""
@@ -328,14 +410,24 @@ class CurvedTree(CurvedEstimator):
 
     curves: bool | str
     pairs: int | str
+    leaf_model: str
     random_state: Any
     n_jobs: int | None
     interaction_cst: Any
+    leaf_summary_: Table
+    n_leaves_: int
     quantile: float = 0.5
     tweedie_power: float = 1.5
 
-    def _bend(self, loss: str, data: TrainingData) -> None:
-        """Add what the parameters `curves` and `pairs` ask for."""
+    @abstractmethod
+    def _of_one_leaf(self, leaf_model: str, data: TrainingData, given: Circumstances) -> Any:
+        """Fit an equation, or a constant, with the parameters of this tree."""
+
+    def _bend(self, loss: str, data: TrainingData, given: Circumstances, parts: LeftOutRows | None = None) -> None:
+        """Add what the parameters `curves` and `pairs` ask for.
+
+        Curves begin at the tree, at one equation if the tree has splits, and at a constant.
+        """
         if not self.curves:
             return
         if self.pairs and self.interaction_cst is not None:
@@ -344,6 +436,34 @@ class CurvedTree(CurvedEstimator):
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         must_gain = self.curves == "auto"
         plan = CurvePlan(loss, level_of(self), pairs, must_gain=must_gain, seed=seed, n_jobs=self.n_jobs)
-        curves = self._add_curves(plan, data, "tree")
+        forest, given = self.forest_.ensemble, given.now(callbacks=(), margin=0.0)
+        has_splits = forest.n_leaves > forest.n_trees
+        kinds = ["linear", "constant"] if has_splits and self.leaf_model == "linear" else ["constant"]
+        starts = [self, *(self._of_one_leaf(kind, data, given) for kind in kinds)]
+        curves = self._add_curves(plan, data, starts, "tree", parts)
         if (scores := getattr(self, "_scores", None)) is not None:
             self._scores: Doubles = scores * curves.shrunk
+
+    def _take(self, start: Any) -> None:
+        super()._take(start)
+        for name in ("leaf_summary_", "n_leaves_", "ridges_", "_scores"):
+            if hasattr(start, name):
+                setattr(self, name, getattr(start, name))
+
+    def _shrink(self, share: float, constant: TreeEnsemble) -> None:
+        """Take the mean, of what is told of leaves too."""
+        value = self.forest_.ensemble.leaf_value[:, 0]
+        super()._shrink(share, constant)
+        added = self.forest_.ensemble.leaf_value[:, 0] - share * value
+        summary, is_log = self.leaf_summary_, self.forest_.ensemble.link == "exp"
+        for name in ("lowest", "highest") if is_log else ("mean", "lowest", "highest"):
+            margin = np.log(summary[name]) if is_log else summary[name]
+            shrunk = share * margin + added
+            summary = {**summary, name: np.exp(shrunk) if is_log else shrunk}
+        self.leaf_summary_ = summary
+
+    def _parameters_of_one_leaf(self, leaf_model: str) -> dict[str, Any]:
+        own: dict[str, Any] = self.get_params(deep=False)  # type: ignore[attr-defined]
+        changed = {**ONE_LEAF, "leaf_model": leaf_model, "curves": False, "pairs": 0, "smoothing": 0, "rounds": 1}
+        changed |= {"algorithm": "gram", "warm_start": False}
+        return {**own, **{name: value for name, value in changed.items() if name in own}}
