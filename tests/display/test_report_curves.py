@@ -128,7 +128,7 @@ def test_pictures(browser, path, width, scheme):
 def test_reports_put_categories_that_add_alike_beside_each_other():
     rng = np.random.default_rng(0)
     slope = rng.permutation(12) - 5.5
-    codes, x = rng.integers(0, 12, 3000), rng.uniform(-1, 1, 3000)
+    codes, x = rng.integers(0, 12, 1200), rng.uniform(-1, 1, 1200)
     X = pd.DataFrame({"x": x, "region": pd.Categorical.from_codes(codes, [f"r{i:02d}" for i in range(12)])})
     model = glasswood.AdditiveRegressor(interactions=1, n_jobs=1).fit(X, slope[codes] * x)
     parts = curves_section(read_rows(model.forest_.ensemble, X, None), model, redact=False)["parts"]

@@ -76,7 +76,7 @@ def test_other_trees_that_fit_as_well(browser, tmp_path):
     X = pandas.DataFrame(rng.uniform(0, 5, (300, 3)), columns=["dose", "age", "twin"])
     X["twin"] = X["dose"] + 0.003 * rng.standard_normal(300)
     y = np.where(X["dose"] < 2, 3 * X["age"], 10 - 2 * X["age"]) + rng.standard_normal(300)
-    model = glasswood.ModelTreeRegressor(n_jobs=1).fit(X, y)
+    model = glasswood.ModelTreeRegressor(generations=60, n_jobs=1).fit(X, y)
     path = glasswood.report(model, X, y, tmp_path / "report.html")
     (shown,) = content(path)["alternatives"]
     assert [tree["features"] for tree in shown["trees"]] == [

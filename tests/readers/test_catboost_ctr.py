@@ -161,11 +161,17 @@ def test_statistics_that_are_not_numbers_have_no_ranks(frame):
 EXPLAINED = ["squared, 1 one-hot", "combinations of 3", "combined Counter", "three classes, 1 one-hot"]
 
 
-def train(name, frame, **settings):
-    loss, options = MODELS[name]
-    kind, more, target = LOSSES[loss]
-    model = getattr(catboost, f"CatBoost{kind}")(**COMMON | more | options | settings)
-    return model.fit(frame, make_target(frame, target), cat_features=CATEGORICAL)
+TRAINED = {}
+
+
+def train(name, frame):
+    """Models of the module's frame, each trained once."""
+    if name not in TRAINED:
+        loss, options = MODELS[name]
+        kind, more, target = LOSSES[loss]
+        model = getattr(catboost, f"CatBoost{kind}")(**COMMON | more | options)
+        TRAINED[name] = model.fit(frame, make_target(frame, target), cat_features=CATEGORICAL)
+    return TRAINED[name]
 
 
 @pytest.fixture(scope="module")
