@@ -13,6 +13,7 @@ import pytest
 
 import glasswood
 from tests.cli.files import command, run, write
+from tests.sizes import rest_slow
 
 FORMATS = ("csv", "parquet", "arrow", "feather")
 
@@ -123,7 +124,7 @@ def test_hostile_standard_input_is_a_sentence(folder, content, message, monkeypa
 
 
 @pytest.mark.skipif(os.name == "nt", reason="descriptors of POSIX")
-@pytest.mark.parametrize("closed", ["0<&-", "1>&-", "2>&-", "0<&- 1>&- 2>&-", "| head -c 1"])
+@pytest.mark.parametrize("closed", rest_slow(2, ["0<&- 1>&- 2>&-", "| head -c 1", "0<&-", "1>&-", "2>&-"]))
 def test_scores_are_written_where_streams_are_closed(folder, tmp_path, closed):
     words = ["score", str(folder / "model.json"), str(folder / "rows.csv"), "--target", "y", "-o"]
     line = f"{shlex.join([*command(*words), str(tmp_path / 'out.json')])} {closed}"

@@ -134,6 +134,7 @@ def test_the_command_writes_a_report_in_a_language(loans, tmp_path):
         glasswood.report(of_numbers(X, y)[0], X, language="it")
 
 
+@pytest.mark.sizes("each")
 @pytest.mark.parametrize("language", LANGUAGES)
 @pytest.mark.parametrize("make", [of_numbers, of_two_classes])
 def test_sentences_of_a_row_are_those_of_the_explainer(browser, loans, make, language, tmp_path):

@@ -82,6 +82,7 @@ def check(forest, rows):
         np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.sizes("each")
 @pytest.mark.parametrize("n_trees", [1, 2, 15, 16, 17, 63, 64, 65, 150])
 @pytest.mark.parametrize("share_missing", [0, 0.1])
 def test_groups_of_every_size(n_trees, share_missing):

@@ -495,6 +495,7 @@ def test_weights_are_relative_and_whole_ones_are_repetitions(name):
     np.testing.assert_allclose(margins(repeated), margins(all_rows, counts.astype(float)), rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_friedmans_function_is_found_within_its_bands():
     """10 sin(π a b) + 20 (c - 1/2)² + 10 d + 5 e (Friedman 1991), beside five columns of noise."""
     rng = np.random.default_rng(0)

@@ -12,6 +12,7 @@ import glasswood
 from glasswood.grow import boosting
 from glasswood.grow.losses import LogLoss
 from tests.grow.engines import interrupt_before
+from tests.sizes import rest_slow
 
 TREE = glasswood.ModelTreeClassifier(n_iter_no_change=5, max_leaves=8, rounds=1, n_jobs=1)
 SMALL = glasswood.ModelTreeRegressor(max_leaves=4, generations=3, population_size=8, noise="uniform", clip="leaf")
@@ -265,7 +266,7 @@ def test_the_share_of_a_mixture_leaves_least_log_loss(n_classes):
     assert boosting._best_share(loss, target, weight, first, -change) < boosting.LEAST_SHARE
 
 
-@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("n_classes", rest_slow(1, [2, 3]))
 def test_jumps_of_many_features_have_trees_of_constants(n_classes):
     """What is no slope: scores by where each of six features lies among three steps."""
     rng = np.random.default_rng(0)
