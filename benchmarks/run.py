@@ -41,9 +41,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(f"{name}: load average {state['load']}", flush=True)
         clock = time.process_time if options.processor else time.perf_counter
         measured = {str_key(case): measure(case, clock) for case in cases[name]}
-        if options.processor and not options.dry:
-            _keep_cases(RESULTS / f"processor-{options.machine}.json", name, state, measured)
-        elif not (options.dry or options.only):
+        if (options.processor or options.only) and not options.dry:
+            kind = "processor" if options.processor else "cases"
+            _keep_cases(RESULTS / f"{kind}-{options.machine}.json", name, state, measured)
+        elif not options.dry:
             _keep(RESULTS / f"{options.machine}.json", name, {"conditions": state, "cases": measured})
 
 
@@ -93,7 +94,7 @@ def _keep(path: Path, name: str, group: dict[str, Any]) -> None:
 
 
 def _keep_cases(path: Path, name: str, state: dict[str, Any], measured: dict[str, Any]) -> None:
-    """Add cases, each with its conditions, to the processor seconds of this machine."""
+    """Add cases, each with its conditions, to those of this machine."""
     results = json.loads(path.read_text()) if path.exists() else {}
     results.setdefault(name, {}).update({key: {"conditions": state} | case for key, case in measured.items()})
     path.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n")
@@ -111,7 +112,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("groups", nargs="*", type=_group, metavar="GROUP", help=f"of {', '.join(GROUPS)}")
     parser.add_argument("--long", action="store_true", help="also the groups that take minutes (default: all others)")
-    parser.add_argument("--only", default="", metavar="TEXT", help="only cases whose name holds it; keeps nothing")
+    parser.add_argument(
+        "--only", default="", metavar="TEXT", help="only cases whose name holds it, kept in a file of their own"
+    )
     parser.add_argument("--train", action="store_true", help="only train the models and keep them")
     parser.add_argument(
         "--processor",
