@@ -125,6 +125,33 @@ def test_pictures(browser, path, width, scheme):
     shown.close()
 
 
+def test_a_tree_is_drawn_whose_curves_the_page_cannot_hold(browser, tmp_path, monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (600, 3))
+    y = (
+        np.where(X[:, 0] < 0.2, 2 * X[:, 1] - 1, 1 - 2 * X[:, 1])
+        + 0.5 * np.sin(5 * X[:, 2])
+        + 0.2 * rng.normal(size=600)
+    )
+    settings = {"max_leaves": 4, "generations": 3, "n_jobs": 1, "time_limit": None, "alternatives": 0}
+    model = glasswood.ModelTreeRegressor(curves=True, **settings).fit(X, y)
+    forest = model.forest_.ensemble
+    assert forest.n_curves > 0
+    assert model.n_leaves_ > 1
+    whole = content(glasswood.report(model, X[:80], y[:80], tmp_path / "whole.html"))
+    monkeypatch.setattr("glasswood.display.report.trees.MOST_NODES", int(forest.tree_offsets[1]))
+    path = glasswood.report(model, X[:80], y[:80], tmp_path / "part.html")
+    part = content(path)
+    assert part["trees"] == whole["trees"]
+    assert part["curves"] == whole["curves"]
+    assert len(part["model"]["feature"]) == forest.tree_offsets[1] < len(whole["model"]["feature"])
+    shown = Page(browser, path)
+    assert "a page contains at most" in shown.page.locator("#what-if").inner_text()
+    assert shown.page.locator("#what-if input").count() == 0
+    assert "leaf 0" in shown.page.locator("#tree").inner_text()
+    shown.close()
+
+
 def test_reports_put_categories_that_add_alike_beside_each_other():
     rng = np.random.default_rng(0)
     slope = rng.permutation(12) - 5.5

@@ -28,15 +28,15 @@ def fitted(kind, **settings):
     if "classes" in kind:
         cuts = np.quantile(f, [0.5] if kind == "two classes" else [0.3, 0.7])
         y = np.digitize(f + 0.5 * rng.normal(size=len(X)), cuts)
-        model = glasswood.ModelTreeClassifier(**FAST, **settings)
+        model = glasswood.ModelTreeClassifier(**{**FAST, **settings})
     elif kind == "poisson":
         extra["exposure"] = rng.uniform(0.5, 3, len(X))
         y = rng.poisson(np.exp(f) * extra["exposure"]).astype(float)
-        model = glasswood.ModelTreeRegressor(loss="poisson", **FAST, **settings)
+        model = glasswood.ModelTreeRegressor(loss="poisson", **{**FAST, **settings})
     else:
         y = f + 0.3 * rng.normal(size=len(X))
         leaves = "constant" if kind == "constant leaves" else "linear"
-        model = glasswood.ModelTreeRegressor(leaf_model=leaves, **FAST, **settings)
+        model = glasswood.ModelTreeRegressor(leaf_model=leaves, **{**FAST, **settings})
     return model.fit(X, y, weight, **extra), X
 
 
@@ -92,11 +92,12 @@ def test_tables_of_a_mean_are_those_of_its_forest(kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_without_a_share_of_the_tree_one_leaf_stays(kind, monkeypatch):
     monkeypatch.setattr(boosting, "SHARES", (0.0,))
-    model, X = fitted(kind, curves=True)
+    model, X = fitted(kind, curves=True, alternatives=2)
     n_outputs = model.forest_.ensemble.n_outputs
     assert model.n_leaves_ == n_outputs
     assert set(model.leaves_["feature"].tolist()) == {"(intercept)"}
     assert len(model.leaf_summary_["n_rows"]) == len(model.rules_["rule"]) == n_outputs
+    assert not hasattr(model, "alternatives_")  # they are other trees than one that is gone
     assert (np.asarray(model.apply(X)) == 0).all()
     np.testing.assert_allclose(
         np.ptp(model.forest_.predict(X, "margin").reshape(len(X), -1) - of_curves(model, X), axis=0), 0, atol=1e-9

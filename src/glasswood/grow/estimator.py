@@ -216,7 +216,8 @@ class ModelTreeRegressor(CurvedTree, RateRegressorMixin, TreeEstimator):
         the tree alone, as are `history_` and `fitness_`.
     alternatives_ : Alternatives
         Other trees that fit as well, without curves, and how often features and splits occur among all those that the
-        search has met (`glasswood.grow.Alternatives`); not after an interrupt, nor beside a shrunk equation.
+        search has met (`glasswood.grow.Alternatives`); not after an interrupt, beside a shrunk equation, or where
+        `curves` stand beside one leaf instead of the tree.
     interrupted_ : bool
         Whether Ctrl-C or a callback ended the search.
     procedure_seconds_ : dict

@@ -26,7 +26,7 @@ from glasswood.display.report.rows import SHOWN_FEATURES, chosen, feature_entrie
 from glasswood.display.report.score import score_section
 from glasswood.display.report.sentences import sentences
 from glasswood.display.report.similar import intervals, similar_rows
-from glasswood.display.report.trees import are_shown, drawn, embedded, is_small, not_held
+from glasswood.display.report.trees import are_shown, drawn, embedded, is_small, n_held, not_held
 from glasswood.evaluate.links import has_probabilities
 from glasswood.explain.results.sentences import PREDICTION, scale_of
 from glasswood.forest import Forest
@@ -277,13 +277,13 @@ def _values(rows: ReportRows, found: Explained) -> dict[str, Any]:
 
 def _trees(rows: ReportRows, model: object, redact: bool, wording: Wording) -> dict[str, Any]:
     """Collect what the page says of the model itself."""
-    forest, has_model = rows.forest, is_small(rows)
+    forest, n_trees = rows.forest, n_held(rows)
     return {
-        "model": embedded(forest, wording) if has_model else None,
+        "model": embedded(forest, n_trees, wording) if n_trees else None,
         "size": {"trees": forest.n_trees, "leaves": forest.n_leaves},
         "notHeld": not_held(rows, wording.phrases),
         "curves": curves_section(rows, model, redact),
-        "trees": drawn(rows, model, redact, wording) if has_model and are_shown(forest) else None,
+        "trees": drawn(rows, model, redact, wording) if n_trees and are_shown(forest) else None,
         "alternatives": other_trees(model, forest, wording),
         "history": history(model),
     }

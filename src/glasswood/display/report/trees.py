@@ -53,6 +53,18 @@ def is_small(rows: ReportRows) -> bool:
     return rows.source is None and forest.n_nodes <= MOST_NODES and len(forest.linear_feature) <= 4 * MOST_NODES
 
 
+def n_held(rows: ReportRows) -> int:
+    """How many trees a page has: all, or those before a model's curves, which it can then draw but not predict with."""
+    forest = rows.forest
+    if is_small(rows):
+        return forest.n_trees
+    n_trees = forest.n_trees - forest.n_curves
+    if not forest.n_curves or rows.source is not None or not are_shown(forest):
+        return 0
+    n_terms = forest.linear_offsets[forest.leaf_offsets[n_trees]] if forest.has_linear_leaves else 0
+    return n_trees if forest.tree_offsets[n_trees] <= MOST_NODES and n_terms <= 4 * MOST_NODES else 0
+
+
 def not_held(rows: ReportRows, phrases: Phrases) -> str:
     """Say why a page does not hold the model; empty where it does."""
     if is_small(rows):
@@ -73,25 +85,26 @@ def are_shown(forest: TreeEnsemble) -> bool:
     return n_trees <= MOST_SHOWN_TREES and most_leaves <= MOST_SHOWN_LEAVES
 
 
-def embedded(forest: TreeEnsemble, wording: Wording) -> dict[str, Any]:
-    """Give the page what it needs to route rows and to add up leaves; JSON's numbers are exact."""
-    is_float32 = forest.threshold.dtype == np.float32
+def embedded(forest: TreeEnsemble, n_trees: int, wording: Wording) -> dict[str, Any]:
+    """Give the page what it needs to route rows in the first trees and to add up leaves; JSON's numbers are exact."""
+    nodes, leaves = slice(forest.tree_offsets[n_trees]), slice(forest.leaf_offsets[n_trees])
+    feature, values = forest.feature[nodes], forest.leaf_value[leaves]
     return {
-        "offsets": forest.tree_offsets,
-        "feature": forest.feature,
-        "threshold": _shortest(forest.threshold),
-        "left": forest.left,
-        "defaultLeft": forest.default_left.astype(int),
-        "leafOf": np.where(forest.feature < 0, np.cumsum(forest.feature < 0) - 1, -1),
-        "leafValue": _shortest(forest.leaf_value),
-        "isFloat32Leaf": _is_float32(forest.leaf_value),
-        "treeOutput": forest.tree_output,
-        "treeWeight": forest.tree_weight,
+        "offsets": forest.tree_offsets[: n_trees + 1],
+        "feature": feature,
+        "threshold": _shortest(forest.threshold[nodes]),
+        "left": forest.left[nodes],
+        "defaultLeft": forest.default_left[nodes].astype(int),
+        "leafOf": np.where(feature < 0, np.cumsum(feature < 0) - 1, -1),
+        "leafValue": _shortest(values),
+        "isFloat32Leaf": _is_float32(values),
+        "treeOutput": forest.tree_output[:n_trees],
+        "treeWeight": forest.tree_weight[:n_trees],
         "base": forest.base_score,
-        "set": forest.category_set,
+        "set": forest.category_set[nodes],
         "sets": _sets(forest),
-        "linear": _linear(forest, wording),
-        "isFloat32": is_float32,
+        "linear": _linear(forest, int(forest.leaf_offsets[n_trees]), wording),
+        "isFloat32": forest.threshold.dtype == np.float32,
         "zeroThreshold": forest.zero_threshold,
         "zeroMissing": forest.zero_missing.astype(int),
         "marker": forest.missing,
@@ -122,22 +135,21 @@ def _sets(forest: TreeEnsemble) -> list[dict[str, Any]]:
     ]
 
 
-def _linear(forest: TreeEnsemble, wording: Wording) -> dict[str, Any] | None:
+def _linear(forest: TreeEnsemble, n_leaves: int, wording: Wording) -> dict[str, Any] | None:
     if not forest.has_linear_leaves:
         return None
-    names = [
-        term_text(forest, feature, category, wording)
-        for feature, category in zip(forest.linear_feature.tolist(), forest.linear_category.tolist(), strict=True)
-    ]
+    terms, leaves = slice(forest.linear_offsets[n_leaves]), slice(n_leaves)
+    feature, category = forest.linear_feature[terms], forest.linear_category[terms]
+    pairs = zip(feature.tolist(), category.tolist(), strict=True)
     return {
-        "offsets": forest.linear_offsets,
-        "feature": forest.linear_feature,
-        "category": forest.linear_category,
-        "coefficient": forest.linear_coefficient,
-        "mean": forest.linear_mean,
-        "range": forest.leaf_range,
-        "missing": forest.leaf_missing,
-        "name": names,
+        "offsets": forest.linear_offsets[: n_leaves + 1],
+        "feature": feature,
+        "category": category,
+        "coefficient": forest.linear_coefficient[terms],
+        "mean": forest.linear_mean[terms],
+        "range": forest.leaf_range[leaves],
+        "missing": forest.leaf_missing[leaves],
+        "name": [term_text(forest, *pair, wording) for pair in pairs],
     }
 
 

@@ -446,6 +446,8 @@ class CurvedTree(CurvedEstimator):
 
     def _take(self, start: Any) -> None:
         super()._take(start)
+        if start is not self:
+            self.__dict__.pop("alternatives_", None)  # they are other trees than one that is gone
         for name in ("leaf_summary_", "n_leaves_", "ridges_", "_scores"):
             if hasattr(start, name):
                 setattr(self, name, getattr(start, name))

@@ -69,7 +69,7 @@ function treeSection() {
 }
 
 function whatIf() {
-  if (!model) {
+  if (data.notHeld) {
     section("what-if", say("what if"), note(data.notHeld));
     return;
   }

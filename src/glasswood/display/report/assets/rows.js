@@ -143,7 +143,7 @@ function contributions(i) {
   if (n > 0) top.push({ name: counted(n, "n other features"), phi: more, leaf: others.reduce((sum, entry) => sum + entry.leaf, 0) });
   return top;
 }
-const hasLeafTerms = () => !!(!data.nBackground && model && model.linear && rows && data.rows.allValues && model.offsets.length - 1 === model.base.length);
+const hasLeafTerms = () => !!(!data.nBackground && model && !data.notHeld && model.linear && rows && data.rows.allValues && model.offsets.length - 1 === model.base.length);
 const treeOf = (output) => Math.max(0, model.treeOutput.indexOf(output));
 
 // Log-odds as a probability, where one number decides between two classes.
