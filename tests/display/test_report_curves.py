@@ -133,7 +133,7 @@ def test_a_tree_is_drawn_whose_curves_the_page_cannot_hold(browser, tmp_path, mo
         + 0.5 * np.sin(5 * X[:, 2])
         + 0.2 * rng.normal(size=600)
     )
-    settings = {"max_leaves": 4, "generations": 3, "n_jobs": 1, "time_limit": None, "alternatives": 0}
+    settings = {"max_leaves": 4, "generations": 30, "n_jobs": 1, "time_limit": None}
     model = glasswood.ModelTreeRegressor(curves=True, **settings).fit(X, y)
     forest = model.forest_.ensemble
     assert forest.n_curves > 0
@@ -149,6 +149,18 @@ def test_a_tree_is_drawn_whose_curves_the_page_cannot_hold(browser, tmp_path, mo
     assert "a page contains at most" in shown.page.locator("#what-if").inner_text()
     assert shown.page.locator("#what-if input").count() == 0
     assert "leaf 0" in shown.page.locator("#tree").inner_text()
+    assert "without the curves" in shown.page.locator("#alternatives").inner_text()
+    shown.close()
+
+
+def test_a_model_without_trees_has_a_page(browser, tmp_path):
+    catboost = pytest.importorskip("catboost")
+    X = np.random.default_rng(0).uniform(-1, 1, (60, 2))
+    model = catboost.CatBoostRegressor(iterations=2, verbose=False, allow_writing_files=False).fit(X, X[:, 0])
+    model.shrink(ntree_end=2, ntree_start=2)
+    assert glasswood.load(model).n_trees == 0
+    shown = Page(browser, glasswood.report(model, X, X[:, 0], tmp_path / "report.html"))
+    assert "a page contains at most" not in shown.page.locator("#what-if").inner_text()
     shown.close()
 
 

@@ -530,6 +530,7 @@ PAGE = {
         "ihre Fehler liegen höchstens 2 % über seinem. Wo Anteile klein sind, täten es andere Teilungen auch; "
         "über Ursachen sagen sie nichts."
     ),
+    "other trees without curves": "Fehler und Anteile sind die der Bäume, wie sie gewachsen sind, ohne die Kurven.",
     "n other trees": "{met} verschiedene Bäume kamen vor, dieser ({error}) eingeschlossen. Einige davon stehen unten.",
     "no other tree": (
         "{met} verschiedene Bäume kamen vor, dieser ({error}) eingeschlossen. Keiner der anderen besteht auf "

@@ -517,6 +517,7 @@ PAGE = {
         "at most 2 % above its own. Where shares are low, other splits would do as well; they say nothing about "
         "causes."
     ),
+    "other trees without curves": "Errors and shares are those of trees as they were grown, without the curves.",
     "n other trees": "{met} trees that differ were met, this one ({error}) included. Some of them are below.",
     "no other tree": (
         "{met} trees that differ were met, this one ({error}) included. None of the others holds on rows that are"

@@ -529,6 +529,7 @@ PAGE = {
         "superan al suyo en un 2 % como máximo. Donde las proporciones son bajas, otras divisiones servirían "
         "igual; no dicen nada de las causas."
     ),
+    "other trees without curves": "Errores y proporciones son los de los árboles tal como crecieron, sin las curvas.",
     "n other trees": "Se encontraron {met} árboles distintos, incluido este ({error}). Algunos de ellos están abajo.",
     "no other tree": (
         "Se encontraron {met} árboles distintos, incluido este ({error}). Ninguno de los otros se sostiene en las"

@@ -538,6 +538,7 @@ PAGE = {
         "erreurs dépassent la sienne de 2 % au plus. Là où les parts sont faibles, d'autres divisions "
         "conviendraient aussi ; elles ne disent rien des causes."
     ),
+    "other trees without curves": "Erreurs et parts sont celles des arbres tels que construits, sans les courbes.",
     "n other trees": (
         "{met} arbres différents ont été rencontrés, celui-ci ({error}) compris. Quelques-uns figurent plus bas."
     ),

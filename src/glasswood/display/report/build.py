@@ -279,7 +279,7 @@ def _trees(rows: ReportRows, model: object, redact: bool, wording: Wording) -> d
     """Collect what the page says of the model itself."""
     forest, n_trees = rows.forest, n_held(rows)
     return {
-        "model": embedded(forest, n_trees, wording) if n_trees else None,
+        "model": embedded(forest, n_trees, wording) if n_trees is not None else None,
         "size": {"trees": forest.n_trees, "leaves": forest.n_leaves},
         "notHeld": not_held(rows, wording.phrases),
         "curves": curves_section(rows, model, redact),

@@ -143,7 +143,7 @@ def _of_margins(rows: ReportRows, at: Int64s) -> Explained:
     explainer = CpuExplainer(Game(forest, players), Settings(dtype=dtype))
     expected, k = explainer.expected_value, forest.n_outputs
     total, error, share = np.zeros((len(rows.names), k)), 0.0, 0.0
-    allowed = tolerance(forest, dtype)
+    allowed = np.maximum(tolerance(forest, dtype), np.finfo(np.float64).tiny)  # without trees it is 0
     for part in rows.chunks():
         values = _by_column(explainer.values(PlacedRows(rows.settled[part])), players, divide)
         total += np.abs(values).sum(axis=0, dtype=np.float64)

@@ -53,16 +53,19 @@ def is_small(rows: ReportRows) -> bool:
     return rows.source is None and forest.n_nodes <= MOST_NODES and len(forest.linear_feature) <= 4 * MOST_NODES
 
 
-def n_held(rows: ReportRows) -> int:
-    """How many trees a page has: all, or those before a model's curves, which it can then draw but not predict with."""
+def n_held(rows: ReportRows) -> int | None:
+    """How many trees a page has: all, or those before a model's curves, which it can then draw but not predict with.
+
+    None if it has no model.
+    """
     forest = rows.forest
     if is_small(rows):
         return forest.n_trees
     n_trees = forest.n_trees - forest.n_curves
     if not forest.n_curves or rows.source is not None or not are_shown(forest):
-        return 0
+        return None
     n_terms = forest.linear_offsets[forest.leaf_offsets[n_trees]] if forest.has_linear_leaves else 0
-    return n_trees if forest.tree_offsets[n_trees] <= MOST_NODES and n_terms <= 4 * MOST_NODES else 0
+    return n_trees if forest.tree_offsets[n_trees] <= MOST_NODES and n_terms <= 4 * MOST_NODES else None
 
 
 def not_held(rows: ReportRows, phrases: Phrases) -> str:

@@ -229,7 +229,7 @@ function rowsSection() {
 // Other trees that fit as well: how often each split occurs among all, and some of the trees.
 function alternativesSection() {
   if (!data.alternatives) return;
-  section("alternatives", [say("other trees"), say("other trees link")], note(say("other trees note")), data.alternatives.map((one) => {
+  section("alternatives", [say("other trees"), say("other trees link")], note(say("other trees note")), data.curves && note(say("other trees without curves")), data.alternatives.map((one) => {
     const keys = { RMSE: "error RMSE", "log-loss": "error log-loss", deviance: "error deviance" }, write = (error) => say(keys[one.kind], { value: fmt(num(error), 4) }), splits = one.splits.map((split) => ({ ...split, value: num(split.value), more: split.chosen ? ` · ${say("in this tree")}` : "" }));
     return el("div", {}, one.name && el("h3", {}, say("tree for", { name: one.name })),
       note(say(one.trees.length ? "n other trees" : "no other tree", { met: count(one.met), error: write(one.error) })),
