@@ -26,6 +26,7 @@ LIMITS = {
     "fewest_pair_splits": ("FEWEST_PAIR_SPLITS", "explain.cuda.tapes"),
     "gpu_cube_bytes": ("CUBE_BYTES", "explain.cuda.coalitions"),
     "gpu_mask_bytes": ("MASK_BYTES", "explain.cuda.coalitions", "explain.cuda.score"),
+    "gpu_players": ("GPU_PLAYERS", "explain.responses.coalitions"),
     "gpu_work": ("GPU_WORK", "grow.search.engine"),
     "grow_columns": ("MOST_COLUMNS", "grow.cuda.parts"),
     "grow_partial_bytes": ("PARTIAL_BYTES", "grow.cuda.parts"),

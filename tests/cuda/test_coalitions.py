@@ -105,6 +105,15 @@ def test_rows_and_cubes_in_parts(monkeypatch, limits, name):
     check_sets(forest, X[:12], X[12:])
 
 
+def test_values_beyond_shared_memory(monkeypatch):
+    """One team a block adds to sums in global memory where those of its teams do not fit."""
+    forest, X = two_classes(), normal(30, 6)
+    whole = check(forest, X[:12], X[12:], dtype="float64")
+    monkeypatch.setattr(glasswood.explain.cuda.coalitions, "gpu_limits", lambda: Limits(3500))
+    assert (check(forest, X[:12], X[12:], dtype="float64") != whole).any()  # sums in another order
+    check(forest, X[:12], X[12:])
+
+
 @dataclasses.dataclass
 class Limits:
     shared_per_block: int

@@ -10,7 +10,13 @@ from glasswood.evaluate.cuda.evaluator import linear_variant, respond_variant
 from glasswood.evaluate.cuda.few_rows import few_variant
 from glasswood.evaluate.cuda.node_walks import evaluate_variant, sets_variant
 from glasswood.evaluate.cuda.tiles import tiles_variant
-from glasswood.explain.cuda.coalitions import differing_variant, masks_variant, pairs_variant, sum_variant
+from glasswood.explain.cuda.coalitions import (
+    differing_variant,
+    masks_variant,
+    pairs_variant,
+    players_variant,
+    sum_variant,
+)
 from glasswood.explain.cuda.leaf_games import background_variant, count_variant, shares_variant
 from glasswood.explain.cuda.leaf_tapes import LeafTape
 from glasswood.explain.cuda.quadrature import leaves_variant, small_variant, walk_variant
@@ -139,6 +145,8 @@ TABLES = [
 MASKS = ("uint8", "uint16", "uint32")
 COALITIONS = [
     pairs_variant("float32", "uint8", 32, 1, False, False),
+    players_variant("uint16"),
+    pairs_variant("float32", "uint64", 128, 1, True, False, is_wide=True),
     *(masks_variant(mask, "uint16") for mask in MASKS),
     *(differing_variant(mask) for mask in MASKS),
     *(sum_variant(dtype) for dtype in ("float32", "float64")),
@@ -150,6 +158,16 @@ COALITIONS = [
     ),
     *(pairs_variant("float64", "uint32", 512, response, response == 5, True) for response in (3, 5)),
     *(pairs_variant("float64", "uint16", team, team % 3, False, team == 512, True) for team in (32, 128, 512)),
+    masks_variant("uint64", "uint16"),
+    *(players_variant(mask) for mask in ("uint8", "uint32", "uint64")),
+    *(
+        pairs_variant(dtype, mask, team, 2, has_sets, team == 512, is_direct=not has_sets, is_wide=True)
+        for dtype in ("float32", "float64")
+        for mask, team in (("uint8", 32), ("uint16", 128), ("uint64", 512))
+        for has_sets in (False, True)
+    ),
+    *(pairs_variant("float32", mask, 32, 1, False, False, is_wide=True) for mask in ("uint8", "uint64")),
+    pairs_variant("float32", "uint8", 32, 2, False, True, is_direct=True),
 ]
 LEAVES = [
     leaves(4),

@@ -42,6 +42,7 @@ KERNELS = {
         "common/cuda/encode_rows",
         *(f"explain/cuda/coalitions/{name}" for name in ("find_masks", "find_differing", "explain_pairs", "sum_parts")),
     },
+    "exact values of a probability, more than 32 features": {"explain/cuda/coalitions/find_players"},
     "values by the walk": {"explain/cuda/explain_rows", "explain/cuda/sum_slots", "common/cuda/encode_rows"},
     "interactions by the walk": {"explain/cuda/explain_rows", "explain/cuda/close_diagonal"},
     "values of a small forest": {"explain/cuda/explain_small"},
@@ -104,7 +105,10 @@ def rows(n_features, n=60):
 def test_kernels_of_each_kind_of_result(launched, kind):
     is_small = "small" in kind
     n_trees, depth, n_features = (2, 4, 6) if is_small else (1, 10, 14) if "deep" in kind else (40, 5, 6)
-    explain(kind, full_forest(3, n_trees=n_trees, depth=depth, n_features=n_features), rows(n_features))
+    n_differing, n_features = n_features, 40 if "more than 32" in kind else n_features
+    X = rows(n_features)
+    X[:, n_differing:] = 0
+    explain(kind, full_forest(3, n_trees=n_trees, depth=depth, n_features=n_features), X)
     assert launched >= KERNELS[kind]
 
 

@@ -28,6 +28,7 @@ C_TYPES = {
     "uint8": "unsigned char",
     "uint16": "unsigned short",
     "uint32": "unsigned",
+    "uint64": "unsigned long long",
 }
 
 ARGUMENT_TYPES = {"int": np.int32, "unsigned": np.uint32, "long long": np.int64, "double": np.float64}

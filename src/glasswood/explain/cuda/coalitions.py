@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -12,12 +11,13 @@ from numpy.typing import DTypeLike
 from glasswood import _core
 from glasswood.base.device import import_cupy, on_host
 from glasswood.base.parallel import cached_property
-from glasswood.base.typing import Array, Doubles, Explained, GpuArray, Int32s
+from glasswood.base.typing import Array, Explained, GpuArray, Int32s
 from glasswood.cuda.codes import encode_forest
 from glasswood.cuda.compiler import variant
 from glasswood.cuda.encoder import CodeTables
 from glasswood.cuda.launches import NOWHERE, PreparedLaunch
 from glasswood.cuda.per_gpu import PerGpu, gpu_limits
+from glasswood.explain.cuda.coalition_sets import NARROW, Wanted, wanted_sets, weights_of_sets, weights_of_sizes
 from glasswood.explain.cuda.job import Job, diagonal_launch, padded_rows
 
 if TYPE_CHECKING:
@@ -32,13 +32,13 @@ MASK_THREADS, MASK_ROWS = 128, 8
 """As in native/explain/cuda/coalitions/find_masks.cu."""
 
 DIFFERING_WARPS, SUM_THREADS = 4, 128
-"""As in find_differing.cu and sum_parts.cu."""
+"""As in find_differing.cu, find_players.cu and sum_parts.cu."""
 
 TEAMS = ((9, 32), (12, 128), (20, 512))
 """Players on which pairs of rows differ, at most, and threads that take such a pair."""
 
-MOST_PLAYERS, MOST_ORDER, WEIGHTS = 32, 4, 34
-"""Bits of a mask; players of a set; numbers of a row of the tables of weights, as in explain_pairs.cu."""
+LISTED_BYTES = 40_000
+"""Shared memory of four warps that list players; beyond it, a block has one."""
 
 RESPONSES = ("RESPONSE_MARGIN", "RESPONSE_LOGISTIC", "RESPONSE_SOFTMAX", "RESPONSE_EXP", "RESPONSE_LOG_LOSS")
 """Numbers of the core that explain_pairs.cu distinguishes; any other is the loss of the softmax."""
@@ -58,25 +58,14 @@ class Team(NamedTuple):
     threads: int
 
 
-class Wanted(NamedTuple):
-    """What a job sums over pairs of rows, and where these numbers go in a row's result.
+class Block(NamedTuple):
+    """Threads and teams of a block, its bytes of shared memory, and whether cubes and sums of values are in global."""
 
-    Attributes
-    ----------
-    sets : uint32, (n,), or None
-        Bits of the players of each set; None: values of the players that have bits.
-    n : int
-        Numbers of a response.
-    number : int32, (entries,)
-        -1 where no leaf asks for a player.
-    weights : (33, 34, 2), of sets (33, 5, 34)
-        By the players on which the rows differ: `weights_of_sizes`, of sets `weights_of_sets`.
-    """
-
-    sets: Any
-    n: int
-    number: Int32s
-    weights: Doubles
+    threads: int
+    n_teams: int
+    shared: int
+    is_global: bool
+    is_direct: bool
 
 
 class CoalitionJobs:
@@ -122,14 +111,16 @@ class CoalitionPlan:
     Parameters
     ----------
     on_cpu : CoalitionExplainer
-        Of constant leaves, at most 32 players and a response that the core computes.
+        Of constant leaves, at most GPU_PLAYERS players and a response that the core computes.
     dtype : dtype
         Type of the results. Margins are sums of 32-bit integers for float32, of 64-bit integers for float64.
 
     Attributes
     ----------
     bit : int32, (P,)
-        The bit of each player in masks; -1 for players that no leaf asks for.
+        The number of each player among those that leaves ask for, -1 of others; its bit in masks unless `is_wide`.
+    is_wide : bool
+        Whether bits of masks are places of the leaf's path, as there are too many players.
     mask : dtype
         Of the conditions that a row does not meet at a leaf.
     """
@@ -152,13 +143,25 @@ class CoalitionPlan:
         self._arrays = on_cpu.layout.gpu_plan(codes.node_column, codes.node_rank, is_short)
         self.unit, self.bit = self._arrays["unit"], self._arrays["player_bit"]
         self.n_bits, self.n_leaves = int(self.bit.max(initial=-1)) + 1, len(self._arrays["first_condition"]) - 1
-        self.mask: np.dtype[Any] = np.dtype(f"uint{next(bits for bits in (8, 16, 32) if bits >= self.n_bits)}")
+        self.is_wide = self.n_bits > NARROW
+        mask_bits = next(bits for bits in (8, 16, 32, 64) if bits >= self._arrays["n_bits"])
+        self.mask: np.dtype[Any] = np.dtype(f"uint{mask_bits}")
         self._uploads = PerGpu()
 
     @property
     def n_parts(self) -> int:
         """Sums of background rows."""
         return -(-len(self.background) // TOGETHER)
+
+    @property
+    def listed(self) -> int:
+        """Players of which a wide pair has room."""
+        return min(self.most, self.n_bits)
+
+    @property
+    def pair_bytes(self) -> int:
+        """Bytes of the players on which a pair differs."""
+        return 2 * (1 + self.listed) if self.is_wide else 4
 
     def on_gpu(self) -> dict[str, Any]:
         """Arrays of the forest and of the background on the current GPU."""
@@ -167,8 +170,10 @@ class CoalitionPlan:
 
     def _upload(self) -> dict[str, Any]:
         cupy, arrays = import_cupy(), self._arrays
-        names = ("conditions", "first_condition", "first_leaf", "value", "base")
+        names = ["conditions", "first_condition", "first_leaf", "value", "base"]
+        names += ["first_place", "place"] if self.is_wide else []
         shared = {name: cupy.asarray(arrays[name]) for name in names}
+        shared = {"first_place": NOWHERE, "place": NOWHERE} | shared
         shared["share"] = cupy.asarray(self.background.weight / self.background.total)
         shared["masks"] = self.masks_of(cupy.asarray(self.background.rows), shared)
         return shared
@@ -212,7 +217,7 @@ class CoalitionJob(Job):
     def _batch_rows(self, n_rows: int, row_shape: tuple[int, ...]) -> int:  # noqa: ARG002
         plan = self.plan
         n_sums = plan.n_parts * self.wanted.n * plan.response.n * len(TEAMS)
-        row_bytes = plan.n_leaves * plan.mask.itemsize + 4 * len(plan.background)
+        row_bytes = plan.n_leaves * plan.mask.itemsize + plan.pair_bytes * len(plan.background)
         most_rows = 65_535  # of a grid's second axis
         return max(1, min(MASK_BYTES // max(1, row_bytes), SUM_BYTES // max(1, 8 * n_sums), most_rows))
 
@@ -227,14 +232,14 @@ class CoalitionJob(Job):
             labels = cupy.empty(len(x), np.int32)
             labels[...] = x[:, n_features]
         masks = plan.masks_of(rows, shared)
-        differ, histogram = self._differing(masks, shared)
+        pairs, histogram = self._differing(masks, shared)
         counts = on_host(histogram)
         self._refuse_estimates(counts)
         teams = [team for team in self._teams() if counts[team.fewest : team.most + 1].any()]
         n_responses = plan.response.n
         sums = cupy.zeros((max(1, len(teams)), len(x), plan.n_parts, wanted.n * n_responses), np.float64)
         for team, of_team in zip(teams, sums, strict=False):
-            self._explain(team, masks, labels, differ, shared | mine, of_team)
+            self._explain(team, masks, labels, pairs, shared | mine, of_team)
         sizes = {"n_kinds": len(sums), "n_rows": len(x), "n_parts": plan.n_parts, "n_numbers": wanted.n}
         entries = {"number": mine["number"], "n_entries": len(wanted.number), "n_responses": n_responses}
         grid = -(-len(x) * len(wanted.number) * n_responses // SUM_THREADS), 1
@@ -268,7 +273,7 @@ class CoalitionJob(Job):
         team: Team,
         masks: GpuArray,
         labels: Any,
-        differ: GpuArray,
+        pairs: GpuArray,
         shared: dict[str, Any],
         sums: GpuArray,
         of_means: bool = False,
@@ -277,22 +282,25 @@ class CoalitionJob(Job):
         cupy, plan, wanted, response = import_cupy(), self.plan, self.wanted, self.plan.response
         n_others = len(plan.background)
         n_parts, together = (1, n_others) if of_means else (plan.n_parts, TOGETHER)
-        has_sets = wanted.sets is not None or of_means
-        threads = team.threads if has_sets else max(team.threads, 128)
-        n_teams, n_warps, k = threads // team.threads, threads // 32, self.forest.n_outputs
-        queue = 32 + 32 * 4 // plan.mask.itemsize
-        cube = (k + 1) << team.most
-        of_warp = 2 * (8 if has_sets else self.dtype.itemsize) + 4 * queue
-        fixed = n_warps * of_warp + (0 if has_sets else 8 * n_teams * wanted.n * response.n)
-        n_bytes = fixed + n_teams * cube * self.dtype.itemsize
-        is_global = n_bytes > gpu_limits().shared_per_block - 1024
+        block, k = self._block(team, of_means), self.forest.n_outputs
         n_rows, most_rows = len(masks), len(masks)
         room: Any = NOWHERE
-        if is_global:
-            most_rows = max(1, CUBE_BYTES // (cube * self.dtype.itemsize * n_teams * n_parts))
-            room = cupy.empty(min(n_rows, most_rows) * n_parts * n_teams * cube, self.dtype)
-        which = has_sets and not of_means, is_global, of_means
-        kernel = pairs_variant(self.dtype, plan.mask, team.threads, response.code or 0, *which)
+        if block.is_global:
+            of_block = block.n_teams * ((k + 1) << team.most)
+            most_rows = max(1, CUBE_BYTES // (of_block * self.dtype.itemsize * n_parts))
+            room = cupy.empty(min(n_rows, most_rows) * n_parts * of_block, self.dtype)
+        has_sets = wanted.sets is not None and not of_means
+        kernel = pairs_variant(
+            self.dtype,
+            plan.mask,
+            team.threads,
+            response.code or 0,
+            has_sets,
+            block.is_global,
+            of_means,
+            is_direct=block.is_direct,
+            is_wide=plan.is_wide,
+        )
         for first in range(0, n_rows, most_rows):
             some = slice(first, min(first + most_rows, n_rows))
             args = {
@@ -307,7 +315,7 @@ class CoalitionJob(Job):
                 "unit": plan.unit,
                 "scale": response.scale,
                 "labels": labels if labels is NOWHERE else labels[some],
-                "differ": differ[some],
+                "pairs": pairs[some],
                 "share": shared["share"],
                 "n_others": n_others,
                 "together": together,
@@ -319,57 +327,59 @@ class CoalitionJob(Job):
                 "n_responses": response.n,
                 "sums": sums[some],
                 "cubes": room,
+                "first_place": shared["first_place"],
+                "place": shared["place"],
+                "n_players": plan.n_bits,
+                "listed": plan.listed,
             }
-            _run(kernel, (some.stop - some.start, n_parts), threads, args, fixed if is_global else n_bytes)
+            _run(kernel, (some.stop - some.start, n_parts), block.threads, args, block.shared)
+
+    def _block(self, team: Team, of_means: bool) -> Block:
+        """Lay out a block of explain_pairs.cu: values in its shared memory if they fit, then cubes if they do."""
+        plan, wanted = self.plan, self.wanted
+        has_sets, limit = wanted.sets is not None or of_means, gpu_limits().shared_per_block - 1024
+        queue = 32 + 32 * (4 // plan.mask.itemsize or 1)
+        of_warp = 2 * (8 if has_sets else self.dtype.itemsize) + 4 * queue
+        of_team = -(-plan.n_bits // 8) * 8 if plan.is_wide else 0
+        cube = self.dtype.itemsize * (self.forest.n_outputs + 1) << team.most
+
+        def laid(threads: int, of_values: int) -> tuple[int, int]:
+            n_teams = threads // team.threads
+            return n_teams, threads // 32 * of_warp + n_teams * (of_team + of_values)
+
+        threads = max(team.threads, 128)
+        n_teams, fixed = laid(threads, 8 * wanted.n * plan.response.n)
+        is_direct = not has_sets and fixed > limit
+        if has_sets or is_direct:
+            threads = team.threads
+            n_teams, fixed = laid(threads, 0)
+        is_global = fixed + n_teams * cube > limit
+        return Block(threads, n_teams, fixed if is_global else fixed + n_teams * cube, is_global, is_direct)
 
     def _differing(self, masks: GpuArray, shared: dict[str, Any]) -> tuple[GpuArray, GpuArray]:
-        """Players on which each pair differs, as bits, and how many pairs differ on 0 to 32 of them."""
-        cupy, m = import_cupy(), len(self.plan.background)
-        differ, histogram = cupy.empty((len(masks), m), np.uint32), cupy.zeros(MOST_PLAYERS + 1, np.uint32)
-        n_words = masks.shape[1] * self.plan.mask.itemsize // 4
-        args = {"rows": masks, "others": shared["masks"], "n_words": n_words, "n_others": m}
-        args |= {"differ": differ, "histogram": histogram}
-        kernel = differing_variant(self.plan.mask)
-        _run(kernel, (-(-m // DIFFERING_WARPS), len(masks)), 32 * DIFFERING_WARPS, args)
-        return differ, histogram
+        """Players on which each pair differs, as bits or lists, and how many pairs differ on 0, 1, ... of them."""
+        cupy, plan, m = import_cupy(), self.plan, len(self.plan.background)
+        histogram = cupy.zeros(max(NARROW, plan.n_bits) + 1, np.uint32)
+        n_words = masks.shape[1] * plan.mask.itemsize // max(4, plan.mask.itemsize)
+        args = {"rows": masks, "others": shared["masks"], "n_words": n_words, "n_others": m, "histogram": histogram}
+        if not plan.is_wide:
+            pairs = cupy.empty((len(masks), m), np.uint32)
+            grid = -(-m // DIFFERING_WARPS), len(masks)
+            _run(differing_variant(plan.mask), grid, 32 * DIFFERING_WARPS, args | {"differ": pairs})
+            return pairs, histogram
+        pairs = cupy.empty((len(masks), m, 1 + plan.listed), np.uint16)
+        n_warps = DIFFERING_WARPS if DIFFERING_WARPS * plan.n_bits <= LISTED_BYTES else 1
+        args |= {"first_place": shared["first_place"], "place": shared["place"], "n_players": plan.n_bits}
+        args |= {"most": plan.listed, "pairs": pairs}
+        grid = -(-m // n_warps), len(masks)
+        _run(players_variant(plan.mask), grid, 32 * n_warps, args, n_warps * plan.n_bits)
+        return pairs, histogram
 
     def _upload(self) -> dict[str, Any]:
         cupy, wanted = import_cupy(), self.wanted
         mine = {"number": cupy.asarray(wanted.number), "weights": cupy.asarray(wanted.weights)}
         mine["sets"] = NOWHERE if wanted.sets is None else cupy.asarray(wanted.sets)
         return mine | {"chosen": cupy.asarray(self.chosen.astype(np.int32))}
-
-
-def wanted_sets(bit: Int32s, sets: Int32s, weights: Doubles) -> Wanted:
-    """Give each set of players (n, up to 4), padded with -1, a number; a player named twice counts once."""
-    bits = np.where(sets < 0, 0, np.left_shift(np.uint32(1), np.maximum(bit[sets], 0).astype(np.uint32)))
-    masks = np.bitwise_or.reduce(bits.astype(np.uint32), axis=1)
-    is_used = ((sets < 0) | (bit[sets] >= 0)).all(axis=1)
-    distinct, place = np.unique(masks[is_used], return_inverse=True)
-    number = np.full(len(sets), -1, np.int32)
-    number[is_used] = place.reshape(-1)
-    return Wanted(distinct, len(distinct), number, weights)
-
-
-def weights_of_sizes() -> Doubles:
-    """Shapley's weights (w(s - 1) + w(s), w(s)) of coalitions of s among d players: [d][s][2]."""
-    result = np.zeros((MOST_PLAYERS + 1, WEIGHTS, 2))
-    for d in range(1, MOST_PLAYERS + 1):
-        w = np.array([1 / (d * math.comb(d - 1, s)) for s in range(d)])
-        result[d, :d, 1] = w
-        result[d, : d + 1, 0] = np.append(w, 0) + np.append(0, w)
-    return result
-
-
-def weights_of_sets(is_banzhaf: bool = False, of_pair: float = 1.0) -> Doubles:
-    """Weights of coalitions of s players beside a set of r, among d: [d][r][s]; those of pairs times a factor."""
-    result = np.zeros((MOST_PLAYERS + 1, MOST_ORDER + 1, WEIGHTS))
-    for d in range(1, MOST_PLAYERS + 1):
-        for r in range(1, min(d, MOST_ORDER) + 1):
-            n = d - r
-            w = [0.5**n if is_banzhaf else 1 / ((n + 1) * math.comb(n, s)) for s in range(n + 1)]
-            result[d, r, : n + 1] = np.array(w) * (of_pair if r == 2 else 1)
-    return result
 
 
 def _run(kernel: Variant, grid: tuple[int, int], threads: int, args: dict[str, Any], shared: int = 0) -> None:
@@ -387,6 +397,11 @@ def differing_variant(mask: DTypeLike) -> Variant:
     return variant("explain/cuda/coalitions/find_differing", MASK=np.dtype(mask))
 
 
+def players_variant(mask: DTypeLike) -> Variant:
+    """Name the kernel that lists the players on which rows differ, of more than `NARROW` players."""
+    return variant("explain/cuda/coalitions/find_players", MASK=np.dtype(mask))
+
+
 @functools.cache  # calls of microseconds: it has many macros
 def pairs_variant(
     dtype: DTypeLike,
@@ -396,6 +411,9 @@ def pairs_variant(
     has_sets: bool,
     is_global: bool,
     of_means: bool = False,
+    *,
+    is_direct: bool = False,
+    is_wide: bool = False,
 ) -> Variant:
     """Name the kernel that explains pairs of rows."""
     real = np.dtype(dtype)
@@ -411,6 +429,8 @@ def pairs_variant(
         SETS=int(has_sets),
         AVERAGES=int(of_means),
         IN_GLOBAL=int(is_global),
+        DIRECT=int(is_direct),
+        WIDE=int(is_wide),
     )
 
 

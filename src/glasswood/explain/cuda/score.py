@@ -10,7 +10,8 @@ import numpy as np
 from glasswood.base.device import import_cupy, on_host
 from glasswood.base.typing import Array, Doubles, GpuArray
 from glasswood.cuda.launches import NOWHERE
-from glasswood.explain.cuda.coalitions import MASK_BYTES, CoalitionJob, CoalitionPlan, Wanted
+from glasswood.explain.cuda.coalition_sets import Wanted
+from glasswood.explain.cuda.coalitions import MASK_BYTES, CoalitionJob, CoalitionPlan
 
 if TYPE_CHECKING:
     from glasswood.explain.background import Background
@@ -47,7 +48,7 @@ class ScoreJob(CoalitionJob):
         """Rows whose mean outputs fit."""
         plan = self.plan
         of_row = 8 * self.wanted.n * (self.forest.n_outputs + 2)  # and losses
-        mask_bytes = plan.n_leaves * plan.mask.itemsize + 4 * len(plan.background)
+        mask_bytes = plan.n_leaves * plan.mask.itemsize + plan.pair_bytes * len(plan.background)
         return max(1, min(CUBE_BYTES // of_row, MASK_BYTES // mask_bytes, MOST_ROWS))
 
     def values(
@@ -72,13 +73,13 @@ class ScoreJob(CoalitionJob):
         cupy, plan, k = import_cupy(), self.plan, self.forest.n_outputs
         shared, size = plan.on_gpu(), self.wanted.n
         masks = plan.masks_of(x, shared)
-        differ, histogram = self._differing(masks, shared)
+        pairs, histogram = self._differing(masks, shared)
         counts = on_host(histogram)
         cubes: Any = cupy.zeros((len(x), k, size), np.float64)
         shared = shared | {"weights": NOWHERE, "sets": NOWHERE}
         for team in self._teams(fewest=0):
             if counts[team.fewest : team.most + 1].any():
-                self._explain(team, masks, NOWHERE, differ, shared, cubes, of_means=True)
+                self._explain(team, masks, NOWHERE, pairs, shared, cubes, of_means=True)
         for bit in range(plan.n_bits):
             halves = cubes.reshape(len(x), k, -1, 2, 1 << bit)
             halves[:, :, :, 1] += halves[:, :, :, 0]

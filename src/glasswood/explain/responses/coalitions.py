@@ -87,8 +87,8 @@ TOLERANCE = 0.01
 ROUNDING, FEW = 1e-13, 4
 """Variances of this share of the mean square are 0; background rows that say too little of a value's variance."""
 
-GPU_PLAYERS = 32
-"""Bits of a mask on a GPU."""
+GPU_PLAYERS = 2**15
+"""Features that GPUs tell apart: a block of theirs has a byte for each."""
 
 TOLD_SECONDS = 0.5
 """Estimated time between two steps of progress."""
@@ -162,7 +162,7 @@ class CoalitionExplainer:
             return f"exact values of output {self.response.name}"
         if self.game.forest.has_linear_leaves:
             return "exact responses of linear leaves"
-        return "exact responses of more than 32 features" if self.layout.n_used > GPU_PLAYERS else ""
+        return f"exact responses of more than {GPU_PLAYERS:,} features" if self.layout.n_used > GPU_PLAYERS else ""
 
     @property
     def cheaper(self) -> str:

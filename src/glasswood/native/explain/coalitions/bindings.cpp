@@ -141,6 +141,11 @@ static nb::dict gpu_plan(const CoalitionForest& forest, const Vector<int32_t>& c
   nb::dict result;
   result["conditions"] = to_bytes(std::move(leaves.conditions));
   result["first_condition"] = to_numpy(std::move(leaves.first));
+  result["n_bits"] = leaves.n_bits;
+  if (leaves.is_wide) {
+    result["first_place"] = to_numpy(std::move(leaves.first_place));
+    result["place"] = to_numpy(std::move(leaves.place));
+  }
   result["first_leaf"] = to_numpy(std::vector<int64_t>(forest.first()));
   result["base"] = to_numpy(std::vector<double>(forest.base()));
   result["player_bit"] = to_numpy(std::vector<int32_t>(forest.player_bit()));
@@ -315,7 +320,8 @@ void bind_coalitions(nb::module_& module) {
           "row_bytes", [](const CoalitionForest& forest) { return forest.n_leaves() * forest.mask_bytes(); },
           "Bytes of a row's masks.")
       .def("gpu_plan", &gpu_plan, nb::arg("column"), nb::arg("rank"), nb::arg("is_short"),
-           "Leaves with conditions of the codes of glasswood.cuda.codes, and values in units of 32 or 64 bits.")
+           "Leaves with conditions of the codes of glasswood.cuda.codes, and values in units of 32 or 64 bits; of more "
+           "than 32 players, whose bits are places of the leaf's path, also the player of each place.")
       .def(
           "rows",
           [](const CoalitionForest& forest, const RowMatrix& rows, int n_threads) {

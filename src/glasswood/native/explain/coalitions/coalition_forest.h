@@ -58,13 +58,18 @@ class CoalitionForest {
   }
 
   // What GPUs ask of codes of rows (glasswood/cuda/codes.py): a node sends codes of its column below its rank to the
-  // left.
+  // left. The bits of up to kGpuBits players are their own; of more, each leaf numbers those of its path.
   struct GpuLeaves {
     std::vector<LeafCondition> conditions;
-    std::vector<int32_t> first;  // [leaf + 1]
+    std::vector<int32_t> first;        // [leaf + 1]
+    std::vector<int32_t> first_place;  // [leaf + 1], into `place`
+    std::vector<uint16_t> place;       // the player's number in `player_bit`, by leaf and bit
+    int32_t n_bits = 0;
+    bool is_wide = false;  // more than kGpuBits players: there are places
   };
   GpuLeaves gpu_leaves(std::span<const int32_t> column, std::span<const int32_t> rank) const {
-    if (is_local_ || n_used_ > 32) throw std::invalid_argument("masks of a GPU have up to 32 players");
+    if (n_used_ > kGpuPlayers)
+      throw std::invalid_argument("a GPU has up to " + std::to_string(kGpuPlayers) + " players");
     std::vector<std::vector<LeafCondition>> of_leaf(n_leaves_, {{0, 1, 0, 0}});
     for (size_t tree = 0; tree < trees_.size(); ++tree) {
       int64_t leaf = tree_first_[tree];
@@ -78,14 +83,17 @@ class CoalitionForest {
           const PatternTree::Visit& parent = above[visit.depth - 1];
           const uint32_t bound = uint32_t(rank[parent.node]);
           path[visit.depth - 1] = {column[parent.node], visit.is_left ? 0 : bound, visit.is_left ? bound : ~0u,
-                                   parent.position};
+                                   player_bit_[parent.player]};
         }
         if (visit.player < 0) of_leaf[leaf++] = joined(path);
       }
     }
     GpuLeaves result;
-    result.first.assign(1, 0);
-    for (const auto& conditions : of_leaf) {
+    result.first.assign(1, 0), result.first_place.assign(1, 0);
+    result.is_wide = n_used_ > kGpuBits;
+    result.n_bits = result.is_wide ? 1 : n_used_;
+    for (auto& conditions : of_leaf) {
+      if (result.is_wide) number_by_path(conditions, result);
       result.conditions.insert(result.conditions.end(), conditions.begin(), conditions.end());
       result.first.push_back(int32_t(result.conditions.size()));
     }
@@ -124,7 +132,8 @@ class CoalitionForest {
   }
 
  private:
-  static constexpr int kShort = 31;  // bits of 64 that 32 leave out
+  static constexpr int kShort = 31;                             // bits of 64 that 32 leave out
+  static constexpr int32_t kGpuBits = 32, kGpuPlayers = 32768;  // as in glasswood/explain/cuda/coalitions.py
   ForestView forest_;
   Players players_;
   Coding coding_;
@@ -154,6 +163,19 @@ class CoalitionForest {
       }
     }
     return result;
+  }
+
+  // The bits of a leaf's conditions become the places of their players on its path.
+  static void number_by_path(std::vector<LeafCondition>& conditions, GpuLeaves& to) {
+    const auto first = to.place.size();
+    for (LeafCondition& one : conditions) {
+      const auto own = to.place.begin() + first, found = std::find(own, to.place.end(), uint16_t(one.bit));
+      const auto place = int32_t(found - own);
+      if (found == to.place.end()) to.place.push_back(uint16_t(one.bit));
+      one.bit = place;
+    }
+    to.first_place.push_back(int32_t(to.place.size()));
+    to.n_bits = std::max(to.n_bits, int32_t(to.place.size() - first));
   }
 
   void number_players() {

@@ -5,15 +5,17 @@
 //
 // Macros: REAL, UNIT (integers of as many bytes), MASK, TEAM (threads of a pair), RESPONSE (one of the numbers
 // RESPONSE_MARGIN, RESPONSE_LOGISTIC, RESPONSE_SOFTMAX, RESPONSE_EXP, RESPONSE_LOG_LOSS, or that of the loss of the
-// softmax), SETS (indices of sets instead of values), AVERAGES (monomials of means instead), IN_GLOBAL.
-#include "explain/cuda/coalitions/words.cuh"
+// softmax), SETS (indices of sets instead of values), AVERAGES (monomials of means instead), IN_GLOBAL (cubes), DIRECT
+// (sums of values in global memory), WIDE (differing.cuh).
+#include "explain/cuda/coalitions/differing.cuh"
 
 namespace glasswood {
 
 using Unit = UNIT;
 
-// A block of sets or of means is a team: it adds to sums in global memory.
-constexpr int THREADS = TEAM < 128 && !SETS && !AVERAGES ? 128 : TEAM, TEAMS = THREADS / TEAM, WARPS = TEAM / 32;
+// A block of sets or of means is a team: it adds to sums in global memory, as do values that are too many for shared.
+constexpr bool IS_TEAM = SETS || AVERAGES || DIRECT;
+constexpr int THREADS = TEAM < 128 && !IS_TEAM ? 128 : TEAM, TEAMS = THREADS / TEAM, WARPS = TEAM / 32;
 constexpr int QUEUE = 32 + 32 * PER_WORD, MOST = 32;
 constexpr int WEIGHTS = 34;  // numbers of a row of the tables of weights
 constexpr int ORDERS = 5;    // sets of up to 4 players
@@ -49,13 +51,6 @@ __device__ __forceinline__ void add_to(long long* at, long long v) {
 #endif
 }
 
-// Bits of a mask among those of `differ`.
-__device__ __forceinline__ unsigned numbers_of(unsigned mask, unsigned differ) {
-  unsigned result = 0;
-  for (unsigned rest = mask; rest; rest &= rest - 1) result |= 1u << __popc(differ & ((rest & (0u - rest)) - 1));
-  return result;
-}
-
 struct Cubes {
   Unit *known, *unknown;
   long long size;  // coalitions
@@ -75,23 +70,23 @@ struct Leaves {
   const MASK *a, *c;
   const Unit* value;
   int width, place;  // numbers of a leaf, and which of them
-  unsigned differ;
+  Differing differing;
 
   __device__ __forceinline__ void add(long long leaf, const Cubes& to) const {
-    to.add(numbers_of(c[leaf], differ), numbers_of(a[leaf], differ), value[leaf * width + place]);
+    to.add(differing.numbers_of(c[leaf], leaf), differing.numbers_of(a[leaf], leaf), value[leaf * width + place]);
   }
 };
 
 // Adds the leaves first ... end - 1 that hybrids reach, 32 at a time.
 __device__ __forceinline__ void add_leaves(const Leaves& leaves, long long first, long long end, const Cubes& to,
                                            int* queue, int thread) {
-  const unsigned *a = reinterpret_cast<const unsigned*>(leaves.a), *c = reinterpret_cast<const unsigned*>(leaves.c);
+  const Word *a = reinterpret_cast<const Word*>(leaves.a), *c = reinterpret_cast<const Word*>(leaves.c);
   const int lane = thread % 32;
   const long long end_word = end / PER_WORD;
   int waiting = 0;
   for (long long start = first / PER_WORD + thread / 32 * 32; start < end_word; start += TEAM) {
     const long long word = start + lane;
-    const unsigned empty = word < end_word ? empty_masks(a[word] & c[word]) : 0;
+    const Word empty = word < end_word ? empty_masks(a[word] & c[word]) : 0;
     if (!__any_sync(ALL, empty != 0)) continue;
 #pragma unroll
     for (int i = 0; i < PER_WORD; ++i) {
@@ -180,8 +175,8 @@ __device__ __forceinline__ Real sum_team(Real x, Real* of_warp, int thread) {
 }
 
 // Adds the values of a response, share times, to those of the players; weights: (w(s - 1) + w(s), w(s)) by size s.
-__device__ __forceinline__ void add_values(const Unit* v, int d, unsigned differ, const double* weights, double share,
-                                           double* sums, int n_responses, REAL* of_warp, int thread) {
+__device__ __forceinline__ void add_values(const Unit* v, int d, Differing differing, const double* weights,
+                                           double share, double* sums, int n_responses, REAL* of_warp, int thread) {
   const long long size = 1ll << d;
   const REAL empty = kept(v);
   REAL all = 0, total = 0, of_bit[MOST] = {};
@@ -201,22 +196,20 @@ __device__ __forceinline__ void add_values(const Unit* v, int d, unsigned differ
     if (bit >= d) break;
     const REAL mine = bit < LOW ? (thread >> bit & 1 ? all : REAL(0)) : of_bit[bit];
     const REAL sum = sum_team(mine, of_warp, thread);
-    const int player = __ffs(int(differ)) - 1;
-    differ &= differ - 1;
+    const int player = differing.next();
     if (thread == 0) sums[player * n_responses] += share * double(sum - total);
   }
 }
 
 // Adds the indices of sets of players, share times: of a set of r, Σ_S v(S) (-1)^(r - |S ∩ set|) w(r, |S \ set|).
 // weights: [order][size]. The index of a set with a player on which the rows do not differ is 0.
-__device__ __forceinline__ void add_sets(const Unit* v, int d, unsigned differ, const unsigned* sets, int n_sets,
+__device__ __forceinline__ void add_sets(const Unit* v, int d, const Differing& differing, const Set* sets, int n_sets,
                                          const double* weights, double share, double* sums, int n_responses,
                                          double* of_warp, int thread) {
   const long long size = 1ll << d;
   const REAL empty = kept(v);
-  for (int i = 0; i < n_sets; ++i) {
-    if (sets[i] & ~differ) continue;
-    const unsigned set = numbers_of(sets[i], differ);
+  const auto add = [&](int i) {
+    const unsigned set = differing.numbers_of_set(sets[i]);
     const int r = __popc(set);
     const double* const w = weights + r * WEIGHTS;
     double sum = 0;
@@ -227,12 +220,25 @@ __device__ __forceinline__ void add_sets(const Unit* v, int d, unsigned differ, 
     }
     sum = sum_team(sum, of_warp, thread);
     if (thread == 0) sums[i * n_responses] += share * sum;
+  };
+#if WIDE
+  // Most sets have such a player: lanes look at 32 at a time.
+  for (int first = 0; first < n_sets; first += 32) {
+    const int mine = first + thread % 32;
+    unsigned rest = __ballot_sync(ALL, mine < n_sets && differing.has(sets[mine]));
+    for (; rest; rest &= rest - 1) add(first + lowest(rest));
   }
+#else
+  for (int i = 0; i < n_sets; ++i)
+    if (differing.has(sets[i])) add(i);
+#endif
 }
 
+#if AVERAGES
 // Adds the monomials of a response, share times, to those of its mean over all background rows: [coalition of all
 // players]. A thread a coalition, so that each sum has the order of the background rows.
-__device__ __forceinline__ void add_monomials(Unit* v, int d, unsigned differ, double share, double* sums, int thread) {
+__device__ __forceinline__ void add_monomials(Unit* v, int d, const Differing& differing, double share, double* sums,
+                                              int thread) {
   const long long size = 1ll << d;
   for (long long h = 1; h < size; h *= 2) {
     sync_team();
@@ -243,26 +249,30 @@ __device__ __forceinline__ void add_monomials(Unit* v, int d, unsigned differ, d
   }
   sync_team();
   for (long long s = thread; s < size; s += TEAM) {
-    unsigned set = 0, rest = differ;
+    unsigned set = 0, rest = differing.bits;
     for (unsigned left = unsigned(s); left; left >>= 1, rest &= rest - 1) set |= left & 1 ? rest & (0u - rest) : 0;
     sums[set] += share * double(kept(v + s));
   }
 }
+#endif
 
 }  // namespace glasswood
 
 // Pairs of row blockIdx.x and `together` background rows from blockIdx.y on that differ on fewest ... most players.
-// rows, others: masks [row][leaf]; first: leaves of each output, of vectors all; value: [leaf][width]; differ: [row]
+// rows, others: masks [row][leaf]; first: leaves of each output, of vectors all; value: [leaf][width]; pairs: [row]
 // [other]; weights: [players][size][2], of sets [players][order][size]; sets: bits of players; sums: [row][part][player
-// or set][response], 0 for sets; of means [row][response][coalition], 0; cubes: room for each block in global memory.
+// or set][response], 0 for sets and DIRECT; of means [row][response][coalition], 0; cubes: room for each block in
+// global memory. Of WIDE, first_place and place as in find_players.cu; `pairs` have room for `listed` players.
 extern "C" __global__ void __launch_bounds__(glasswood::THREADS)
     explain_pairs_kernel(const MASK* __restrict__ rows, const MASK* __restrict__ others, long long n_leaves,
                          const long long* __restrict__ first, const glasswood::Unit* __restrict__ value, int width,
                          int n_outputs, const double* __restrict__ base, double unit, double scale,
-                         const int* __restrict__ labels, const unsigned* __restrict__ differ,
+                         const int* __restrict__ labels, const glasswood::Pair* __restrict__ pairs,
                          const double* __restrict__ share, int n_others, int together, int fewest, int most,
-                         const double* __restrict__ weights, const unsigned* __restrict__ sets, int n_numbers,
-                         int n_responses, double* __restrict__ sums, glasswood::Unit* __restrict__ cubes) {
+                         const double* __restrict__ weights, const glasswood::Set* __restrict__ sets, int n_numbers,
+                         int n_responses, double* __restrict__ sums, glasswood::Unit* __restrict__ cubes,
+                         const int* __restrict__ first_place, const unsigned short* __restrict__ place, int n_players,
+                         int listed) {
   using namespace glasswood;
   extern __shared__ uint4 shared[];
   const int team = threadIdx.x / TEAM, thread = threadIdx.x % TEAM, n_sums = n_numbers * n_responses;
@@ -270,6 +280,9 @@ extern "C" __global__ void __launch_bounds__(glasswood::THREADS)
   double* const to = sums + (row * gridDim.y + part) * n_sums;
 #if SETS || AVERAGES
   double* const of_warps = reinterpret_cast<double*>(shared);
+#elif DIRECT
+  double* const of_team = to;
+  REAL* const of_warps = reinterpret_cast<REAL*>(shared);
 #else
   double* const of_teams = reinterpret_cast<double*>(shared);
   double* const of_team = of_teams + team * n_sums;
@@ -278,17 +291,34 @@ extern "C" __global__ void __launch_bounds__(glasswood::THREADS)
 #endif
   int* const queues = reinterpret_cast<int*>(of_warps + THREADS / 32 * 2);
   int* const queue = queues + threadIdx.x / 32 * QUEUE;
+  int* end_of_queues = queues + THREADS / 32 * QUEUE;
+#if WIDE
+  const int stride = (n_players + 7) / 8 * 8;
+  unsigned char* const number = reinterpret_cast<unsigned char*>(end_of_queues) + team * stride;
+  for (int player = thread; player < n_players; player += TEAM) number[player] = ABSENT;
+  end_of_queues += TEAMS * stride / 4;
+#endif
 #if IN_GLOBAL
   Unit* const room = cubes + ((row * gridDim.y + part) * TEAMS + team) * ((n_outputs + 1) * most_size);
 #else
-  Unit* const room = reinterpret_cast<Unit*>(queues + THREADS / 32 * QUEUE) + team * ((n_outputs + 1) * most_size);
+  Unit* const room = reinterpret_cast<Unit*>(end_of_queues) + team * ((n_outputs + 1) * most_size);
 #endif
   const Margins margins{base, unit, scale, n_outputs};
   const int begin = int(part) * together, end = begin + together < n_others ? begin + together : n_others;
   for (int other = begin + team; other < end; other += TEAMS) {
-    const unsigned players = differ[row * n_others + other];
-    const int d = __popc(players);
+#if WIDE
+    const Pair* const pair = pairs + (row * n_others + other) * (1 + listed);
+    const Differing players{first_place, place, number, pair + 1};
+    const int d = pair[0];
+#else
+    const Differing players{pairs[row * n_others + other]};
+    const int d = __popc(players.bits);
+#endif
     if (d < fewest || d > most) continue;
+#if WIDE
+    sync_team();
+    if (thread < d) number[pair[1 + thread]] = (unsigned char)thread;
+#endif
     const long long size = 1ll << d;
     const MASK *a = rows + row * n_leaves, *c = others + other * n_leaves;
     Unit* const unknown = room + n_outputs * size;
@@ -315,8 +345,12 @@ extern "C" __global__ void __launch_bounds__(glasswood::THREADS)
                  of_warps, thread);
 #endif
     }
+#if WIDE
+    sync_team();
+    if (thread < d) number[pair[1 + thread]] = ABSENT;
+#endif
   }
-#if !SETS && !AVERAGES
+#if !SETS && !AVERAGES && !DIRECT
   __syncthreads();
   for (int i = threadIdx.x; i < n_sums; i += THREADS) {
     double sum = 0;

@@ -3,6 +3,7 @@
 //
 // Macros: MASK, CODE (unsigned types of masks and of the rows' codes).
 #include "explain/coalitions/conditions.h"
+#include "explain/cuda/coalitions/words.cuh"
 
 namespace glasswood {
 
@@ -19,13 +20,13 @@ extern "C" __global__ void __launch_bounds__(glasswood::THREADS)
   const long long leaf = blockIdx.x * (long long)THREADS + threadIdx.x, first_row = blockIdx.y * (long long)ROWS;
   if (leaf >= n_leaves) return;
   const int first = first_condition[leaf], end = first_condition[leaf + 1];
-  unsigned mask[ROWS] = {};
+  Word mask[ROWS] = {};
   for (int i = first; i < end; ++i) {
     const LeafCondition condition = conditions[i];
     const CODE* const code = codes + condition.column * stride + first_row;
 #pragma unroll
     for (int r = 0; r < ROWS; ++r)
-      mask[r] |= unsigned(!(code[r] >= condition.low && code[r] < condition.high)) << condition.bit;
+      mask[r] |= Word(!(code[r] >= condition.low && code[r] < condition.high)) << condition.bit;
   }
 #pragma unroll
   for (int r = 0; r < ROWS; ++r)
