@@ -84,6 +84,7 @@ LIMITS = {
     "warned_seconds": ("WARNED_SECONDS", "explain.responses.coalitions", "populations.comparing"),
     "wide_tile_stage": ("WIDE_STAGE", "evaluate.cuda.tiling"),
     "workbook_lines": ("MOST_LINES", "display.workbook"),
+    "worthwhile_host_trees": ("WORTHWHILE", "evaluate.evaluator"),
     "worthwhile_nodes": ("WORTHWHILE", "explain.engines", "explain.scores.score"),
 }
 """By the names that tests use: a constant, and the modules whose view of it changes."""

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 
 import glasswood.cuda.launches
+import glasswood.evaluate.cuda.evaluator
 import glasswood.evaluate.cuda.few_rows
 import glasswood.evaluate.cuda.packing
 import glasswood.evaluate.cuda.tiles
@@ -67,6 +68,47 @@ def test_probabilities_of_gpu_rows_stay_there(monkeypatch, link, n_outputs, dtyp
     assert found.dtype == expected.dtype
     # Exponentials differ by two units of the last place at most, above and below the line; then come the divisions.
     np.testing.assert_allclose(found, expected, rtol=5 * np.finfo(dtype).eps, atol=0)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("kind", ["two classes", "one_vs_all", "softmax", "linear leaves"])
+def test_probabilities_of_host_rows_come_from_the_gpu(monkeypatch, limits, kind, dtype):
+    """In chunks, on one GPU and on all, beside the links of the definitions; `auto` has the CPU's bits."""
+    n_outputs = 3 if kind in {"one_vs_all", "softmax"} else 1
+    link = kind if n_outputs > 1 else "logistic"
+    classes = {"classes": (np.array(["no", "yes"]),), "is_estimator": True} if kind == "two classes" else {}
+    forest = random_forest(5, Options(n_trees=6, n_features=3, n_outputs=n_outputs, row_type=dtype))
+    forest = with_linear_leaves(forest) if kind == "linear leaves" else forest
+    forest = dataclasses.replace(forest, link=link, link_scale=0.7, result_dtype=dtype, **classes)
+    X = random_rows(6, forest, 300)
+    margins = 0.7 * evaluate.margins(forest, X)
+    terms = np.exp(margins - margins.max(axis=1, keepdims=True))
+    expected = terms / terms.sum(axis=1, keepdims=True) if link == "softmax" else 1 / (1 + np.exp(-margins))
+    if kind == "two classes":
+        expected = np.concatenate([1 - expected, expected], axis=1)
+    expected = expected[:, 0] if expected.shape[1] == 1 else expected
+    on_cpu = forest.predict(X, output="probability", device="cpu")
+    limits(fewest_chunk_rows=32, worthwhile_host_trees=0)
+    moved, map_rows = [], glasswood.evaluate.cuda.evaluator.map_rows
+    monkeypatch.setattr(
+        glasswood.evaluate.cuda.evaluator, "map_rows", lambda *args, **kw: moved.append(args) or map_rows(*args, **kw)
+    )
+    np.testing.assert_array_equal(forest.predict(X, output="probability", device="auto"), on_cpu)
+    assert [args[3] for args in moved] == ["float64"]
+    with pytest.raises(ValueError, match="has no probabilities"):
+        dataclasses.replace(forest, link="identity", classes=(), objective="regression").predict(
+            X, output="probability", device="cuda"
+        )
+    monkeypatch.setattr(glasswood.evaluate.evaluator, "respond", None)
+    moved.clear()
+    for device in ("cuda", "cuda:0", "cuda:all"):
+        found = forest.predict(X, output="probability", device=device)
+        assert isinstance(found, np.ndarray)
+        assert (found.dtype, found.shape) == (on_cpu.dtype, on_cpu.shape)
+        np.testing.assert_allclose(found, expected, rtol=0, atol=(2e-7 if dtype == "float32" else 1e-14))
+        assert np.ptp(found) > 0.1
+    assert [args[3] for args in moved] == [dtype] * 3
+    assert forest.predict(X[:0], output="probability", device="cuda").shape == (0, *on_cpu.shape[1:])
 
 
 def test_rows_whose_sums_depend_on_the_order_of_the_trees(monkeypatch):

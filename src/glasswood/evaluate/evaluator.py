@@ -74,6 +74,10 @@ class Evaluator:
         choice = self.choose(algorithm, len(rows), "cuda" if gpus else "cpu")
         if output == "leaf":
             return self._shaped(self.cuda.leaves(rows, gpus, choice) if gpus else self.cpu.leaves(rows, choice, n_jobs))
+        # Of rows that `auto` moves, the bits do not depend on how many there are: their links are NumPy's.
+        if gpus and output == "probability" and self.cuda.has_link and parse_device(device)[0] != "auto":
+            check_probabilities(forest)
+            return as_probabilities(self.cuda.responses(rows, gpus, choice), forest)
         if gpus:
             dtype = forest.result_dtype if is_margin(forest, output) else "float64"
             return respond(forest, self.cuda.margins(rows, gpus, choice, dtype), output)

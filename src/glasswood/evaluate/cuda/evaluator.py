@@ -59,19 +59,10 @@ class CudaEvaluator:
         """Whether `responses` knows the forest's link, and these are probabilities of one classification."""
         return self._forest.link in LINKS and len(self._forest.classes) <= 1
 
-    def responses(self, rows: Any, gpus: tuple[int, ...], choice: Choice) -> GpuArray:
-        """Margins of GPU rows through the link, (n, n_outputs) in the source library's dtype, on their GPU."""
-        cupy, forest = import_cupy(), self._forest
-        margin = self.margins(rows, gpus, choice)
-        name, factor = LINKS[forest.link]
-        scale = factor or forest.link_scale
-        with cupy.cuda.Device(gpus[0]):
-            result: GpuArray = cupy.empty(margin.shape, forest.result_dtype)
-            if len(margin):
-                sizes = {"n_rows": len(margin), "n_outputs": forest.n_outputs, "scale": scale}
-                kernel = respond_variant(name, result.dtype)
-                launch(kernel, (-(-len(margin) // BLOCK),), (BLOCK,), {"margin": margin, **sizes, "result": result})
-        return result
+    def responses(self, rows: Any, gpus: tuple[int, ...], choice: Choice) -> Any:
+        """Margins through the link, (n, n_outputs) in the source library's dtype: where the rows are."""
+        forest = self._forest
+        return self._run(rows, gpus, (forest.n_outputs,), forest.result_dtype, functools.partial(self._respond, choice))
 
     def leaves(self, rows: Any, gpus: tuple[int, ...], choice: Choice) -> Any:
         """Find the source's leaf ids (n, n_trees), int32: NumPy for host rows, CuPy for GPU rows."""
@@ -127,6 +118,14 @@ class CudaEvaluator:
             return
         for begin, end, leaves in self._reach(choice, x):
             self._add_up(x[begin:end], leaves, out[begin:end])
+
+    def _respond(self, choice: Choice, x: GpuArray, out: GpuArray) -> None:
+        margin = import_cupy().empty(out.shape, np.float64)
+        self._sum(choice, x, margin)
+        name, factor = LINKS[self._forest.link]
+        sizes = {"n_rows": len(x), "n_outputs": out.shape[1], "scale": factor or self._forest.link_scale}
+        args = {"margin": margin, **sizes, "result": out}
+        launch(respond_variant(name, out.dtype), (-(-len(x) // BLOCK),), (BLOCK,), args)
 
     def _schedule(self, choice: Choice, n_rows: int) -> FewRows | Tiles | None:
         """Schedule that takes rows to margins, None if leaves must be found first."""
