@@ -1,11 +1,11 @@
-"""Values against a background of forests of which some trees have no tables on a GPU: divided, beside the cores alone.
+"""Values against a background of forests of which some trees have no tables on a GPU, beside the cores.
 
     python -m benchmarks.divided_background --results FOLDER
 
 20 features, 20,000 training rows: LightGBM's default trees of 31 leaves, trees of 255 leaves, and a full-depth random
 forest of scikit-learn. Rows lie on the host. Further explainers of a forest share its plan: times are those of tables
-and counts of the background, and of values after these. The limit of a divided call is what the cores take for the
-splits that the GPU leaves to them.
+and patterns of the background, and of values after these. Limits: of a kernel of patterns some 17 instructions of a
+warp for a row and 128 patterns of a leaf, and 10 for each pattern that lets the row pass.
 """
 
 from __future__ import annotations
@@ -33,6 +33,11 @@ MODELS = {
         1000,
     ),
     "4 full-depth trees": (lambda: RandomForestRegressor(4, max_features="sqrt", random_state=0), 100, 100),
+    "4 full-depth trees, 1,000 background rows": (
+        lambda: RandomForestRegressor(4, max_features="sqrt", random_state=0),
+        200,
+        1000,
+    ),
 }
 """A model, rows and background rows."""
 
@@ -83,9 +88,9 @@ def main():
         record = {
             "rows": len(rows),
             "background": n_background,
-            "trees_without_tables": len(division.parts[0].plan.walked_trees),
-            "trees_of_cores": division.n_walked,
-            "share_of_cores": division.rest_share,
+            "parts_with_tables": len(division.parts),
+            "trees_by_patterns": division.n_walked,
+            "share_of_patterns": division.rest_share,
         }
         records[name] = record | measure(forest, rows, background)
         print(json.dumps({name: records[name]}), flush=True)

@@ -21,6 +21,7 @@ RETURNS = {
     "leaf_layouts": "dict[str, Any]",
     "plan_gpu_tables": "dict[str, Any]",
     "tree_shapes": "tuple[NDArray[numpy.int32], NDArray[numpy.int32]]",
+    "write_pattern_tape": "dict[str, Any]",
     "write_tape": "dict[str, Any]",
     "extract_paths": "dict[str, NDArray[Any]]",
     "index_leaves": "tuple[NDArray[numpy.int64], NDArray[numpy.int32], NDArray[numpy.float64]]",

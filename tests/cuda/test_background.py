@@ -145,11 +145,8 @@ def test_a_background_on_a_gpu_is_checked_there():
     np.testing.assert_allclose(cupy.asnumpy(found), expected.shap_values(rows(5, 6)), rtol=1e-5, atol=1e-6)
 
 
-def test_trees_without_tables_are_refused_on_a_gpu_and_explained_on_the_cpu():
+def test_trees_without_tables_have_patterns():
     forest, X = chain_forest(30, 1e-3), rows(6, 30)
-    with pytest.raises(
-        NotImplementedError, match=r"1 of 1 trees have no tables of values against a background on a GPU"
-    ):
-        Explainer(forest, X, device="cuda").shap_values(X)
-    exact = Explainer(forest, X, device="cpu").shap_values(X)
-    np.testing.assert_array_equal(Explainer(forest, X).shap_values(X), exact)
+    explainer = Explainer(forest, X, device="cuda", dtype="float64")
+    assert_close(explainer.shap_values(X), interventional.values_by_pair(forest, X, X), forest, "float64")
+    assert explainer.algorithm_ == "patterns"

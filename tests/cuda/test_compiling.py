@@ -19,6 +19,7 @@ from glasswood.explain.cuda.coalitions import (
 )
 from glasswood.explain.cuda.leaf_games import background_variant, count_variant, shares_variant
 from glasswood.explain.cuda.leaf_tapes import LeafTape
+from glasswood.explain.cuda.patterns import collect_variant, patterns_variant
 from glasswood.explain.cuda.quadrature import leaves_variant, small_variant, walk_variant
 from glasswood.explain.cuda.responses import weigh_variant
 from glasswood.explain.cuda.strongest import add_variant as add_magnitudes
@@ -169,6 +170,13 @@ COALITIONS = [
     *(pairs_variant("float32", mask, 32, 1, False, False, is_wide=True) for mask in ("uint8", "uint64")),
     pairs_variant("float32", "uint8", 32, 2, False, True, is_direct=True),
 ]
+HOT_PATTERNS = [patterns_variant(1, "uint16", pairs=pairs, shared=True) for pairs in (False, True)]
+PATTERNS = [
+    *HOT_PATTERNS,
+    *(collect_variant(words, "uint16", 1024, writes=writes) for words in (1, 2) for writes in (False, True)),
+    collect_variant(16, "uint32", 128, writes=True),
+    *(patterns_variant(words, "uint32", pairs=pairs, shared=False) for words in (2, 4, 16) for pairs in (False, True)),
+]
 LEAVES = [
     leaves(4),
     leaves(2, row="float32"),
@@ -193,7 +201,9 @@ def name(kernel):
 
 
 @pytest.mark.parametrize(
-    "kernel", [*SMALL, *GROW, *EVALUATE[:1], *HOT[:1], *LEAVES[:1], *ADD[:2], *TABLES[:3], *COALITIONS[:3]], ids=name
+    "kernel",
+    [*SMALL, *GROW, *EVALUATE[:1], *HOT[:1], *LEAVES[:1], *ADD[:2], *TABLES[:3], *COALITIONS[:3], *PATTERNS[:3]],
+    ids=name,
 )
 def test_compiles_for_the_newest_and_the_oldest(kernel):
     for architecture in (ARCHITECTURES[0], ARCHITECTURES[-1]):
@@ -212,7 +222,7 @@ def test_what_users_run_compiles_once_and_keeps_the_result(monkeypatch, tmp_path
 @pytest.mark.slow
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize(
-    "kernel", [*SMALL, *GROW, *EVALUATE, *HOT, *WALKS, *LEAVES, *ADD, *TABLES, *COALITIONS], ids=name
+    "kernel", [*SMALL, *GROW, *EVALUATE, *HOT, *WALKS, *LEAVES, *ADD, *TABLES, *COALITIONS, *PATTERNS], ids=name
 )
 def test_compiles_for_every_architecture(kernel, architecture):
     assert measure_kernel(kernel, architecture).spilled < 512
@@ -246,6 +256,14 @@ def test_sums_of_tables_stay_in_registers(kernel):
     found = measure_kernel(kernel, 90)
     threads = int(dict(kernel.macros)["THREADS"])
     assert found.registers * threads * (2 if threads <= 256 else 1) <= 1 << 16
+    assert found.stack == found.spilled == 0
+
+
+@pytest.mark.parametrize("kernel", HOT_PATTERNS, ids=name)
+def test_patterns_stay_in_registers(kernel):
+    """Of which seven blocks, five of interactions, share those of a multiprocessor."""
+    found = measure_kernel(kernel, 90)
+    assert found.registers <= (96 if dict(kernel.macros)["PAIRS"] == "1" else 72)
     assert found.stack == found.spilled == 0
 
 

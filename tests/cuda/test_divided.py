@@ -1,4 +1,4 @@
-"""Forests of which some trees have no tables on a GPU: parts on the GPU and the cores against oracles of the whole."""
+"""Forests of which some trees have no tables on a GPU: sums of parts against oracles of the whole."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ def rows(n, n_features, seed=1):
 
 
 def parts_of(explainer, kind="values"):
-    """How many plans a GPU has, and whether the cores explain a part."""
+    """How many plans of tables there are, and whether patterns explain a part."""
     job = plan_of(explainer, "cuda").job(kind)
-    return (len(job._jobs), job._on_host is not None) if isinstance(job, DividedJob) else (1, False)
+    return (len(job.tables), job.patterns is not None) if isinstance(job, DividedJob) else (1, False)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -91,7 +91,10 @@ def test_groups_are_those_of_the_whole_forest(has_background):
     explainer = Explainer(forest, background, groups=groups, device="cuda", dtype="float64")
     assert_close(explainer.shap_values(X), players.values(game - game[:, :1]), forest, "float64")
     assert_close(explainer.shap_interaction_values(X), players.interactions(game - game[:, :1]), forest, "float64")
-    assert parts_of(explainer) > (1, False)
+    if has_background:
+        assert parts_of(explainer) > (1, False)
+    else:  # which the walk takes the rest of
+        assert len(plan_of(explainer, "cuda").job("values").plan.walked_trees)
 
 
 def test_counts_beyond_shared_memory(monkeypatch):
@@ -124,10 +127,10 @@ def test_parts_share_the_budget(share):
     forest, X, background = deep_forest(4, 24, (3, 5, 12, 22)), rows(9, 24), rows(30, 24, 2)
     roomy = Explainer(forest, background, device="cuda", dtype="float64")
     expected = roomy.shap_values(X)
-    n_bytes = sum(job.plan.n_bytes for job in plan_of(roomy, "cuda").job("values")._jobs)
+    n_bytes = sum(job.plan.n_bytes for job in plan_of(roomy, "cuda").job("values").tables)
     tight = Explainer(forest, background, device="cuda", dtype="float64", table_bytes=n_bytes // share)
     np.testing.assert_allclose(tight.shap_values(X), expected, atol=1e-12)
-    assert sum(job.plan.n_bytes for job in plan_of(tight, "cuda").job("values")._jobs) <= n_bytes // share
+    assert sum(job.plan.n_bytes for job in plan_of(tight, "cuda").job("values").tables) <= n_bytes // share
 
 
 def test_responses_of_parts_are_refused_by_name():

@@ -35,6 +35,8 @@ KERNELS = {
     },
     "values against a background": ROWS | COUNTED | {f"{TABLES}add_tables"},
     "interactions against a background": PAIRS | COUNTED,
+    "values by patterns": {f"explain/cuda/{name}" for name in ("collect_patterns", "explain_patterns", "sum_slots")},
+    "interactions by patterns": {f"explain/cuda/{name}" for name in ("explain_patterns", "close_diagonal")},
     "values of groups": ROWS | {f"{TABLES}add_tables", f"{TABLES}build_shares"},
     "interactions of groups": PAIRS | {f"{TABLES}build_shares"},
     "values of a probability": {"explain/cuda/weigh_parts", *COUNTED},
@@ -75,8 +77,10 @@ def explain(kind, forest, X, **options):
     if kind.startswith("exact"):
         test_coalitions.check(dataclasses.replace(forest, link="logistic"), X[:9], X[len(X) // 2 :], **options)
         return
-    background = X[len(X) // 2 :] if "background" in kind or "probability" in kind else None
+    background = X[len(X) // 2 :] if any(word in kind for word in ("background", "probability", "patterns")) else None
     output = {}
+    if "patterns" in kind:
+        algorithm, options = "auto", {**options, "table_bytes": 0}
     if "linear" in kind:
         forest = with_models(forest, 4, -1, 1)
     if "probability" in kind:

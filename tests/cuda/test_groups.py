@@ -64,13 +64,29 @@ def test_probabilities_and_losses_of_groups():
         np.testing.assert_allclose(found, expected, atol=1e-9)
 
 
-@pytest.mark.parametrize(("has_background", "of"), [(False, "of groups"), (True, "against a background")])
-def test_forests_without_tables_are_refused_by_name(has_background, of):
-    forest, X = chain_forest(30, 1e-3), np.zeros((3, 30), np.float32)
-    with pytest.raises(NotImplementedError, match=f"1 of 1 trees have no tables of values {of} on a GPU"):
-        explain(forest, X if has_background else None, {"a": [5, 1]}).shap_values(X)
-    on_cores = Explainer(forest, X if has_background else None, groups={"a": [5, 1]})
-    np.testing.assert_array_equal(on_cores.shap_values(X).shape, (3, 29))
+@pytest.mark.parametrize("options", [{}, {"table_bytes": 0}, {"algorithm": "quadrature"}])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_players_without_tables_are_walked(dtype, options):
+    """Features of a group lie above and below others of it; tapes of few and of many splits."""
+    for forest in (chain_forest(30, 1e-3), full_forest(7, n_trees=12, depth=7, n_features=30)):
+        X = np.random.default_rng(0).normal(size=(20, 30)).astype(np.float32)
+        groups = {"a": [5, 1, 20, 17], "b": [3, 4]}
+        found = Explainer(forest, groups=groups, device="cuda", dtype=dtype, **options)
+        expected = Explainer(forest, groups=groups, device="cpu", dtype="float64", algorithm="quadrature")
+        assert_close(found.shap_values(X), expected.shap_values(X)[..., None], forest, dtype)
+        pairs = (each.shap_interaction_values(X[:3], features=["b", "x7"]) for each in (found, expected))
+        assert_close(next(pairs), next(pairs)[..., None], forest, dtype)
+
+
+def test_a_walk_of_players_matches_the_oracle():
+    forest = full_forest(8, n_trees=3, depth=6, n_features=9)
+    X = np.random.default_rng(0).normal(size=(9, 9)).astype(np.float32)
+    player_of = np.array([0, 1, 0, 2, 0, 1, 3, 4, 5])
+    groups = {"a": [0, 2, 4], "b": [1, 5]}
+    game = players.path_dependent(forest, X, player_of)
+    explainer = explain(forest, None, groups, algorithm="quadrature")
+    assert_close(explainer.shap_values(X), players.values(game - game[:, :1]), forest, "float64")
+    assert_close(explainer.shap_interaction_values(X), players.interactions(game - game[:, :1]), forest, "float64")
 
 
 def test_tables_beyond_the_budget_are_built_for_each_call():

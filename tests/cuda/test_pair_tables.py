@@ -266,9 +266,7 @@ def test_tables_against_a_background_may_exceed_shared_memory(n_features):
     assert_close(explainer.shap_interaction_values(X[:5]), exact[..., None], forest, "float32")
 
 
-def test_trees_without_tables_are_refused_on_a_gpu_and_explained_on_the_cpu():
+def test_trees_without_tables_have_patterns():
     forest, X = chain_forest(12, 1e-3), rows(6, 12)
-    with pytest.raises(NotImplementedError, match=r"1 of 1 trees have no tables of interactions against a background"):
-        Explainer(forest, X, device="cuda").shap_interaction_values(X)
-    exact = Explainer(forest, X, device="cpu").shap_interaction_values(X)
-    np.testing.assert_array_equal(Explainer(forest, X).shap_interaction_values(X), exact)
+    found = Explainer(forest, X, device="cuda", dtype="float64").shap_interaction_values(X)
+    assert_close(found, interventional.interactions(forest, X, X), forest, "float64")

@@ -151,11 +151,7 @@ def test_tables_beyond_their_share_of_the_budget_are_built_for_each_call():
 
 
 def test_what_a_gpu_refuses():
-    import cupy
-
     forest, X = classifier(), rows(9)
-    with pytest.raises(NotImplementedError, match="groups with algorithm='quadrature' run on the CPU only"):
-        Explainer(forest, groups={"all": [0, 1]}, algorithm="quadrature").shap_values(cupy.asarray(X))
     with pytest.raises(ValueError, match="y is for output='log_loss'"):
         Explainer(forest, X, output="probability", device="cuda").shap_values(X, y=np.ones(9))
     deep = dataclasses.replace(chain_forest(30, 1e-3), link="logistic")

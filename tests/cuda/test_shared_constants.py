@@ -10,7 +10,7 @@ import pytest
 import glasswood
 from glasswood.cuda import encoder
 from glasswood.evaluate.cuda import few_rows
-from glasswood.explain.cuda import leaf_games, quadrature, responses, table_launches, tables
+from glasswood.explain.cuda import leaf_games, patterns, quadrature, responses, table_launches, tables
 
 NATIVE = Path(glasswood.__file__).parent / "native"
 
@@ -34,6 +34,9 @@ NATIVE = Path(glasswood.__file__).parent / "native"
         (responses, "THREADS", "explain/cuda/weigh_parts.cu", "THREADS"),
         (responses, "MOST_PARTS", "explain/cuda/weigh_parts.cu", "MOST_PARTS"),
         (table_launches, "PAIR_GROUP", "explain/cuda/tables/add_pairs.cu", "GROUP"),
+        (patterns, "WARPS", "explain/cuda/explain_patterns.cu", "WARPS"),
+        (patterns, "WARP", "explain/cuda/explain_patterns.cu", "WARP"),
+        (patterns, "COLLECT_THREADS", "explain/cuda/collect_patterns.cu", "THREADS"),
         (quadrature, "MOST_WARPS", "explain/cuda/explain_small.cu", "MOST_WARPS"),
     ],
 )

@@ -4,8 +4,8 @@ A feature that a coalition S knows has the explained row's value, any other that
 the mean over the background rows, by weight, of a function of the margin of these mixed rows. `coalition_margins` has
 the margin of every mixed row, `game` their means, `index` sums over all coalitions.
 
-`values_by_pair` takes the game of each leaf, row and background row, which asks for some features of the row and some
-of the background row: any depth, any number of features.
+`values_by_pair` and `interactions_by_pair` take the game of each leaf, row and background row, which asks for some
+features of the row and some of the background row: any depth, any number of features.
 """
 
 from __future__ import annotations
@@ -121,16 +121,48 @@ def values_of_pairs(forest: Forest, X: Any, background: Any) -> Floats:
     return result
 
 
+def interactions_by_pair(forest: Forest, X: Any, background: Any, weight: Any = None) -> Floats:
+    """Half of each pair's index, (n_rows, n_features, n_features, n_outputs), leaf by leaf and pair by pair.
+
+    In the game "all of the k, none of the z" two of the k have (k - 2)! z! / (k + z - 1)!, two of the z
+    k! (z - 2)! / (k + z - 1)!, and one of each -(k - 1)! (z - 1)! / (k + z - 1)!.
+    """
+    share = np.ones(len(background)) if weight is None else np.asarray(weight, np.float64)
+    share = share / share.sum() / 2
+    result = np.zeros((len(X), forest.n_features, forest.n_features, forest.n_outputs))
+    for leaf_value, features, mine, its, possible in _demands(forest, X, background):
+        k, z = mine.sum(axis=2).astype(int), its.sum(axis=2).astype(int)
+        sides = ((mine, mine, _ratio(k - 2, z)), (its, its, _ratio(z - 2, k)), (mine, its, -_ratio_below(k, z)))
+        for one, other, size in sides:
+            found = np.einsum("nbi,nbj,nb->nij", one, other, possible * size * share)
+            found = found * (1 - np.eye(len(features))) if one is other else found + found.swapaxes(1, 2)
+            result[:, features[:, None], features] += found[..., None] * leaf_value
+    return shapley._with_diagonal(result, values_by_pair(forest, X, background, weight))
+
+
+def _ratio_below(k: NDArray[Any], z: NDArray[Any]) -> Floats:
+    """(k - 1)! (z - 1)! / (k + z - 1)!, 0 where one is 0."""
+    return np.where((k > 0) & (z > 0), _ratio(k - 1, np.maximum(z - 1, 0)), 0.0)
+
+
 def _pair_games(forest: Forest, X: Any, background: Any) -> Iterator[tuple[Floats, NDArray[np.int64], Floats]]:
     """For each leaf: value, features of its path, and their values (n_rows, n_background, d) of a leaf of 1."""
+    for leaf_value, features, mine, its, possible in _demands(forest, X, background):
+        k, z = mine.sum(axis=2).astype(int), its.sum(axis=2).astype(int)
+        gain, loss = _ratio(k - 1, z), _ratio(z - 1, k)
+        yield leaf_value, features, (possible * gain)[..., None] * mine - (possible * loss)[..., None] * its
+
+
+def _demands(forest: Forest, X: Any, background: Any) -> Iterator[tuple[Floats, Any, Floats, Floats, Bools]]:
+    """For each leaf: value, features of its path, which of them only the row, or only the background row passes.
+
+    And whether each is passed by one of them.
+    """
     row, other = shapley.sides(forest, X), shapley.sides(forest, background)
     rows, others = shapley._leaf_games(forest, row), shapley._leaf_games(forest, other)
     for (leaf_value, features, _, x), (_, _, _, b) in zip(rows, others, strict=True):
-        mine, its = x[:, None, :] * (1 - b), (1 - x)[:, None, :] * b
-        k, z = mine.sum(axis=2).astype(int), its.sum(axis=2).astype(int)
         possible = ((x[:, None, :] + b) > 0).all(axis=2)
-        gain, loss = _ratio(k - 1, z), _ratio(z - 1, k)
-        yield leaf_value, features, (possible * gain)[..., None] * mine - (possible * loss)[..., None] * its
+        yield leaf_value, features, x[:, None, :] * (1 - b), (1 - x)[:, None, :] * b, possible
 
 
 def _ratio(a: NDArray[Any], b: NDArray[Any]) -> Floats:

@@ -30,6 +30,17 @@ def test_both_oracles_agree_on_values(example):
     assert (difference <= ROUNDING * shapley.leaf_spread(forest)).all()
 
 
+@given(forests_and_rows(shape="bushy", min_rows=1))
+def test_both_oracles_agree_on_interactions(example):
+    forest, X = example
+    X, background, weight = halves(X)
+    difference = np.abs(
+        interventional.interactions(forest, X, background, weight)
+        - interventional.interactions_by_pair(forest, X, background, weight)
+    )
+    assert (difference <= ROUNDING * shapley.leaf_spread(forest)).all()
+
+
 @given(forests_and_rows(min_rows=1))
 def test_values_add_up_to_the_margin(example):
     forest, X = example

@@ -124,8 +124,6 @@ class Engines:
         if isinstance(self.cpu, CoalitionExplainer):
             return self.cpu.cpu_only
         has_groups, has_background = bool(self.game.players.groups), self.game.has_background
-        if has_groups and self.settings.algorithm == "quadrature":
-            return "groups with algorithm='quadrature'"
         if not self.game.forest.has_linear_leaves or not (has_background or has_groups):
             return ""
         return "explanations of linear leaves " + ("against a background" if has_background else "by groups")

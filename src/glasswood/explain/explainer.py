@@ -76,9 +76,9 @@ class Explainer(ExplainerCalls):
         Weights of the background rows, at least 0; default 1 each.
     groups : dict of str to sequence of int or str, or "source", optional
         Groups of features by name. The features of a group are known together or not at all, and have one value.
-        Results have the groups first, then the features that are in no group. On GPUs, groups need tables, as a
-        background does. "source" groups the features that a pipeline's steps made from one column, or CatBoost's target
-        statistics of one column; for other models, each feature is a group.
+        Results have the groups first, then the features that are in no group. "source" groups the features that a
+        pipeline's steps made from one column, or CatBoost's target statistics of one column; for other models, each
+        feature is a group.
     rule : {"exact", "rescale"}
         Definition of the values of outputs other than the margin. "exact": Shapley values of the response, computed
         for all coalitions of features. The cost grows with the number of background rows, and as 2^d with the number d

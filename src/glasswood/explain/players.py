@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -81,6 +81,14 @@ def by_column(values: Array, players: Players) -> tuple[Array, tuple[str, ...]]:
         for column in part:
             result[:, columns.index(column)] += values[:, place] / len(part)
     return result, columns
+
+
+def over_players(forest: TreeEnsemble, players: Players) -> TreeEnsemble:
+    """Return the forest as if players were its features, for walks of rows that are codes of the features."""
+    if not players.groups:
+        return forest
+    feature = np.where(forest.feature >= 0, players.of_feature[forest.feature], -1).astype(np.int32)
+    return replace(forest, feature=feature, n_features=players.n)
 
 
 def make_players(groups: Any, forest: TreeEnsemble) -> Players:

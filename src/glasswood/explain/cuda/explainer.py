@@ -152,10 +152,11 @@ class CudaExplainer:
     @property
     def has_tables(self) -> bool:
         """Whether values come from tables."""
-        return isinstance(self.job("values"), (TableJob, DividedJob, ResponseJob))
+        job = self.job("values")
+        return bool(job.tables) if isinstance(job, DividedJob) else isinstance(job, (TableJob, ResponseJob))
 
     def serves_by_tables(self, kind: Explained) -> bool:
-        """Whether every tree has tables of values, or of pairs: no walk takes backgrounds and groups here."""
+        """Whether every tree has tables of values, or of pairs, against a background or of groups."""
         return bool(self._source.serves(kind))
 
     def job(self, kind: Explained, chosen: Array | None = None) -> Job:

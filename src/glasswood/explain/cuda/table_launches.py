@@ -28,6 +28,7 @@ from glasswood.explain.cuda.tables import (
     Tables,
     lay_out_keys,
 )
+from glasswood.explain.players import over_players
 from glasswood.explain.walks import walked_part
 from glasswood.model.ensemble import TreeEnsemble
 
@@ -168,7 +169,7 @@ class TableJob(PlannedJob):
         tables: SharedTables,
         features: NDArray[np.intp] | None = None,
     ) -> None:
-        super().__init__(forest, codes, tables.plan.dtype, tables.plan.of_pairs, features, tables.plan.n_players)
+        super().__init__(forest, codes, tables.plan.dtype, tables.plan.of_pairs, features, tables.plan.players.n)
         self.plan, self.tables = tables.plan, tables
         self._features = features
         self._walks = self._walks_of_rest()
@@ -220,7 +221,7 @@ class TableJob(PlannedJob):
         return OnGpu(import_cupy(), tapes, targets, self.chosen)
 
     def _walks_of_rest(self) -> QuadratureJob | None:
-        """Lay out the walk of what has no tables; of games that nothing walks, that is another job's."""
+        """Lay out the walk of what has no tables; against a background, that is another job's."""
         if not self.tables.may_be_walked:
             return None
         plan = self.plan
@@ -228,7 +229,7 @@ class TableJob(PlannedJob):
         if walked is None:
             return None
         codes = CodeTables(walked, encode_forest(walked))
-        job = QuadratureJob(walked, codes, plan.dtype, self.pairs, self._features)
+        job = QuadratureJob(over_players(walked, plan.players), codes, plan.dtype, self.pairs, self._features)
         return job if job.tapes else None
 
     def _give_up(self) -> None:
@@ -240,7 +241,8 @@ class TableJob(PlannedJob):
             RuntimeWarning,
             stacklevel=2,
         )
-        self._fallback = QuadratureJob(self.forest, self.codes, self.dtype, self.pairs, self._features)
+        forest = over_players(self.forest, self.plan.players)
+        self._fallback = QuadratureJob(forest, self.codes, self.dtype, self.pairs, self._features)
 
 
 class TableLaunches:

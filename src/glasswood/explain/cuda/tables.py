@@ -74,7 +74,7 @@ class TablePlan:
 
     Attributes
     ----------
-    n_players : int
+    players : Players
     arrays : dict
         What `_core.plan_gpu_tables` returns, structs as bytes, a line each.
     codes : CodeTables
@@ -101,10 +101,9 @@ class TablePlan:
         is_roomy: bool = False,
     ) -> None:
         self.dtype, self.of_pairs = np.dtype(dtype), of_pairs
-        players = make_players(None, forest) if players is None else players
-        self.n_players: int = players.n
+        self.players: Players = make_players(None, forest) if players is None else players
         settings = table_bytes, self.dtype.itemsize, forced, of_pairs, has_background, is_roomy, n_threads(None)
-        self.arrays: dict[str, Any] = _core.plan_gpu_tables(forest, players.of_feature, *settings)
+        self.arrays: dict[str, Any] = _core.plan_gpu_tables(forest, self.players.of_feature, *settings)
         self.codes: CodeTables = CodeTables(forest, _columns(forest, self.arrays), np.uint16)
         self.walked_trees: Int32s = self.arrays["walked_trees"]
         self.n_components: int = forest.leaf_width

@@ -1,8 +1,9 @@
-// Bindings of explain/cuda/tape.h: glasswood.explain.cuda.tapes calls these.
+// Bindings of explain/cuda/tape.h and pattern_tape.h: glasswood.explain.cuda calls these.
 #include <cstddef>
 
 #include "explain/cpu/quadrature.h"
 #include "explain/cuda/leaf_format.h"
+#include "explain/cuda/pattern_tape.h"
 #include "explain/cuda/tape.h"
 
 namespace glasswood {
@@ -99,6 +100,37 @@ nb::dict write_tape(nb::handle forest, nb::handle codes, nb::handle walks, Vecto
   return to_dict(std::move(tape));
 }
 
+// Structs as words.
+template <class Record>
+std::vector<int32_t> words_of(const std::vector<Record>& records) {
+  std::vector<int32_t> words(records.size() * sizeof(Record) / sizeof(int32_t));
+  std::memcpy(words.data(), records.data(), words.size() * sizeof(int32_t));
+  return words;
+}
+
+nb::dict write_pattern_tape(nb::handle forest, nb::handle codes, const Vector<int32_t>& player_of, int64_t most_leaves,
+                            int64_t most_players) {
+  const TapeForest trees = tape_forest(forest, codes);
+  const Players players = players_of(view(player_of), trees.n_features);
+  PatternTape tape;
+  {
+    const Released release;
+    tape = PatternTapeWriter(trees, players, most_leaves, most_players).write();
+  }
+  nb::dict result;
+  result["leaves"] = to_numpy(words_of(tape.leaves));
+  result["tests"] = to_numpy(words_of(tape.tests));
+  result["places"] = to_numpy(std::move(tape.places));
+  result["values"] = to_numpy(std::move(tape.values));
+  result["chunk_starts"] = to_numpy(std::move(tape.chunk_starts));
+  result["player_starts"] = to_numpy(std::move(tape.player_starts));
+  result["players"] = to_numpy(std::move(tape.players));
+  result["outputs"] = to_numpy(std::move(tape.outputs));
+  result["most_positions"] = tape.most_positions;
+  result["most_players"] = tape.most_players;
+  return result;
+}
+
 nb::tuple shapes(nb::handle forest, nb::handle codes) {
   TreeShape shape = tree_shapes(tape_forest(forest, codes));
   return nb::make_tuple(to_numpy(std::move(shape.distinct)), to_numpy(std::move(shape.height)));
@@ -116,6 +148,9 @@ void bind_tape(nb::module_& module) {
   module.def("write_tape", &write_tape, nb::arg("forest"), nb::arg("codes"), nb::arg("walks"), nb::arg("t"),
              nb::arg("w"), nb::arg("n_points"), nb::arg("pairs"), nb::arg("selected"), nb::arg("in_double"),
              "Write trees as tapes for the CUDA walk: words, chunk_starts, slot_offsets, slot_keys and sizes.");
+  module.def("write_pattern_tape", &write_pattern_tape, nb::arg("forest"), nb::arg("codes"), nb::arg("player_of"),
+             nb::arg("most_leaves"), nb::arg("most_players"),
+             "Leaves of a forest as tests of rows (explain/cuda/pattern_tape.h).");
 }
 
 }  // namespace glasswood
