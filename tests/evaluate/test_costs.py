@@ -141,6 +141,13 @@ def test_rows_that_come_once_pay_for_no_layout_that_they_do_not_need():
     assert evaluator.choice_for_once(100_000) == evaluator.default_choice(100_000)
 
 
+@pytest.mark.parametrize("n_rows", [1, 8, 100, 10_000])
+@pytest.mark.parametrize("forest", [chain_forest(15, 0.5), full_forest(0, 20, 14, 8), forest_of_sets(3, "float64", 9)])
+def test_the_bound_of_a_walk_is_above_its_estimate(forest, n_rows):
+    ensemble = getattr(forest, "ensemble", forest)
+    assert costs.most_of_walk(ensemble) >= costs.nanoseconds(ensemble, Choice(n_rows, "cpu", "by_sample"), n_rows, None)
+
+
 def test_rows_that_come_once_take_layouts_that_are_there():
     evaluator = CpuEvaluator(full_forest(0, 100, 8, 50).ensemble)
     evaluator.node_plan(Choice(1, "cpu", "by_node"))

@@ -92,6 +92,12 @@ def nanoseconds(forest: TreeEnsemble, choice: Choice, n_rows: int, plan: _core.N
     return sum(CONSTANTS[name] * count for name, count in terms(forest, choice, n_rows, plan).items())
 
 
+def most_of_walk(forest: TreeEnsemble) -> float:
+    """Bound the estimate of a row of by_sample without a look at the leaves: all trees as deep as the deepest."""
+    of_tree = CONSTANTS["top levels"] + forest.depth * CONSTANTS["level, few rows"]
+    return CONSTANTS["call"] + forest.n_features * CONSTANTS["halves"] + forest.n_trees * of_tree
+
+
 def terms(forest: TreeEnsemble, choice: Choice, n_rows: int, plan: _core.NodePlan | None) -> dict[str, float]:
     """Count what a row of a batch takes, by the names of `CONSTANTS`."""
     counts = {"call": 1 / max(n_rows, 1)}

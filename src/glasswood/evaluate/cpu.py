@@ -216,9 +216,11 @@ class CpuEvaluator:
 
         Margins have the same bits.
         """
-        rows = n_rows * costs.nanoseconds(self._forest, BY_SAMPLE, n_rows, None)
-        is_shorter = not self._node_plans and rows < costs.LAYOUT * self._forest.n_nodes
-        return BY_SAMPLE if is_shorter else self.default_choice(n_rows)
+        layout = 0.0 if self._node_plans else costs.LAYOUT * self._forest.n_nodes
+        is_shorter = n_rows * costs.most_of_walk(self._forest) < layout  # of few rows, whose terms would take as long
+        if not (is_shorter or n_rows * costs.nanoseconds(self._forest, BY_SAMPLE, n_rows, None) < layout):
+            return self.default_choice(n_rows)
+        return BY_SAMPLE
 
     def candidates(self, n_rows: int) -> tuple[Choice, ...]:
         """List what is worth measuring for batches of `n_rows` rows, the default settings first."""

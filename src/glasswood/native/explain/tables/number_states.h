@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <vector>
 
 namespace glasswood {
 
@@ -50,5 +51,41 @@ void each_bound(const uint64_t* bounds, int32_t n_words, const Visit& visit) {
   for (int32_t w = 0; w < n_words; ++w)
     for (uint64_t rest = bounds[w]; rest; rest &= rest - 1) visit(64 * w + std::countr_zero(rest));
 }
+
+// The codes of a column at which an interval of a tree begins, as bits: the first, and all thresholds of the tree.
+class IntervalStarts {
+ public:
+  explicit IntervalStarts(int32_t n_codes) : n_codes_(n_codes), bits_(n_codes / 64 + 1, 0), n_before_(bits_.size()) {
+    bits_[0] = 1;
+  }
+
+  void add(int32_t code) {
+    if (code < n_codes_) bits_[code / 64] |= uint64_t(1) << code % 64;
+  }
+
+  // All of them, rising, after the last was added.
+  std::vector<int32_t> take() {
+    int32_t n = 0;
+    for (size_t w = 0; w < bits_.size(); ++w) {
+      n_before_[w] = n;
+      if (bits_[w]) n += std::popcount(bits_[w]);
+    }
+    std::vector<int32_t> result(n);
+    int32_t* to = result.data();
+    each_bound(bits_.data(), int32_t(bits_.size()), [&](int32_t code) { *to++ = code; });
+    return result;
+  }
+
+  // How many are below a code.
+  int32_t n_below(int32_t code) const {
+    const uint64_t below = bits_[code / 64] & ((uint64_t(1) << code % 64) - 1);
+    return n_before_[code / 64] + std::popcount(below);
+  }
+
+ private:
+  int32_t n_codes_;
+  std::vector<uint64_t> bits_;
+  std::vector<int32_t> n_before_;  // [word]
+};
 
 }  // namespace glasswood

@@ -53,6 +53,17 @@ struct Pack {
     Pack result = *this;
     return result += other;
   }
+
+  // Each number rounded to the type that `to` holds.
+  template <class Other>
+  GLASSWOOD_INLINE void store(Other* to) const {
+    typedef Other Rounded __attribute__((vector_size(W * sizeof(Other))));
+    GLASSWOOD_UNROLL
+    for (int i = 0; i < N; ++i) {
+      const Rounded rounded = __builtin_convertvector(v[i], Rounded);
+      __builtin_memcpy(to + i * W, &rounded, sizeof(rounded));
+    }
+  }
 };
 
 }  // namespace

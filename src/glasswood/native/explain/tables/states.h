@@ -180,6 +180,7 @@ class TreeStates {
 
   bool collect_features(int32_t tree) {
     std::vector<int32_t> of_column(codes_.columns.size(), -1);
+    std::vector<IntervalStarts> starts;  // [feature]
     for (int32_t node = 0; node < int32_t(nodes.size()); ++node) {
       if (!is_split(node)) continue;
       const int32_t column = codes_.column_of(tree, forest_.feature[in_forest(node)]);
@@ -187,24 +188,20 @@ class TreeStates {
       if (of_column[column] < 0) {
         of_column[column] = int32_t(features.size());
         features.push_back({column, {0}, {}});
+        starts.emplace_back(codes_.columns[column].n_codes);
       }
       feature_of_[node] = of_column[column];
       if (forest_.is_categorical(in_forest(node))) continue;
       n_left_[node] = codes_.boundary(in_forest(node), codes_.columns[column]);
-      if (n_left_[node] > 0 && n_left_[node] < codes_.columns[column].n_codes)
-        features[feature_of_[node]].first_code.push_back(n_left_[node]);
+      starts[feature_of_[node]].add(n_left_[node]);
     }
     for (size_t f = 0; f < features.size(); ++f) {
-      auto& starts = features[f].first_code;
-      std::sort(starts.begin(), starts.end());
-      starts.erase(std::unique(starts.begin(), starts.end()), starts.end());
+      features[f].first_code = starts[f].take();
       if (codes_.columns[features[f].column].categories) tell_apart(int32_t(f));
     }
-    for (int32_t node = 0; node < int32_t(nodes.size()); ++node) {
-      if (!is_split(node) || forest_.is_categorical(in_forest(node))) continue;
-      const auto& starts = features[feature_of_[node]].first_code;
-      n_left_[node] = int32_t(std::lower_bound(starts.begin(), starts.end(), n_left_[node]) - starts.begin());
-    }
+    for (int32_t node = 0; node < int32_t(nodes.size()); ++node)
+      if (is_split(node) && !forest_.is_categorical(in_forest(node)))
+        n_left_[node] = starts[feature_of_[node]].n_below(n_left_[node]);
     return true;
   }
 

@@ -3,6 +3,9 @@
 #include "common/arena.h"
 #include "explain/tables/kernels.h"
 #include "explain/tables/plan.h"
+#if defined(__AVX512BW__)
+#include <immintrin.h>
+#endif
 
 namespace glasswood {
 namespace {
@@ -40,17 +43,33 @@ struct WantedStates {
   }
 
  private:
-  // Rows mark their states, and none waits for the row before it. Marks are then read eight at a time.
+  // Rows mark their states, and none waits for the row before it. Marks are then read 64 at a time.
   void find_states(int n_marks, const uint16_t* keys, int n_rows) const {
-    const int n_words = (n_marks + 7) / 8;
-    __builtin_memset(seen_, 0, 8 * n_words);
-    for (int row = 0; row < n_rows; ++row) seen_[keys[row] / kKeyScale] = 1;
-    n_states = 0;
-    for (int w = 0; w < n_words; ++w) {
-      uint64_t marks;
-      __builtin_memcpy(&marks, seen_ + 8 * w, sizeof(marks));
-      for (; marks; marks &= marks - 1) states[n_states++] = uint16_t(8 * w + __builtin_ctzll(marks) / 8);
+    char* marks = seen_;
+    uint16_t* to = states;
+    __builtin_memset(marks, 0, (n_marks + 63) / 64 * 64);
+    for (int row = 0; row < n_rows; ++row) marks[keys[row] / kKeyScale] = 1;
+    int n = 0;
+    for (int first = 0; first < n_marks; first += 64)
+      for (uint64_t marked = marked_of(marks + first); marked; marked &= marked - 1)
+        to[n++] = uint16_t(first + __builtin_ctzll(marked));
+    n_states = n;
+  }
+
+  // A bit each of 64 marks.
+  static GLASSWOOD_INLINE uint64_t marked_of(const char* marks) {
+#if defined(__AVX512BW__)
+    const __m512i all = _mm512_loadu_si512(marks);
+    return _mm512_test_epi8_mask(all, all);
+#else
+    uint64_t result = 0;
+    for (int i = 0; i < 8; ++i) {
+      uint64_t eight;
+      __builtin_memcpy(&eight, marks + 8 * i, sizeof(eight));
+      result |= (eight * 0x0102040810204080u >> 56) << 8 * i;
     }
+    return result;
+#endif
   }
 
   uint16_t* cells_;  // of each split from its first_x on

@@ -6,8 +6,8 @@
 #include "common/arena.h"
 #include "explain/tables/kernels.h"
 #include "explain/tables/leaf_games/cell_conditions.h"
+#include "explain/tables/leaf_games/leaf_entries.h"
 #include "explain/tables/leaf_games/leaf_shares.h"
-#include "explain/tables/leaf_games/leaf_tables.h"
 #include "explain/tables/pairs.h"
 #include "explain/tables/wanted.h"
 #if defined(__AVX512BW__)
@@ -31,12 +31,6 @@ struct SeenState {
   int64_t count;
 };
 
-// The position of each lane as a bit, and which lanes have one.
-struct LanePositions {
-  int32_t bit[kMostLanes];
-  uint32_t lanes;
-};
-
 // Whether `task` is a game against background rows.
 template <class Real>
 bool has_background(const LeafGameTask<Real>& task) {
@@ -48,6 +42,48 @@ struct WantedState {
   int32_t state, cell;
   uint32_t outside;  // features of the path alone that it does not meet
 };
+
+// How many background rows meet which of a leaf's conditions. Out of line, as the loops below, it keeps its registers.
+__attribute__((noinline)) void count_sets(const SeenState* seen, int32_t n_seen, const uint16_t* unmet,
+                                          const SubtreeLeaf& leaf, int64_t* count) {
+  const uint32_t all = (1u << leaf.n_positions) - 1;
+  const int32_t n_below = leaf.n_below;
+  __builtin_memset(count, 0, sizeof(int64_t) << leaf.n_positions);
+  for (int32_t i = 0; i < n_seen; ++i)
+    count[all & ~(uint32_t(unmet[seen[i].cell * kLeafLanes]) | ~seen[i].above << n_below)] += seen[i].count;
+}
+
+// The sets of a leaf's conditions that wanted states do not meet.
+struct WantedSets {
+  const WantedState* states;
+  int32_t n;
+  const uint16_t* unmet;  // as of LeafEntries
+  int32_t n_below;
+  GLASSWOOD_INLINE uint32_t operator[](int32_t i) const {
+    return unmet[states[i].cell * kLeafLanes] | states[i].outside << n_below;
+  }
+};
+
+using EightSums = Pack<double, 8>;
+
+// Adds a leaf's entries to the sums of wanted states, `size` numbers each.
+__attribute__((noinline)) void add_entries(const WantedSets& of, const double* entries, int size, double value,
+                                           double* sums) {
+  const WantedSets sets = of;
+  for (int first = 0; first < size; first += 8)
+    for (int32_t i = 0; i < sets.n; ++i)
+      *reinterpret_cast<EightSums*>(sums + i * size + first) +=
+          *reinterpret_cast<const EightSums*>(entries + sets[i] * int64_t(size) + first) * value;
+}
+
+// The same from the leaf's tables, where these are larger than what few states take.
+__attribute__((noinline)) void add_looked_up(const WantedSets& of, const LeafTables& tables,
+                                             const LanePositions& positions, int size, double value, double* sums) {
+  for (int first = 0; first < size; first += 8)
+    for (int32_t i = 0; i < of.n; ++i)
+      *reinterpret_cast<EightSums*>(sums + i * size + first) +=
+          entry_of(positions, tables.t[0], tables.t[1], first, of[i]) * value;
+}
 
 template <class Real>
 struct LeafGameSpace {
@@ -62,7 +98,7 @@ struct LeafGameSpace {
   // For few rows:
   WantedStates found;
   WantedState* wanted;
-  LanePositions* positions;  // [leaf]
+  double* sums;  // [output][wanted state][number]
 
   LeafGameSpace(const LeafGameTask<Real>& task, Arena& arena, int most_numbers) {
     constexpr int64_t kSets = int64_t(1) << kMostPositions;
@@ -81,7 +117,8 @@ struct LeafGameSpace {
     if (task.n_rows == 0) return;
     found = WantedStates(plan, task.n_rows, arena);
     wanted = arena.take<WantedState>(task.n_rows);
-    positions = arena.take<LanePositions>(plan.most_leaves);
+    const int64_t most_wanted = task.n_rows < plan.most_states ? task.n_rows : plan.most_states;
+    sums = arena.take<double>(most_wanted * plan.width * most_numbers);
   }
 };
 
@@ -115,33 +152,28 @@ class LeafGameBuilder {
   // `index` counts from the first subtree of the task; `keys` are those of few rows, or null.
   void run(const Subtree& subtree, int index, const uint16_t* keys) const {
     const int32_t n_seen = find_seen(subtree, index), n_wanted = keys ? find_wanted(subtree, keys) : 0;
-    const bool has_few = keys && has_background(task_) && !of_pairs_;
-    double* entries = space_.entries;
     multiply_out_all(subtree);
+    if (keys && has_background(task_) && !of_pairs_) return sum_wanted(subtree, n_seen, n_wanted);
+    double* entries = space_.entries;
     for (int i = 0; i < subtree.n_leaves; ++i) {
       const SubtreeLeaf& leaf = task_.plan.leaves[subtree.first_leaf + i];
       const uint16_t* unmet = unmet_of(subtree, i);
-      if (has_few)
-        make_tables(leaf, unmet, n_seen, entries, space_.positions[i]);
-      else
-        fill_all(leaf, unmet, n_seen, entries);
+      fill_all(leaf, unmet, n_seen, entries);
       space_.leaves[i] = {entries, unmet, leaf.n_below, leaf.n_positions};
       entries += int64_t(size_) << leaf.n_positions;
     }
     for (int output = 0; output < task_.plan.width; ++output) {
       find_values(subtree, output);
-      Real* out = task_.table + (output * task_.n_vectors + subtree.first_vector - task_.first_vector) * L;
-      if (has_few)
-        write_wanted_values(subtree, n_wanted, out);
-      else if (keys)
-        write_wanted(subtree, n_wanted, out);
+      if (keys)
+        write_wanted(subtree, n_wanted, table_of(subtree, output));
       else
-        write(subtree, out);
+        write(subtree, table_of(subtree, output));
     }
   }
 
  private:
   static constexpr int kTogether = L == 8 ? 4 : 2;
+  static constexpr int kMostFilled = 2;  // entries of a leaf that are filled for each wanted state
 
   const LeafGameTask<Real>& task_;
   const LeafGameSpace<Real>& space_;
@@ -152,6 +184,9 @@ class LeafGameBuilder {
   LeafPoints<4> four_;
   LeafPoints<8> eight_;
 
+  Real* table_of(const Subtree& subtree, int output) const {
+    return task_.table + (output * task_.n_vectors + subtree.first_vector - task_.first_vector) * L;
+  }
   const double* points(int n) const { return task_.points + (n - 1) * 2 * kMostPoints; }
 
   void multiply_out_all(const Subtree& subtree) const {
@@ -224,16 +259,6 @@ class LeafGameBuilder {
     return n_seen;
   }
 
-  // How many background rows meet which of a leaf's conditions.
-  void count_sets(const SubtreeLeaf& leaf, const uint16_t* unmet, int32_t n_seen) const {
-    const uint32_t all = (1u << leaf.n_positions) - 1;
-    __builtin_memset(space_.count, 0, sizeof(int64_t) << leaf.n_positions);
-    for (int32_t i = 0; i < n_seen; ++i) {
-      const SeenState& state = space_.seen[i];
-      space_.count[all & ~(uint32_t(unmet[state.cell * kLeafLanes]) | ~state.above << leaf.n_below)] += state.count;
-    }
-  }
-
   int32_t find_wanted(const Subtree& subtree, const uint16_t* keys) const {
     space_.found.find(subtree, task_.plan, keys, task_.n_rows);
     AboveOf above_of(subtree);
@@ -245,68 +270,57 @@ class LeafGameBuilder {
   }
 
   void fill_all(const SubtreeLeaf& leaf, const uint16_t* unmet, int32_t n_seen, double* entries) const {
+    const bool is_vector = kFillsVectors && has_background(task_) && !of_pairs_;
+    if (is_vector) {
+      make_tables(leaf, unmet, n_seen);
+      return fill_vectors(leaf, LanePositions(lanes_of(leaf), leaf.n_positions), entries);
+    }
     __builtin_memset(entries, 0, (sizeof(double) * size_) << leaf.n_positions);
     if (!has_background(task_)) return fill_by_shares(leaf, entries);
-    count_sets(leaf, unmet, n_seen);
+    make_tables(leaf, unmet, n_seen);
+    fill_values(leaf, entries);
+    if (of_pairs_) with_points(leaf, [&](const auto& points) { fill_pairs(points, leaf, entries); });
+  }
+
+  // T_0 and T_1 of values.
+  void make_tables(const SubtreeLeaf& leaf, const uint16_t* unmet, int32_t n_seen) const {
+    count_sets(space_.seen, n_seen, unmet, leaf, space_.count);
     with_points(leaf, [&](const auto& points) {
       make_value_tables(points, leaf.n_positions, space_.count, task_.total, space_.tables);
-      fill_values(leaf, entries);
-      if (of_pairs_) fill_pairs(points, leaf, entries);
     });
   }
 
-  // Instead of entries, T_0 and T_1 of values, from which few states take what they need.
-  void make_tables(const SubtreeLeaf& leaf, const uint16_t* unmet, int32_t n_seen, double* tables,
-                   LanePositions& positions) const {
-    LeafTables of_leaf = space_.tables;
-    of_leaf.t[0] = tables, of_leaf.t[1] = tables + (int64_t(1) << leaf.n_positions);
-    count_sets(leaf, unmet, n_seen);
-    with_points(leaf, [&](const auto& points) {
-      make_value_tables(points, leaf.n_positions, space_.count, task_.total, of_leaf);
-    });
-    positions = {};
-    const uint8_t* lanes = lanes_of(leaf);
-    for (int p = 0; p < leaf.n_positions; ++p) positions.bit[lanes[p]] = 1 << p, positions.lanes |= 1u << lanes[p];
-  }
-
-  // What a row that does not meet the conditions `set` gets of a leaf of weight 1, in lanes from `first` on.
-  static GLASSWOOD_INLINE Pack<double, 8> values_of(const LeafEntries& leaf, const LanePositions& positions, int first,
-                                                    uint32_t set) {
-    const double *t0 = leaf.entries, *t1 = t0 + (int64_t(1) << leaf.n_positions);
-    Pack<double, 8> result;
-#if defined(__AVX512BW__)
-    const __mmask8 lanes = __mmask8(positions.lanes >> first);
-    const __m256i bits = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(positions.bit + first));
-    const __m256i sets = _mm256_or_si256(bits, _mm256_set1_epi32(int32_t(set)));
-    const __m512d others = _mm512_mask_i32gather_pd(_mm512_setzero_pd(), lanes, sets, t1, sizeof(double));
-    const __m512d values = _mm512_maskz_sub_pd(lanes, _mm512_set1_pd(t0[set]), others);
-    __builtin_memcpy(&result, &values, sizeof(result));
-#else
-    double values[8];
-    for (int i = 0; i < 8; ++i) {
-      const double value = t0[set] - t1[set | uint32_t(positions.bit[first + i])];
-      values[i] = positions.lanes >> (first + i) & 1 ? value : 0;
-    }
-    __builtin_memcpy(&result, values, sizeof(result));
-#endif
-    return result;
-  }
-
-  void write_wanted_values(const Subtree& subtree, int32_t n_wanted, Real* out) const {
-    for (int i = 0; i < n_wanted; ++i) {
-      const WantedState& one = space_.wanted[i];
-      for (int first = 0; first < size_; first += 8) {
-        Pack<double, 8> sum = Pack<double, 8>::splat(0);
-        for (int leaf = 0; leaf < subtree.n_leaves; ++leaf) {
-          const LeafEntries& of = space_.leaves[leaf];
-          const uint32_t set = of.unmet[one.cell * kLeafLanes] | one.outside << of.n_below;
-          sum += values_of(of, space_.positions[leaf], first, set) * space_.value[leaf];
-        }
-        double lanes[8];
-        __builtin_memcpy(lanes, &sum, sizeof(lanes));
-        for (int lane = 0; lane < 8; ++lane) out[int64_t(one.state) * size_ + first + lane] = Real(lanes[lane]);
+  // Values of the states that few rows are in, leaf by leaf: the entries of one leaf and the sums stay in the
+  // first-level cache.
+  void sum_wanted(const Subtree& subtree, int32_t n_seen, int32_t n_wanted) const {
+    const int width = task_.plan.width;
+    const int64_t n_sums = int64_t(n_wanted) * size_;
+    __builtin_memset(space_.sums, 0, sizeof(double) * n_sums * width);
+    for (int i = 0; i < subtree.n_leaves; ++i) {
+      const SubtreeLeaf& leaf = task_.plan.leaves[subtree.first_leaf + i];
+      const uint16_t* unmet = unmet_of(subtree, i);
+      make_tables(leaf, unmet, n_seen);
+      const LanePositions positions(lanes_of(leaf), leaf.n_positions);
+      const bool is_filled = kFillsVectors && 1 << leaf.n_positions <= kMostFilled * n_wanted;
+      if (is_filled) fill_vectors(leaf, positions, space_.entries);
+      const double* value = task_.leaf_value + int64_t(leaf.leaf) * width;
+      for (int output = 0; output < width; ++output) {
+        const WantedSets of{space_.wanted, n_wanted, unmet, leaf.n_below};
+        double* sums = space_.sums + output * n_sums;
+        if (is_filled)
+          add_entries(of, space_.entries, size_, value[output], sums);
+        else
+          add_looked_up(of, space_.tables, positions, size_, value[output], sums);
       }
     }
+    for (int output = 0; output < width; ++output)
+      write_sums(n_wanted, space_.sums + output * n_sums, table_of(subtree, output));
+  }
+
+  void write_sums(int32_t n_wanted, const double* sums, Real* out) const {
+    for (int i = 0; i < n_wanted; ++i)
+      for (int first = 0; first < size_; first += 8, sums += 8)
+        reinterpret_cast<const EightSums*>(sums)->store(out + int64_t(space_.wanted[i].state) * size_ + first);
   }
 
   // Calls use(points) with as many as the leaf needs.
@@ -341,6 +355,11 @@ class LeafGameBuilder {
     for (int p = 0; p < d; ++p) at[p] = values_at(leaf, p, entries);
     for (uint32_t set = 0; set < 1u << d; ++set)
       for (int p = 0; p < d; ++p) at[p][set * size] = t0[set] - t1[set | 1u << p];
+  }
+
+  void fill_vectors(const SubtreeLeaf& leaf, const LanePositions& positions, double* entries) const {
+    for (int first = 0; first < size_; first += 8)
+      fill_lanes(positions, leaf.n_positions, space_.tables.t[0], space_.tables.t[1], first, size_, entries);
   }
 
   // Halves of interactions.
@@ -431,11 +450,7 @@ class LeafGameBuilder {
       for (int c = 0; c < N; ++c)
         sum[c] += *reinterpret_cast<const V*>(entries + int64_t(unmet[c * kLeafLanes]) * size) * value;
     }
-    for (int c = 0; c < N; ++c) {
-      double lanes[L];
-      __builtin_memcpy(lanes, &sum[c], sizeof(lanes));
-      for (int lane = 0; lane < L; ++lane) out[int64_t(c) * size + lane] = Real(lanes[lane]);
-    }
+    for (int c = 0; c < N; ++c) sum[c].store(out + int64_t(c) * size);
   }
 };
 

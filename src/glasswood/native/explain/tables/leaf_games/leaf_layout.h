@@ -25,8 +25,9 @@ class LeafLayout {
     for (const FeatureStates& one : states_.below_of(root)) plan_.axis_states.push_back(uint16_t(one.n_states()));
     plan_.axis_states.resize(plan_.axis_states.size() + shared.size(), 2);
     subtree.n_axes = int32_t(int64_t(plan_.axis_states.size()) - subtree.first_axis);
-    find_classes(root);
-    visit(root, root, lane_of, leaf_of);
+    leaf_of_ = leaf_of.data(), lane_of_ = lane_of.data();
+    find_axes(root);
+    visit(root);
     subtree.n_leaves = int32_t(int64_t(plan_.leaves.size()) - subtree.first_leaf);
     plan_.most_unmet = std::max(plan_.most_unmet, (int64_t(subtree.n_leaves) + kLeafLanes) * subtree.n_cells);
     int64_t n_patterns = 0;
@@ -38,80 +39,108 @@ class LeafLayout {
   }
 
  private:
+  // The states of a feature, as bits.
+  struct StateBits {
+    uint64_t words[4] = {};
+    void set(int32_t state) { words[state / 64] |= uint64_t(1) << state % 64; }
+    // `bit` for each of n states that is none of them, else 0. Nobody can foretell which, hence no branch.
+    uint16_t* write_others(int32_t n, uint16_t bit, uint16_t* to) const {
+      for (int32_t first = 0; first < n; first += 64) {
+        uint64_t rest = ~words[first / 64];
+        for (const uint16_t* end = to + std::min(n - first, 64); to < end; rest >>= 1)
+          *to++ = uint16_t(-(rest & 1)) & bit;
+      }
+      return to;
+    }
+  };
+  static_assert(64 * 4 > kMostInside);
+
+  // A feature that splits below the root test.
+  struct Axis {
+    const FeatureStates* states;
+    int32_t lane;
+    int32_t first_class;   // into class_of_state_
+    int32_t n_edges;       // from the root that test it
+    bool has_own_missing;  // whether missing numbers have a state of their own, the last
+    StateBits met;         // states that meet all of these edges and are inside of the path
+  };
+
   const TreeStates& states_;
   bool has_shares_;
   TablePlan& plan_;
   std::vector<int32_t> shared_, above_;
-  int32_t n_states_ = 0;       // of all axes
-  std::vector<double> share_;  // [lane]: of the path to the node that is visited
-  // For the states of the features below the root, one feature behind the other.
-  std::vector<int32_t> class_of_state_;      // a class of codes in each; -1: outside of the path
-  std::vector<int32_t> n_unmet_;             // edges from the root that it does not meet, one more outside of the path
-  std::vector<int32_t> first_state_;         // [feature of the tree]
-  std::vector<int32_t> n_edges_;             // [feature of the tree]: edges from the root that test it
-  std::vector<const FeatureStates*> below_;  // [feature of the tree] that splits below the root test
+  int32_t n_states_ = 0;                 // of all axes
+  std::vector<double> share_;            // [lane]: of the path to the node that is visited
+  std::vector<Axis> axes_;               // features below the root
+  std::vector<int32_t> axis_of_;         // [feature of the tree]
+  std::vector<int32_t> class_of_state_;  // of the axes, one behind the other: a class of codes in each state
+  const int32_t* leaf_of_ = nullptr;     // [node]
+  const int32_t* lane_of_ = nullptr;     // [feature of the tree]
 
-  void find_classes(int32_t root) {
-    class_of_state_.clear();
-    first_state_.resize(states_.features.size());
-    below_.resize(states_.features.size());
-    n_edges_.assign(states_.features.size(), 0);
+  void find_axes(int32_t root) {
+    axes_.clear(), class_of_state_.clear();
+    axis_of_.resize(states_.features.size());
     for (const FeatureStates& one : states_.below_of(root)) {
-      const size_t first = class_of_state_.size();
-      first_state_[one.feature] = int32_t(first);
-      below_[one.feature] = &one;
-      class_of_state_.resize(first + one.n_states());
+      const int32_t first = int32_t(class_of_state_.size()), n = one.n_states();
+      class_of_state_.resize(first + n);
+      const int32_t* classes = class_of_state_.data() + first;
       states_.find_classes(one, class_of_state_.data() + first);
-      if (one.on_path) class_of_state_[first] = -1;
+      const TreeFeature& feature = states_.features[one.feature];
+      axis_of_[one.feature] = int32_t(axes_.size());
+      axes_.push_back({&one, lane_of_[one.feature], first, 0, classes[n - 1] == feature.missing()});
+      for (int32_t s = one.on_path; s < n; ++s) axes_.back().met.set(s);
     }
-    n_unmet_.clear();
-    for (const int32_t c : class_of_state_) n_unmet_.push_back(c < 0);
   }
 
-  void take_edge(const FeatureStates& one, int32_t node, int side, int32_t change) {
-    n_edges_[one.feature] += change;
-    const int32_t* c = class_of_state_.data() + first_state_[one.feature];
-    int32_t* n_unmet = n_unmet_.data() + first_state_[one.feature];
+  // States of a feature inside of the path that go left at a split. Those of numbers lie in the order of their classes.
+  StateBits find_left(const Axis& axis, int32_t node) const {
+    const FeatureStates& one = *axis.states;
+    const int32_t *classes = class_of_state_.data() + axis.first_class, n = one.n_states();
+    StateBits result;
+    int32_t s = one.on_path;
     if (!states_.features[one.feature].is_number()) {
-      for (int32_t s = 0; s < one.n_states(); ++s)
-        n_unmet[s] += c[s] >= 0 && states_.goes_left(node, c[s]) == (side == 1) ? change : 0;
-      return;
+      for (; s < n; ++s)
+        if (states_.goes_left(node, classes[s])) result.set(s);
+      return result;
     }
     const NumberSplit split = states_.number_split(node);
-    for (int32_t s = 0; s < one.n_states(); ++s)
-      n_unmet[s] += (c[s] >= 0) & (split.goes_left(c[s]) == (side == 1)) ? change : 0;
+    for (; s < n && classes[s] < split.n_left; ++s) result.set(s);
+    if (axis.has_own_missing && split.missing_left) result.set(n - 1);
+    return result;
   }
 
-  void visit(int32_t node, int32_t root, const std::vector<int32_t>& lane_of, const std::vector<int32_t>& leaf_of) {
-    if (!states_.is_split(node)) return add_leaf(root, leaf_of[node], lane_of);
-    const FeatureStates& one = *below_[states_.feature_of(node)];
-    double& share = share_[lane_of[one.feature]];
+  void visit(int32_t node) {
+    if (!states_.is_split(node)) return add_leaf(leaf_of_[node]);
+    Axis& axis = axes_[axis_of_[states_.feature_of(node)]];
+    const StateBits left = find_left(axis, node), met = axis.met;
+    double& share = share_[axis.lane];
     const double above = share;
+    ++axis.n_edges;
     for (int side = 0; side < 2; ++side) {
-      take_edge(one, node, side, 1);
+      for (int w = 0; w < 4; ++w) axis.met.words[w] = met.words[w] & (side ? ~left.words[w] : left.words[w]);
       if (has_shares_) share = above * states_.ratio(node, side);
-      visit(states_.child(node, side), root, lane_of, leaf_of);
-      take_edge(one, node, side, -1);
+      visit(states_.child(node, side));
     }
+    --axis.n_edges;
+    axis.met = met;
     share = above;
   }
 
-  void add_leaf(int32_t root, int32_t leaf, const std::vector<int32_t>& lane_of) {
+  void add_leaf(int32_t leaf) {
     SubtreeLeaf one{leaf, 0, 0, 0, int64_t(plan_.leaf_lanes.size()), int64_t(plan_.unmet.size())};
     plan_.unmet.resize(one.first_unmet + n_states_);
     uint16_t* to = plan_.unmet.data() + one.first_unmet;
-    for (const FeatureStates& feature : states_.below_of(root)) {
-      const bool is_tested = feature.on_path || n_edges_[feature.feature] > 0;
-      const uint16_t bit = is_tested ? bit_of(lane_of[feature.feature], one) : uint16_t(0);
-      const int32_t *n_unmet = n_unmet_.data() + first_state_[feature.feature], n = feature.n_states();
-      for (int32_t s = 0; s < n; ++s) *to++ = n_unmet[s] ? bit : uint16_t(0);
+    for (const Axis& axis : axes_) {
+      const bool is_tested = axis.states->on_path || axis.n_edges > 0;
+      const uint16_t bit = is_tested ? bit_of(axis.lane, one) : uint16_t(0);
+      to = axis.met.write_others(axis.states->n_states(), bit, to);
     }
     for (const int32_t feature : shared_) {
-      *to++ = bit_of(lane_of[feature], one);
+      *to++ = bit_of(lane_of_[feature], one);
       *to++ = 0;
     }
     one.n_positions = one.n_below + int32_t(above_.size());
-    for (const int32_t feature : above_) plan_.leaf_lanes.push_back(uint8_t(lane_of[feature]));
+    for (const int32_t feature : above_) plan_.leaf_lanes.push_back(uint8_t(lane_of_[feature]));
     for (int32_t p = 0; has_shares_ && p < one.n_positions; ++p)
       plan_.leaf_shares.push_back(share_[plan_.leaf_lanes[one.first_lane + p]]);
     plan_.leaves.push_back(one);
