@@ -39,6 +39,17 @@ def test_values_and_interactions_match_the_oracle(example, of):
         assert_close(explainer.shap_interaction_values(X), players.interactions(game - game[:, :1]), forest, "float64")
 
 
+@given(example=forests_and_rows(min_rows=1, max_rows=8, n_features=5), of=st.permutations([0, 0, 1, 1, 2]))
+@examples(10)
+def test_a_walk_of_players_matches_the_oracle(example, of):
+    (forest, X), player_of = example, np.array(of)
+    groups = {name: np.flatnonzero(player_of == p).tolist() for p, name in enumerate("abc")}
+    game = players.path_dependent(forest, X, player_of)
+    explainer = explain(forest, None, groups, algorithm="quadrature")
+    assert_close(explainer.shap_values(X), players.values(game - game[:, :1]), forest, "float64")
+    assert_close(explainer.shap_interaction_values(X), players.interactions(game - game[:, :1]), forest, "float64")
+
+
 @pytest.mark.parametrize("has_background", [False, True])
 @pytest.mark.parametrize("n_features", [7, 12, 40])
 def test_many_subtrees_give_what_the_cores_do(n_features, has_background):
@@ -78,7 +89,7 @@ def test_players_without_tables_are_walked(dtype, options):
         assert_close(next(pairs), next(pairs)[..., None], forest, dtype)
 
 
-def test_a_walk_of_players_matches_the_oracle():
+def test_a_walk_of_groups_above_and_below_each_other():
     forest = full_forest(8, n_trees=3, depth=6, n_features=9)
     X = np.random.default_rng(0).normal(size=(9, 9)).astype(np.float32)
     player_of = np.array([0, 1, 0, 2, 0, 1, 3, 4, 5])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,10 @@ from glasswood.model.facts import feature_name
 
 JOINT = " + "
 """Between the columns that a feature comes from."""
+
+TREES = "tree_offsets", "tree_output", "tree_weight", "base_score"
+WALKED = (*TREES, "threshold", "left", "default_left", "cover", "leaf_value", "leaf_id")
+"""Fields of a forest of constant leaves that walks of codes read, beside its features."""
 
 MOST_ORDER = 4
 """Players of a set whose index can be asked for."""
@@ -84,11 +88,14 @@ def by_column(values: Array, players: Players) -> tuple[Array, tuple[str, ...]]:
 
 
 def over_players(forest: TreeEnsemble, players: Players) -> TreeEnsemble:
-    """Return the forest as if players were its features, for walks of rows that are codes of the features."""
+    """Return the forest as if players were its features, for walks of rows that are codes of the features.
+
+    Only what such walks read is there: codes stand for categories, missing values and all else that features have.
+    """
     if not players.groups:
         return forest
     feature = np.where(forest.feature >= 0, players.of_feature[forest.feature], -1).astype(np.int32)
-    return replace(forest, feature=feature, n_features=players.n)
+    return TreeEnsemble(**{name: getattr(forest, name) for name in WALKED}, feature=feature, n_features=players.n)
 
 
 def make_players(groups: Any, forest: TreeEnsemble) -> Players:
