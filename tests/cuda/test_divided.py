@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import pickle
 
 import numpy as np
@@ -131,10 +130,3 @@ def test_parts_share_the_budget(share):
     tight = Explainer(forest, background, device="cuda", dtype="float64", table_bytes=n_bytes // share)
     np.testing.assert_allclose(tight.shap_values(X), expected, atol=1e-12)
     assert sum(job.plan.n_bytes for job in plan_of(tight, "cuda").job("values").tables) <= n_bytes // share
-
-
-def test_responses_of_parts_are_refused_by_name():
-    forest = dataclasses.replace(deep_forest(5, 24, (3, 12)), link="logistic")
-    explainer = Explainer(forest, rows(9, 24), output="probability", rule="rescale", device="cuda")
-    with pytest.raises(NotImplementedError, match="1 of 2 trees have no tables of values against a background"):
-        explainer.shap_values(rows(3, 24))

@@ -12,7 +12,9 @@ import pytest
 import glasswood
 import glasswood.explain.cuda.responses
 from glasswood.plans import plan_of
-from tests.strategies import chain_forest, full_forest
+from tests.cuda.test_divided import deep_forest
+from tests.oracles import evaluate, interventional
+from tests.strategies import full_forest
 
 Explainer = functools.partial(glasswood.Explainer, rule="rescale")
 
@@ -150,13 +152,31 @@ def test_tables_beyond_their_share_of_the_budget_are_built_for_each_call():
     assert plan.n_bytes * (len(plan_of(small).parts.nodes) + 1) <= 300_000
 
 
+@pytest.mark.parametrize("options", [{}, {"table_bytes": 0}])
+def test_trees_without_tables(options):
+    """Weighted backgrounds have patterns, of weights below 0 too: beside the sum over pairs, and the cores.
+
+    Pairs of equal margins count nothing.
+    """
+    forest = dataclasses.replace(deep_forest(5, 24, (3, 12, 20)), link="logistic")
+    X, background, y = rows(5, 24), rows(60, 24, 2), np.arange(5) % 2
+    a, c = (evaluate.margins(forest, each)[:, 0] for each in (X, background))
+    a, c = np.meshgrid(a, c, indexing="ij")
+    ratio = (interventional.sigmoid(a) - interventional.sigmoid(c)) / np.where(a == c, 1, a - c)
+    expected = (interventional.values_of_pairs(forest, X, background)[..., 0] * ratio[..., None]).mean(axis=1)
+    on_gpu, _ = pair_of_explainers(forest, background, "float64", **options)
+    np.testing.assert_allclose(on_gpu.shap_values(X), expected, atol=1e-7)
+    assert on_gpu.algorithm_ == ("patterns" if options else "tables")
+    for method in METHODS:
+        on_gpu, on_cpu = pair_of_explainers(forest, background, "float64", output="log_loss", **options)
+        found, expected = (getattr(each, method)(X, y=y) for each in (on_gpu, on_cpu))
+        np.testing.assert_allclose(found, expected, atol=1e-10)
+
+
 def test_what_a_gpu_refuses():
     forest, X = classifier(), rows(9)
     with pytest.raises(ValueError, match="y is for output='log_loss'"):
         Explainer(forest, X, output="probability", device="cuda").shap_values(X, y=np.ones(9))
-    deep = dataclasses.replace(chain_forest(30, 1e-3), link="logistic")
-    with pytest.raises(NotImplementedError, match="1 of 1 trees have no tables of values against a background"):
-        Explainer(deep, rows(9, 30), output="probability", device="cuda").shap_values(rows(9, 30))
 
 
 def test_margins_far_apart_take_more_tables_than_a_gpu_adds_up():

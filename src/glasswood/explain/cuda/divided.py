@@ -113,6 +113,11 @@ class DividedJob(Job):
         self.tables, self.patterns = tables, patterns
 
     @property
+    def has_tables(self) -> bool:
+        """Whether tables explain any tree."""
+        return bool(self.tables)
+
+    @property
     def plan(self) -> TablePlan:
         """The plan of the first tables."""
         return self.tables[0].plan

@@ -15,11 +15,9 @@ from glasswood.cuda.kept_calls import Calls, may_be_kept
 from glasswood.cuda.per_gpu import PerGpu
 from glasswood.cuda.rows import as_cupy, check_gpu_rows, like, map_rows
 from glasswood.cuda.streams import stream_of
-from glasswood.explain.cuda.coalitions import CoalitionJob, CoalitionJobs
-from glasswood.explain.cuda.divided import DividedJob
+from glasswood.explain.cuda.coalitions import CoalitionJobs
 from glasswood.explain.cuda.margin_jobs import MarginJobs
-from glasswood.explain.cuda.responses import ResponseJob, ResponseJobs, with_labels
-from glasswood.explain.cuda.table_launches import TableJob
+from glasswood.explain.cuda.responses import ResponseJobs, with_labels
 from glasswood.explain.responses.coalitions import CoalitionExplainer
 from glasswood.explain.responses.rescaling import ResponseExplainer
 
@@ -144,16 +142,14 @@ class CudaExplainer:
     def prepare(self) -> None:
         """Build the tables of values, if there are any, on the GPUs that `device` names."""
         job = self.job("values")
-        if isinstance(job, (TableJob, DividedJob, ResponseJob, CoalitionJob)):
-            for gpu in find_gpus(self.settings.device):
-                with import_cupy().cuda.Device(gpu):
-                    job.prepare()
+        for gpu in find_gpus(self.settings.device):
+            with import_cupy().cuda.Device(gpu):
+                job.prepare()
 
     @property
     def has_tables(self) -> bool:
         """Whether values come from tables."""
-        job = self.job("values")
-        return bool(job.tables) if isinstance(job, DividedJob) else isinstance(job, (TableJob, ResponseJob))
+        return self.job("values").has_tables
 
     def serves_by_tables(self, kind: Explained) -> bool:
         """Whether every tree has tables of values, or of pairs, against a background or of groups."""

@@ -59,6 +59,14 @@ class Job:
         self.chosen: Int64s = np.arange(self.n_players) if chosen is None else np.asarray(chosen)
         self._uploads = PerGpu()
 
+    @property
+    def has_tables(self) -> bool:
+        """Whether tables explain any tree."""
+        return False
+
+    def prepare(self) -> None:
+        """Build on the current GPU what takes long."""
+
     def compute(self, x: GpuArray, out: GpuArray) -> None:
         """Queue the work for CuPy arrays of rows and results, in batches that fit into memory."""
         flat = out if out.flags.c_contiguous else import_cupy().empty_like(out, order="C")

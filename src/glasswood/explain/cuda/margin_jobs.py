@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NoReturn
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from glasswood.base.parallel import cached_property
 from glasswood.base.typing import Array, Explained
@@ -11,7 +12,7 @@ from glasswood.cuda.encoder import CodeTables
 from glasswood.explain.cuda.divided import DividedJob, divide
 from glasswood.explain.cuda.leaf_games import BackgroundContents, ShareContents
 from glasswood.explain.cuda.paths_job import PathsJob
-from glasswood.explain.cuda.patterns import PatternJob, SharedPatterns
+from glasswood.explain.cuda.patterns import PatternJob, PatternPlan, SharedPatterns
 from glasswood.explain.cuda.quadrature import LinearJob, QuadratureJob
 from glasswood.explain.cuda.table_launches import TableJob
 from glasswood.explain.cuda.tables import CoverContents, SharedTables, TablePlan
@@ -20,9 +21,47 @@ from glasswood.explain.players import over_players
 from glasswood.explain.tables import GPU_TABLE_BYTES, choose_tables
 
 if TYPE_CHECKING:
-    from glasswood.explain.cuda.divided import Division, Planned
+    from glasswood.explain.background import Background
+    from glasswood.explain.cuda.divided import Division
     from glasswood.explain.cuda.job import Job
     from glasswood.explain.game import Game, Settings
+
+
+class GamePlans:
+    """What is laid out of a game whatever its background.
+
+    Parameters
+    ----------
+    game : Game
+    settings : Settings
+    n_backgrounds : int
+        Whose patterns share the memory of a GPU.
+    """
+
+    def __init__(self, game: Game, settings: Settings, n_backgrounds: int = 1) -> None:
+        self._game, self._settings, self._n_backgrounds = game, settings, n_backgrounds
+        self._divisions: dict[Explained, Division] = {}
+        self._patterns: dict[Explained, PatternPlan] = {}
+
+    def division(self, kind: Explained) -> Division:
+        """Which part of the forest has which tables against a background, and what has none."""
+        if kind not in self._divisions:
+            self._divisions[kind] = divide(self._game, self._settings, kind)
+        return self._divisions[kind]
+
+    def patterns(self, kind: Explained) -> PatternPlan | None:
+        """Leaves of what has no tables, None if there is nothing."""
+        rest = self.division(kind).rest
+        if rest is None:
+            return None
+        if kind not in self._patterns:
+            self._patterns[kind] = PatternPlan(rest, self._game.players, kind == "pairs", self._n_backgrounds)
+        return self._patterns[kind]
+
+    @cached_property
+    def codes(self) -> CodeTables:
+        """Codes of the forest."""
+        return CodeTables(self._game.forest, encode_forest(self._game.forest))
 
 
 class MarginJobs:
@@ -32,61 +71,58 @@ class MarginJobs:
     ----------
     game : Game
     settings : Settings
+    plans : GamePlans, optional
+        Of the same game against another background.
     """
 
-    def __init__(self, game: Game, settings: Settings) -> None:
+    def __init__(self, game: Game, settings: Settings, plans: GamePlans | None = None) -> None:
         self._game, self._settings = game, settings
-        self._divisions: dict[Explained, Division] = {}
-        self._parts: dict[Explained, list[SharedTables | None]] = {}
-        self._patterns: dict[Explained, SharedPatterns] = {}
+        self._plans = GamePlans(game, settings) if plans is None else plans
+        self._parts: dict[Explained, tuple[list[SharedTables], SharedPatterns | None]] = {}
         self._tables: dict[Explained, SharedTables | None] = {}
+
+    def against(self, background: Background) -> MarginJobs:
+        """Return the jobs against other background rows."""
+        return MarginJobs(replace(self._game, background=background), self._settings, self._plans)
 
     def job(self, kind: Explained, chosen: Array | None = None) -> Job:
         """Make a job of values, of pairs, or of the pairs of some players."""
         if self._game.has_background:
             return self._divided_job(kind, chosen)
-        if (tables := self.tables(kind)) is not None:
-            return self.table_job(tables, chosen)
+        if (tables := self._cover_tables(kind)) is not None:
+            return TableJob(self._game.forest, self._plans.codes, tables, chosen)
         return self.walk_job(kind, chosen, self._settings.dtype)
-
-    def table_job(self, tables: SharedTables, chosen: Array | None = None) -> TableJob:
-        """Make a job by tables."""
-        return TableJob(self._game.forest, self._codes, tables, chosen)
 
     def walk_job(self, kind: Explained, chosen: Array | None, dtype: str) -> Job:
         """Make a job without tables."""
         forest = over_players(self._game.forest, self._game.players)
         of_walk = LinearJob if forest.has_linear_leaves else QuadratureJob
         make = PathsJob if self._settings.algorithm == "paths" else of_walk
-        return make(forest, self._codes, dtype, kind == "pairs", chosen)
+        return make(forest, self._plans.codes, dtype, kind == "pairs", chosen)
+
+    @property
+    def has_splits(self) -> bool:
+        """Whether rows differ in anything."""
+        return self._game.forest.n_leaves > self._game.forest.n_trees
 
     def serves(self, kind: Explained) -> bool:
         """Whether tables explain every tree against a background, or of groups."""
         if self._game.has_background:
-            division = self._division(kind)
+            division = self._plans.division(kind)
             return bool(division.parts) and division.rest is None
-        tables = self.tables(kind)
+        tables = self._cover_tables(kind)
         return tables is not None and not len(tables.plan.walked_trees)
 
-    def tables(self, kind: Explained) -> SharedTables | None:
-        """Tables of values or of pairs, None where nothing has any.
-
-        Raises
-        ------
-        NotImplementedError
-            If the game needs one plan of all trees, and there is none.
-        """
+    def _cover_tables(self, kind: Explained) -> SharedTables | None:
+        """Tables beside a walk, if the algorithm says so and any tree has them."""
         if kind not in self._tables:
-            of_kind = self._whole_tables if self._game.has_background else self._cover_tables
-            self._tables[kind] = of_kind(kind)
+            self._tables[kind] = self._lay_out_cover_tables(kind)
         return self._tables[kind]
 
-    def _cover_tables(self, kind: Explained) -> SharedTables | None:
-        """Lay out tables beside a walk, if the algorithm says so and any tree has them."""
-        forest, settings = self._game.forest, self._settings
+    def _lay_out_cover_tables(self, kind: Explained) -> SharedTables | None:
+        forest, settings, players = self._game.forest, self._settings, self._game.players
         if not settings.takes_tables or forest.has_linear_leaves:
             return None
-        players = self._game.players
         choice = choose_tables(self._game, settings, kind, GPU_TABLE_BYTES, is_forced=bool(players.groups))
         if not choice.is_forced and forest.n_nodes // 2 < TINY_SPLITS:
             return None  # a launch or two walk it in less time than four take
@@ -94,53 +130,22 @@ class MarginJobs:
         contents = ShareContents() if kind == "pairs" or players.groups else CoverContents()
         return SharedTables(plan, contents, may_be_walked=True) if plan.n_subtrees else None
 
-    def _whole_tables(self, kind: Explained) -> SharedTables | None:
-        """Tables of one plan against a background; None where no row's values differ from 0."""
-        division = self._division(kind)
-        if len(division.parts) > 1 or division.rest is not None:
-            first = division.parts[0].plan if division.parts else None
-            self._refuse(kind, self._game.forest.n_trees if first is None else len(first.walked_trees))
-        return self._shared(division.parts[0])
-
     def _divided_job(self, kind: Explained, chosen: Array | None) -> Job:
         """Make a job of the parts of the forest: those with tables, and the rest by patterns."""
-        division = self._division(kind)
+        dtype, background = self._settings.dtype, self._game.background
+        assert background is not None
+        if not self.has_splits:
+            return self.walk_job(kind, chosen, dtype)  # zeros
         if kind not in self._parts:
-            self._parts[kind] = [self._shared(part) for part in division.parts]
-        jobs = [
-            TableJob(part.forest, self._codes, tables, chosen)
-            for part, tables in zip(division.parts, self._parts[kind], strict=True)
-            if tables is not None
-        ]
-        if division.rest is None:
-            if not jobs:
-                return self.walk_job(kind, chosen, self._settings.dtype)  # of trees without splits: zeros
-            return jobs[0] if len(jobs) == 1 else DividedJob(jobs, None, self._settings.dtype)
-        if kind not in self._patterns:
-            self._patterns[kind] = SharedPatterns(division.rest, self._game, kind == "pairs")
-        return DividedJob(jobs, PatternJob(self._patterns[kind], chosen), self._settings.dtype)
-
-    def _refuse(self, kind: Explained, n_walked: int) -> NoReturn:
-        what = "interactions" if kind == "pairs" else "values"
-        instead = "pass device='cpu' and rows on the host"
-        if self._settings.table_bytes == 0:
-            instead += ", or table_bytes above 0"
-        raise NotImplementedError(
-            f"{n_walked} of {self._game.forest.n_trees} trees have no tables of {what} against a background on a GPU; "
-            f"{instead}"
-        )
-
-    def _shared(self, part: Planned) -> SharedTables | None:
-        """Tables of a part, which its jobs share."""
-        assert self._game.background is not None
-        contents = BackgroundContents(self._game.background)
-        return SharedTables(part.plan, contents, may_be_walked=False) if part.plan.n_subtrees else None
-
-    def _division(self, kind: Explained) -> Division:
-        if kind not in self._divisions:
-            self._divisions[kind] = divide(self._game, self._settings, kind)
-        return self._divisions[kind]
-
-    @cached_property
-    def _codes(self) -> CodeTables:
-        return CodeTables(self._game.forest, encode_forest(self._game.forest))
+            plan = self._plans.patterns(kind)
+            contents = BackgroundContents(background)
+            self._parts[kind] = (
+                [SharedTables(part.plan, contents, may_be_walked=False) for part in self._plans.division(kind).parts],
+                None if plan is None else SharedPatterns(plan, background),
+            )
+        tables, patterns = self._parts[kind]
+        of_parts = zip(self._plans.division(kind).parts, tables, strict=True)
+        jobs = [TableJob(part.forest, self._plans.codes, one, chosen) for part, one in of_parts]
+        if len(jobs) == 1 and patterns is None:
+            return jobs[0]
+        return DividedJob(jobs, None if patterns is None else PatternJob(patterns, chosen), dtype)

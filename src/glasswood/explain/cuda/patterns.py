@@ -29,7 +29,6 @@ from glasswood.explain.cuda.tables import RESERVED_SHARED
 if TYPE_CHECKING:
     from glasswood.cuda.compiler import Variant
     from glasswood.explain.background import Background
-    from glasswood.explain.game import Game
     from glasswood.explain.players import Players
     from glasswood.model.ensemble import TreeEnsemble
 
@@ -90,9 +89,12 @@ class PatternPlan:
     players : Players
     pairs : bool
         Interactions instead of values.
+    n_backgrounds : int
+        Whose patterns share the memory of a GPU.
 
     Attributes
     ----------
+    forest : TreeEnsemble
     codes : CodeTables
     arrays : dict
         What `_core.write_pattern_tape` returns.
@@ -104,10 +106,12 @@ class PatternPlan:
         As of a `Tape`.
     """
 
+    forest: TreeEnsemble
     pairs: bool
 
-    def __init__(self, forest: TreeEnsemble, players: Players, pairs: bool) -> None:
-        self.pairs, self.n_players, self.width = pairs, players.n, forest.leaf_width
+    def __init__(self, forest: TreeEnsemble, players: Players, pairs: bool, n_backgrounds: int = 1) -> None:
+        self.forest, self.pairs, self.n_players, self.width = forest, pairs, players.n, forest.leaf_width
+        self._n_backgrounds = n_backgrounds
         self.codes: CodeTables = CodeTables(forest, encode_forest(forest))
         n_leaves = int(np.clip(forest.n_leaves // (PAIR_CHUNKS if pairs else CHUNKS), FEWEST_LEAVES, MOST_LEAVES))
         limits = n_leaves, MOST_PAIR_PLAYERS if pairs else MOST_PLAYERS
@@ -136,6 +140,11 @@ class PatternPlan:
     def pattern_bytes(self) -> int:
         """Bytes of a pattern."""
         return 4 * self.n_words + NUMBER.itemsize
+
+    @property
+    def most_kept(self) -> int:
+        """Patterns that the current GPU keeps."""
+        return gpu_limits().memory // (PATTERN_SHARE * self._n_backgrounds * self.pattern_bytes)
 
     def capacity(self, n_rows: int) -> int:
         """Return how many sets a block sorts of a background of so many rows."""
@@ -231,7 +240,7 @@ class Patterns:
 
     def _divide(self, starts: Int64s) -> list[Batch]:
         """Divide the chunks into batches whose patterns fit."""
-        plan, most = self.plan, gpu_limits().memory // (PATTERN_SHARE * self.plan.pattern_bytes)
+        plan, most = self.plan, self.plan.most_kept
         of_chunks = starts[plan.arrays["chunk_starts"]]
         bounds = [0]
         while bounds[-1] < plan.n_chunks:
@@ -269,18 +278,14 @@ class SharedPatterns:
 
     Parameters
     ----------
-    forest : TreeEnsemble
-    game : Game
-        Whose players and background these are.
-    pairs : bool
+    plan : PatternPlan
+    background : Background
     """
 
-    forest: TreeEnsemble
+    plan: PatternPlan
 
-    def __init__(self, forest: TreeEnsemble, game: Game, pairs: bool) -> None:
-        assert game.background is not None
-        self.forest, self._background = forest, game.background
-        self.plan: PatternPlan = PatternPlan(forest, game.players, pairs)
+    def __init__(self, plan: PatternPlan, background: Background) -> None:
+        self.plan, self._background = plan, background
         self._made = PerGpu()
 
     def on_gpu(self) -> Patterns:
@@ -304,7 +309,7 @@ class PatternJob(PlannedJob):
 
     def __init__(self, patterns: SharedPatterns, chosen: NDArray[np.intp] | None) -> None:
         self.plan, self.patterns = patterns.plan, patterns
-        super().__init__(patterns.forest, self.plan.codes, NUMBER, self.plan.pairs, chosen, self.plan.n_players)
+        super().__init__(self.plan.forest, self.plan.codes, NUMBER, self.plan.pairs, chosen, self.plan.n_players)
 
     @property
     def n_slots(self) -> int:

@@ -13,15 +13,12 @@ from glasswood.base.typing import Array, Explained, GpuArray, Int32s
 from glasswood.cuda.compiler import variant
 from glasswood.cuda.launches import NOWHERE, PreparedLaunch
 from glasswood.explain.cuda.job import Job
-from glasswood.explain.cuda.leaf_games import BackgroundContents
-from glasswood.explain.cuda.margin_jobs import MarginJobs
-from glasswood.explain.cuda.tables import SharedTables
+from glasswood.explain.cuda.margin_jobs import GamePlans, MarginJobs
 from glasswood.explain.tables import GPU_TABLE_BYTES
 from glasswood.inputs.placed import PlacedRows
 
 if TYPE_CHECKING:
     from glasswood.cuda.compiler import Variant
-    from glasswood.explain.cuda.table_launches import TableJob
     from glasswood.explain.game import Game, Settings
     from glasswood.explain.responses.rescaling import ResponseExplainer
 
@@ -33,13 +30,13 @@ PART_BYTES = 2**30
 
 
 class ResponseJob(Job):
-    """Values of a response as sums of tables of the margin; for the log-loss, labels stand behind a row's features.
+    """Values of a response as sums of those of the margin; for the log-loss, labels stand behind a row's features.
 
     Parameters
     ----------
-    values : TableJob
+    values : Job
         Values of the margin, float64.
-    jobs : list of TableJob
+    jobs : list of Job
         One a node, float64, and for the log-loss that of the margin.
     on_cpu : ResponseExplainer
         Whose parts these are; it explains what rows of equal margins have too much.
@@ -47,16 +44,21 @@ class ResponseJob(Job):
         Type of the results.
     """
 
-    values: TableJob
+    values: Job
 
-    def __init__(self, values: TableJob, jobs: list[TableJob], on_cpu: ResponseExplainer, dtype: DTypeLike) -> None:
+    def __init__(self, values: Job, jobs: list[Job], on_cpu: ResponseExplainer, dtype: DTypeLike) -> None:
         first = jobs[0]
         chosen = first.chosen if first.pairs else None
         super().__init__(first.forest, first.codes, dtype, first.pairs, chosen, first.n_players)
         self.values, self._jobs, self._on_cpu, self._parts = values, jobs, on_cpu, on_cpu.parts
 
+    @property
+    def has_tables(self) -> bool:
+        """Whether tables explain any tree."""
+        return self.values.has_tables
+
     def prepare(self) -> None:
-        """Build the tables on the current GPU."""
+        """Build the tables, and collect the patterns, on the current GPU."""
         for job in (self.values, *self._jobs):
             job.prepare()
 
@@ -134,8 +136,10 @@ class ResponseJobs:
 
     def __init__(self, game: Game, settings: Settings, on_cpu: ResponseExplainer) -> None:
         self._settings, self._on_cpu, self._parts = settings, on_cpu, on_cpu.parts
-        self._margin = MarginJobs(game, settings.of_part(len(self._parts.weighted) + 1, GPU_TABLE_BYTES))
-        self._weighted: dict[Explained, list[SharedTables]] = {}
+        n_parts = len(self._parts.weighted) + 1
+        of_part = settings.of_part(n_parts, GPU_TABLE_BYTES)
+        self._margin = MarginJobs(game, of_part, GamePlans(game, of_part, n_parts))
+        self._weighted = [self._margin.against(background) for background in self._parts.weighted]
 
     def serves(self, kind: Explained) -> bool:
         """Whether every tree has tables, and a GPU adds up as many parts as there are."""
@@ -149,16 +153,12 @@ class ResponseJobs:
                 f"margins so far apart need {len(parts.weighted)} tables, a GPU adds up {MOST_PARTS - 1} at most; pass "
                 "device='cpu' and rows on the host"
             )
-        tables, of_values = margin.tables(kind), margin.tables("values")
-        if tables is None or of_values is None:
-            return margin.walk_job(kind, chosen, self._settings.dtype)  # of trees without splits: zeros
-        if kind not in self._weighted:
-            contents = [BackgroundContents(background) for background in parts.weighted]
-            self._weighted[kind] = [SharedTables(tables.plan, each, may_be_walked=False) for each in contents]
-        weighted = [margin.table_job(each, chosen) for each in self._weighted[kind]]
+        if not margin.has_splits:
+            return margin.walk_job(kind, chosen, self._settings.dtype)  # zeros
+        weighted = [each.job(kind, chosen) for each in self._weighted]
         if parts.is_loss:
-            weighted.append(margin.table_job(tables, chosen))
-        return ResponseJob(margin.table_job(of_values), weighted, self._on_cpu, self._settings.dtype)
+            weighted.append(margin.job(kind, chosen))
+        return ResponseJob(margin.job("values"), weighted, self._on_cpu, self._settings.dtype)
 
 
 def with_labels(rows: Any, labels: Int32s, gpu: int) -> Any:

@@ -176,6 +176,11 @@ class TableJob(PlannedJob):
         self.n_slots: int = len(self.plan.arrays["slot_keys"]) + (self._walks.n_slots if self._walks else 0)
         self._fallback: QuadratureJob | None = None
 
+    @property
+    def has_tables(self) -> bool:
+        """Whether tables explain any tree."""
+        return True
+
     def prepare(self) -> None:
         """Build the tables on the current GPU."""
         if self._fallback is None:
