@@ -87,7 +87,6 @@ LIMITS = {
     "walk_partial_bytes": ("PARTIAL_BYTES", "explain.cuda.quadrature"),
     "walk_shared_bytes": ("SHARED_BYTES", "explain.cuda.quadrature"),
     "warned_seconds": ("WARNED_SECONDS", "explain.responses.coalitions", "populations.comparing"),
-    "wide_tile_stage": ("WIDE_STAGE", "evaluate.cuda.tiling"),
     "workbook_lines": ("MOST_LINES", "display.workbook"),
     "worthwhile_host_trees": ("WORTHWHILE", "evaluate.evaluator"),
     "worthwhile_nodes": ("WORTHWHILE", "explain.engines", "explain.scores.score"),

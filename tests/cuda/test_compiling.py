@@ -74,7 +74,7 @@ SMALL = [
     *(variant("evaluate/cuda/sum_leaves", RESULT=real) for real in ("float", "double")),
     *(variant("evaluate/cuda/sum_values", LEAF=leaf, RESULT="float") for leaf in ("float", "double")),
     *(linear_variant(row, "float64") for row in ("float32", "float64")),
-    *(respond_variant(link, real) for link in ("LOGISTIC", "SOFTMAX") for real in ("float32", "float64")),
+    *(respond_variant(link, real) for link in ("LOGISTIC", "SOFTMAX", "BOTH") for real in ("float32", "float64")),
     *(
         variant(source, REAL=real)
         for source in ("explain/cuda/close_diagonal", "reference/explain/cuda/read_sums")
@@ -95,16 +95,18 @@ SMALL = [
     small(8, "float64", "float64", "uint32", "float64"),
 ]
 EVALUATE = [
+    tiles_variant("narrow_heap", "float32", "float32", 256, "SUMS", depth=8),
     tiles_variant("narrow", "float32", "float32", 256, "SUMS"),
     tiles_variant("narrow", "float32", "float32", 256, "PARTIAL"),
     tiles_variant("narrow", "float32", "float32", 384, "PARTIAL", 12),
     tiles_variant("narrow", "float32", "float32", 768, "PARTIAL", 4),
     tiles_variant("wide", "float32", "float32", 768, "PARTIAL", 6),
     tiles_variant("narrow", "float32", None, 64, "VALUES"),
-    tiles_variant("heap", "int32", None, 256, "VALUES"),
+    tiles_variant("wide_heap", "int32", None, 256, "VALUES", depth=3),
     tiles_variant("wide", "float64", "float64", 128, "SUMS"),
+    few_variant("narrow_heap", "float32", "float32", "float32", "float32", 8),
     few_variant("narrow", "float32", "float32", "float32", "float32"),
-    few_variant("heap", "float64", "float64", "float64", "float64"),
+    few_variant("wide_heap", "float64", "float64", "float64", "float64"),
     few_variant("wide", "float32", "float64", "float32", "float32"),
 ]
 IN_FLOATS = [kernels(4, 4)["sum_rows"], *(qr_kernels("float")[name] for name in ("average_columns", "reorganise"))]

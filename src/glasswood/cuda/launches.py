@@ -12,6 +12,7 @@ import numpy as np
 from glasswood import _core
 from glasswood.base.device import capability, import_cupy
 from glasswood.base.typing import Array, GpuArray
+from glasswood.cuda.buffers import Buffers, Place
 from glasswood.cuda.compiler import compile_kernel, compiler_architecture, parameters
 from glasswood.cuda.per_gpu import gpu_limits
 
@@ -225,6 +226,20 @@ class Plan:
         for launch in self.launches[end:]:
             launch(stream.ptr)
         del buffers
+
+    def followed_by(self, launch: PreparedLaunch, argument: str, n_bytes: int) -> Plan:
+        """Return a plan of which a launch takes these results, of `n_bytes`, as `argument`, and writes its own."""
+        between = Buffers([n_bytes], [Place(self._result, 0), Place(launch.cell(argument), 0)])
+        makes = [make for make in (self.make_buffers, None if between.n_bytes else between.make) if make]
+        return Plan(
+            [*self.launches, launch],
+            self._rows,
+            launch.cell("result"),
+            (self._buffers, between),
+            (lambda: [make() for make in makes]) if makes else None,
+            self.n_bytes + between.n_bytes,
+            beside=self._beside,
+        )
 
     def bound(self) -> _core.GpuPlan:
         """Return the plan as the core takes it."""

@@ -20,7 +20,7 @@ from glasswood.base.parallel import cached_property
 from glasswood.base.typing import OUTPUTS, Choice, Floats, Int32s, Rows
 from glasswood.evaluate.choice import refuse_algorithm, runnable, tuned
 from glasswood.evaluate.cpu import CpuEvaluator
-from glasswood.evaluate.links import as_probabilities, check_probabilities, is_margin, respond, squeeze
+from glasswood.evaluate.links import check_probabilities, is_margin, respond, squeeze
 from glasswood.inputs import as_rows
 from glasswood.inputs.sparse import dense_chunks, in_columns, is_sparse, joined, used_columns
 from glasswood.inputs.statistics import StatisticRows
@@ -77,7 +77,7 @@ class Evaluator:
         # Of rows that `auto` moves, the bits do not depend on how many there are: their links are NumPy's.
         if gpus and output == "probability" and self.cuda.has_link and parse_device(device)[0] != "auto":
             check_probabilities(forest)
-            return as_probabilities(self.cuda.responses(rows, gpus, choice), forest)
+            return self.cuda.responses(rows, gpus, choice)
         if gpus:
             dtype = forest.result_dtype if is_margin(forest, output) else "float64"
             return respond(forest, self.cuda.margins(rows, gpus, choice, dtype), output)
@@ -162,7 +162,9 @@ class Evaluator:
             return like(X, squeeze(self.cuda.margins(X, gpus, choice, self.forest.result_dtype)))
         if output == "probability" and self.cuda.has_link:
             check_probabilities(self.forest)
-            return like(X, as_probabilities(self.cuda.responses(X, gpus, choice), self.forest))
+            if (found := self.cuda.first(X, request, choice, responds=True)) is not None:
+                return found
+            return like(X, self.cuda.responses(X, gpus, choice))
         result = respond(self.forest, cupy.asnumpy(self.cuda.margins(X, gpus, choice)), output)
         if isinstance(result, list) or result.dtype.kind not in "fiub":
             return result

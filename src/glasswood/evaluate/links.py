@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -173,8 +172,12 @@ def probabilities(margin: Array, forest: TreeEnsemble) -> Array | list[Array]:
         If the forest is not a classifier, or one of scores.
     """
     check_probabilities(forest)
-    found: Array | list[Array] = as_probabilities(responses(margin, forest), forest)
-    return found
+    response = responses(margin, forest)
+    if len(forest.classes) > 1:
+        return _split(response, forest)
+    if is_of_two_classes(forest):
+        return np.concatenate([1 - response, response], axis=1)
+    return squeeze(response) if is_squeezed(forest) else response
 
 
 def check_probabilities(forest: TreeEnsemble) -> None:
@@ -186,15 +189,14 @@ def check_probabilities(forest: TreeEnsemble) -> None:
         )
 
 
-def as_probabilities(response: Any, forest: TreeEnsemble) -> Any:
-    """Responses (n, n_outputs), of NumPy or CuPy, in the shape of the source library's probabilities."""
-    if len(forest.classes) > 1:
-        return _split(response, forest)
-    if _has_one_class(forest):
-        return response
-    if forest.is_estimator and response.shape[1] == 1:
-        return np.concatenate([1 - response, response], axis=1)
-    return squeeze(response)
+def is_of_two_classes(forest: TreeEnsemble) -> bool:
+    """Whether the probabilities of one classification are those of both classes, made of the second's."""
+    return forest.is_estimator and forest.n_outputs == 1 and not _has_one_class(forest)
+
+
+def is_squeezed(forest: TreeEnsemble) -> bool:
+    """Whether the probabilities of one classification are those of one class, (n,)."""
+    return forest.n_outputs == 1 and not is_of_two_classes(forest) and not _has_one_class(forest)
 
 
 def labels(margin: Array, forest: TreeEnsemble) -> Array:

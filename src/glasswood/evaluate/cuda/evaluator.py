@@ -16,14 +16,15 @@ from glasswood.cuda import kept_calls
 from glasswood.cuda.codes import encode_forest
 from glasswood.cuda.compiler import variant
 from glasswood.cuda.encoder import CodeTables, row_strides
-from glasswood.cuda.launches import NOWHERE, KeptByRows, Plan, launch
+from glasswood.cuda.launches import NOWHERE, KeptByRows, Plan, PreparedLaunch, launch
 from glasswood.cuda.per_gpu import PerGpu
 from glasswood.cuda.rows import check_gpu_rows, map_rows
 from glasswood.evaluate.choice import runnable
 from glasswood.evaluate.cuda.few_rows import FewRows
 from glasswood.evaluate.cuda.node_walks import BLOCK, NodeWalks
-from glasswood.evaluate.cuda.packing import CODE_TYPES, choose_format, order_by_output
+from glasswood.evaluate.cuda.packing import choose_format, code_type, order_by_output
 from glasswood.evaluate.cuda.tiles import PackedForest, Tiles
+from glasswood.evaluate.links import is_of_two_classes, is_squeezed
 from glasswood.model.ensemble import TreeEnsemble
 
 if TYPE_CHECKING:
@@ -57,12 +58,30 @@ class CudaEvaluator:
     @property
     def has_link(self) -> bool:
         """Whether `responses` knows the forest's link, and these are probabilities of one classification."""
-        return self._forest.link in LINKS and len(self._forest.classes) <= 1
+        forest = self._forest
+        is_known = forest.link in LINKS and not (forest.link == "softmax" and is_of_two_classes(forest))
+        return is_known and len(forest.classes) <= 1
 
     def responses(self, rows: Any, gpus: tuple[int, ...], choice: Choice) -> Any:
-        """Margins through the link, (n, n_outputs) in the source library's dtype: where the rows are."""
+        """Probabilities in the source library's shape and dtype: where the rows are."""
+        shape, dtype = self._probability_shape, self._forest.result_dtype
+        return self._run(rows, gpus, shape, dtype, functools.partial(self._respond, choice))
+
+    @property
+    def _probability_shape(self) -> tuple[int, ...]:
+        """Of one row."""
+        if is_of_two_classes(self._forest):
+            return (2,)
+        return () if is_squeezed(self._forest) else (self._forest.n_outputs,)
+
+    def _link(self, n_rows: int) -> PreparedLaunch:
+        """Launch that takes margins of float64 to probabilities."""
         forest = self._forest
-        return self._run(rows, gpus, (forest.n_outputs,), forest.result_dtype, functools.partial(self._respond, choice))
+        name, factor = LINKS[forest.link]
+        kernel = respond_variant("BOTH" if is_of_two_classes(forest) else name, forest.result_dtype)
+        sizes = {"n_rows": n_rows, "n_outputs": forest.n_outputs, "scale": factor or forest.link_scale}
+        args = {"margin": NOWHERE, **sizes, "result": NOWHERE}
+        return PreparedLaunch(kernel, (-(-n_rows // BLOCK), 1), BLOCK, args)
 
     def leaves(self, rows: Any, gpus: tuple[int, ...], choice: Choice) -> Any:
         """Find the source's leaf ids (n, n_trees), int32: NumPy for host rows, CuPy for GPU rows."""
@@ -84,7 +103,7 @@ class CudaEvaluator:
         name = choose_format(self._forest, codes)
         if name is None:
             return None
-        return PackedForest(self._forest, CodeTables(self._forest, codes, CODE_TYPES[name]), name)
+        return PackedForest(self._forest, CodeTables(self._forest, codes, code_type(name)), name)
 
     @cached_property
     def tiles(self) -> Tiles | None:
@@ -120,12 +139,12 @@ class CudaEvaluator:
             self._add_up(x[begin:end], leaves, out[begin:end])
 
     def _respond(self, choice: Choice, x: GpuArray, out: GpuArray) -> None:
-        margin = import_cupy().empty(out.shape, np.float64)
+        cupy = import_cupy()
+        margin = cupy.empty((len(x), self._forest.n_outputs), np.float64)
         self._sum(choice, x, margin)
-        name, factor = LINKS[self._forest.link]
-        sizes = {"n_rows": len(x), "n_outputs": out.shape[1], "scale": factor or self._forest.link_scale}
-        args = {"margin": margin, **sizes, "result": out}
-        launch(respond_variant(name, out.dtype), (-(-len(x) // BLOCK),), (BLOCK,), args)
+        link = self._link(len(x))
+        link.cell("margin")[0], link.cell("result")[0] = margin.data.ptr, out.data.ptr
+        link(cupy.cuda.get_current_stream().ptr)
 
     def _schedule(self, choice: Choice, n_rows: int) -> FewRows | Tiles | None:
         """Schedule that takes rows to margins, None if leaves must be found first."""
@@ -137,20 +156,35 @@ class CudaEvaluator:
 
     def _plan(self, schedule: FewRows | Tiles, x: GpuArray, result_type: DTypeLike) -> Plan:
         """Plan for rows of this type, strides and number on the current GPU and stream."""
-        kind, stream = np.dtype(result_type), import_cupy().cuda.get_current_stream().ptr
-        key = type(schedule), kind.char, stream
-        return self._plans.of(x, key, lambda: schedule.plan(x.dtype, row_strides(x), len(x), kind))
+        kind = np.dtype(result_type)
+        return self._kept(schedule, x, kind.char, lambda: schedule.plan(x.dtype, row_strides(x), len(x), kind))
 
-    def first(self, X: Any, request: tuple[str, str, str], choice: Choice) -> Any:
-        """Margins of GPU rows in their dtype, (n,) or (n, n_outputs), kept for `again`; None if no one plan does it."""
+    def _probability_plan(self, schedule: FewRows | Tiles, x: GpuArray) -> Plan:
+        def make() -> Plan:
+            margins = schedule.plan(x.dtype, row_strides(x), len(x), np.float64)
+            return margins.followed_by(self._link(len(x)), "margin", 8 * self._forest.n_outputs * len(x))
+
+        return self._kept(schedule, x, "probability", make)
+
+    def _kept(self, schedule: FewRows | Tiles, x: GpuArray, what: str, make: Callable[[], Plan]) -> Plan:
+        return self._plans.of(x, (type(schedule), what, import_cupy().cuda.get_current_stream().ptr), make)
+
+    def first(self, X: Any, request: tuple[str, str, str], choice: Choice, *, responds: bool = False) -> Any:
+        """Margins, or probabilities, of GPU rows in the source library's dtype and shape, kept for `again`.
+
+        None if no one plan does it.
+        """
         forest = self._forest
         schedule = self._schedule(choice, len(X)) if kept_calls.may_be_kept(X, forest) else None
         if schedule is None or len(X) > schedule.most_rows():
             return None
         check_gpu_rows(X, forest, X.device.id)
         with explaining_memory(import_cupy(), X.device.id):
-            plan = self._plan(schedule, X, forest.result_dtype)
-            shape = (len(X),) if forest.n_outputs == 1 else (len(X), forest.n_outputs)
+            if responds:
+                plan, shape = self._probability_plan(schedule, X), (len(X), *self._probability_shape)
+            else:
+                plan = self._plan(schedule, X, forest.result_dtype)
+                shape = (len(X),) if forest.n_outputs == 1 else (len(X), forest.n_outputs)
             return self._calls.answer(X, request, plan, shape, forest.result_dtype)
 
     def _name(self, choice: Choice, x: GpuArray, out: GpuArray) -> None:

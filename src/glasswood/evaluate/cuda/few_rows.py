@@ -11,7 +11,7 @@ from numpy.typing import DTypeLike
 from glasswood.base.device import import_cupy
 from glasswood.cuda.compiler import variant
 from glasswood.cuda.launches import NOWHERE, Plan, PreparedLaunch
-from glasswood.evaluate.cuda.packing import CHUNK
+from glasswood.evaluate.cuda.packing import CHUNK, NODE_TYPES
 
 if TYPE_CHECKING:
     from glasswood.cuda.compiler import Variant
@@ -24,10 +24,14 @@ MOST_ROWS, MOST_PAIRS = 512, 2**18
 ALONE_TREES, SHARED_TREES = 128, 64
 """Trees that one block adds up by itself, and trees of a block where several share a row."""
 
-MANY_WALKS, MANY_SHIFT, MANY_TREES = 2**15, 2, 128
-"""Rows times trees from which a block has several rows, their log2, and its trees: 512 walks."""
+MANY_WALKS, MANY_SHIFT, MANY_TREES = {True: 2**13, False: 2**15}, 2, 128
+"""Rows times trees from which a block has several rows, in forests that one block would add up by itself and in others;
+their log2; trees of a block then, in those others."""
 
 SHARED_BYTES = 48 * 1024
+
+STAGED_BYTES = 96 * 1024
+"""Nodes of heaps that a block brings to shared memory: a level of a walk then takes a fifth of the time."""
 
 UNWRITTEN = 0xFFF5A5A5
 """Upper word of a NaN that no sum makes, which stands for a margin to come."""
@@ -68,12 +72,14 @@ class FewRows:
             "trees_per_block": blocks.trees,
             "row_shift": blocks.shift,
             "values_offset": blocks.values_offset,
+            "nodes_offset": blocks.nodes_offset,
             **packed.sums(),
             "n_outputs": forest.n_outputs,
             "values": values,
             "result": NOWHERE,
         }
-        kernel = few_variant(packed.name, input_type, codes.codes.thresholds.dtype, image.leaf_type, result_type)
+        depth = image.heap_depth if blocks.is_staged else 0
+        kernel = few_variant(packed.name, input_type, codes.codes.thresholds.dtype, image.leaf_type, result_type, depth)
         grid = -(-n_trees // blocks.trees), -(-n_rows // (1 << blocks.shift))
         launch = PreparedLaunch(kernel, grid, blocks.threads, args, blocks.shared)
         return Plan([launch], launch.cell("X"), launch.cell("result"), n_bytes=values.nbytes)
@@ -82,13 +88,25 @@ class FewRows:
         """Divide rows and trees into blocks."""
         n_trees, leaf_bytes = self.packed.forest.n_trees, self.packed.values.leaf_type.itemsize
         shift = self._row_shift(n_rows)
-        trees = n_trees if n_trees <= ALONE_TREES else MANY_TREES if shift else SHARED_TREES
+        is_small = n_trees <= ALONE_TREES
+        most = (SHARED_TREES if is_small else MANY_TREES) if shift else n_trees if is_small else SHARED_TREES
+        trees = min(n_trees, most)
         values = _chunks(leaf_bytes * trees << shift) if trees == n_trees else 0
         codes, sums = self.packed.codes.row_bytes << shift, (SUMMED_TREES + 1) * leaf_bytes << shift
         values_offset = _chunks(max(codes, sums))
         work = max(trees, self.packed.codes.codes.n_columns) << shift
         threads = next((n for n in (128, 256) if n >= work), MOST_THREADS)
-        return _Blocks(shift, trees, threads, values_offset, CHUNK * (values_offset + values))
+        nodes_offset = values_offset + values
+        nodes = trees * self._node_chunks
+        is_staged = 0 < CHUNK * nodes <= STAGED_BYTES
+        shared = CHUNK * (nodes_offset + nodes * is_staged)
+        return _Blocks(shift, trees, threads, values_offset, nodes_offset, is_staged, shared)
+
+    @property
+    def _node_chunks(self) -> int:
+        """Chunks of shared memory for the nodes of a heap (Trees in evaluate/cuda/walk_few.cu); 0 for linked trees."""
+        depth = self.packed.values.heap_depth
+        return _chunks(np.dtype(NODE_TYPES[self.packed.name]).itemsize << depth) | 1 if depth else 0
 
     def _row_shift(self, n_rows: int) -> int:
         """Log2 of the rows of a block; -1 if the codes of one row are too many for shared memory."""
@@ -96,17 +114,19 @@ class FewRows:
         of_row = max(self.packed.codes.row_bytes, (SUMMED_TREES + 1) * leaf_bytes) + CHUNK
         of_row += leaf_bytes * n_trees if n_trees <= ALONE_TREES else 0
         fits = int(SHARED_BYTES // of_row).bit_length() - 1
-        return min(fits, MANY_SHIFT if n_trees > ALONE_TREES and n_rows * n_trees >= MANY_WALKS else 0)
+        return min(fits, MANY_SHIFT if n_rows * n_trees >= MANY_WALKS[n_trees <= ALONE_TREES] else 0)
 
 
 @dataclass(frozen=True)
 class _Blocks:
-    """Log2 of the rows of a block, its trees and threads, and where values lie in its shared memory, in chunks."""
+    """Log2 of the rows of a block, its trees and threads; where values and nodes lie in shared memory, in chunks."""
 
     shift: int
     trees: int
     threads: int
     values_offset: int
+    nodes_offset: int
+    is_staged: bool
     shared: int
 
 
@@ -115,9 +135,14 @@ def _chunks(n_bytes: int) -> int:
 
 
 def few_variant(
-    name: str, input_type: DTypeLike, row_type: DTypeLike, leaf_type: DTypeLike, result_type: DTypeLike
+    name: str,
+    input_type: DTypeLike,
+    row_type: DTypeLike,
+    leaf_type: DTypeLike,
+    result_type: DTypeLike,
+    staged_depth: int = 0,
 ) -> Variant:
-    """Name the kernel for a format of nodes."""
+    """Name the kernel for a format of nodes, and the depth of heaps whose nodes come to shared memory."""
     types = {"INPUT": input_type, "ROW": row_type, "LEAF": leaf_type, "RESULT": result_type}
     named = {macro: np.dtype(kind) for macro, kind in types.items()}
-    return variant("evaluate/cuda/walk_few", FORMAT=name.upper(), **named)
+    return variant("evaluate/cuda/walk_few", FORMAT=name.upper(), STAGED_DEPTH=staged_depth, **named)

@@ -14,13 +14,15 @@ from glasswood.model.ensemble import TreeEnsemble
 if TYPE_CHECKING:
     from glasswood.cuda.codes import Codes
 
-CODE_TYPES = {"narrow": np.uint8, "heap": np.uint16, "wide": np.uint16}
-NODE_BYTES = {"narrow": 4, "heap": 4, "wide": 8}
-MOST_CODES = {"narrow": 2**8, "heap": 2**16, "wide": 2**16}
-MOST_COLUMNS = {"narrow": 2**8, "heap": 2**16 - 1, "wide": 2**16 - 1}
+NODE_TYPES = {"narrow_heap": np.uint16, "narrow": np.uint32, "wide_heap": np.uint32, "wide": np.uint64}
+"""Formats by the type of a node: codes of 8 or 16 bits, children at their place in a heap or linked."""
+
+MOST_CODES = {"narrow": 2**8, "wide": 2**16}
+"""Codes of a column, and columns, that codes of 8 and 16 bits tell apart."""
+
 MOST_NARROW_NODES = 2**16 - 1
 DEEPEST_HEAP, LARGEST_PADDING = 10, 4
-"""Incomplete trees are padded to full heaps up to this depth and this growth factor."""
+"""Trees are padded to full heaps of the deepest one's levels up to this depth and this growth factor."""
 
 CHUNK = 16
 """Bytes of the unit that trees are aligned to and copied in."""
@@ -42,6 +44,8 @@ class Image:
     depth : int64, (n_trees,)
         Steps of a walk.
     leaf_type : dtype
+    heap_depth : int
+        Levels of splits of all trees, if these are heaps; otherwise 0.
     """
 
     data: NDArray[np.uint8]
@@ -50,6 +54,7 @@ class Image:
     prefix_bytes: Int64s
     depth: Int64s
     leaf_type: np.dtype[Any]
+    heap_depth: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,19 +75,23 @@ class _Shape:
 
 def choose_format(forest: TreeEnsemble, codes: Codes) -> str | None:
     """Name the smallest format that holds the forest, None if none does."""
-    n_codes = int(np.diff(codes.offsets).max(initial=1)) + 1
+    largest = max(int(np.diff(codes.offsets).max(initial=1)) + 1, codes.n_columns)
     sizes = np.diff(forest.tree_offsets)
-    if not len(sizes):
+    if not len(sizes) or largest > MOST_CODES["wide"]:
         return None
-    fits = {name: n_codes <= MOST_CODES[name] and codes.n_columns <= MOST_COLUMNS[name] for name in CODE_TYPES}
-    if fits["narrow"] and sizes.max() <= MOST_NARROW_NODES:
-        return "narrow"
-    if not fits["wide"]:
-        return None
-    padded = 2.0 ** (_tree_depths(forest) + 1)
-    if forest.depth <= DEEPEST_HEAP and padded.sum() <= LARGEST_PADDING * sizes.sum():
-        return "heap"
-    return "wide"
+    is_heap = forest.depth <= DEEPEST_HEAP and (2 << forest.depth) * len(sizes) <= LARGEST_PADDING * sizes.sum()
+    if largest <= MOST_CODES["narrow"] and (is_heap or sizes.max() <= MOST_NARROW_NODES):
+        return "narrow_heap" if is_heap else "narrow"
+    return "wide_heap" if is_heap else "wide"
+
+
+def code_type(name: str) -> np.dtype[Any]:
+    """Type of a format's codes."""
+    return np.dtype(np.uint8 if name.startswith("narrow") else np.uint16)
+
+
+def _is_heap(name: str) -> bool:
+    return name.endswith("heap")
 
 
 def pack_trees(forest: TreeEnsemble, codes: Codes, name: str, values: Array, order: Array, output: Int32s) -> Image:
@@ -93,7 +102,7 @@ def pack_trees(forest: TreeEnsemble, codes: Codes, name: str, values: Array, ord
     forest : TreeEnsemble
     codes : Codes
         Codes of the forest.
-    name : {"narrow", "heap", "wide"}
+    name : {"narrow_heap", "narrow", "wide_heap", "wide"}
         Format of the nodes.
     values : (n_leaves,)
         What a walk that ends at a leaf returns.
@@ -102,8 +111,8 @@ def pack_trees(forest: TreeEnsemble, codes: Codes, name: str, values: Array, ord
     output : int32, (n_trees,)
         The output of each tree, in this order.
     """
-    shape = (_heap_shape if name == "heap" else _linked_shape)(forest)
-    node_bytes, leaf_bytes = NODE_BYTES[name], values.dtype.itemsize
+    shape = (_heap_shape if _is_heap(name) else _linked_shape)(forest)
+    node_bytes, leaf_bytes = np.dtype(NODE_TYPES[name]).itemsize, values.dtype.itemsize
     words_bytes = _round_up(shape.n_words * node_bytes)
     sizes = CHUNK + words_bytes + _round_up((shape.end_leaf - shape.first_leaf) * leaf_bytes)
     starts = np.empty(len(order), np.int64)
@@ -115,8 +124,9 @@ def pack_trees(forest: TreeEnsemble, codes: Codes, name: str, values: Array, ord
     _write_nodes(data, forest, codes, name, shape, starts)
     _write_values(data, forest, values, shape, starts + first_value)
     chunks = np.append(starts[order], len(data)) // CHUNK
-    prefix = _prefix_bytes(forest, shape, node_bytes, is_heap=name == "heap")
-    return Image(data, chunks.astype(np.int32), output, prefix[order], shape.depth[order], values.dtype)
+    prefix = _prefix_bytes(forest, shape, node_bytes, is_heap=_is_heap(name))
+    heap_depth = int(shape.depth[0]) if _is_heap(name) else 0
+    return Image(data, chunks.astype(np.int32), output, prefix[order], shape.depth[order], values.dtype, heap_depth)
 
 
 def _linked_shape(forest: TreeEnsemble) -> _Shape:
@@ -137,50 +147,43 @@ def _linked_shape(forest: TreeEnsemble) -> _Shape:
 
 
 def _heap_shape(forest: TreeEnsemble) -> _Shape:
-    """Nodes at their places in complete trees; leaves at the end of the way that always goes left from them."""
-    depth = np.maximum(_tree_depths(forest), 2)
+    """Nodes at their places in complete trees, from 1 on; leaves at the end of the way that always goes left."""
+    depth = np.full(forest.n_trees, max(forest.depth, 2), np.int64)
     tree = np.repeat(np.arange(forest.n_trees), np.diff(forest.tree_offsets))
     level = forest.node_depth.astype(np.int64)
-    at = np.zeros(forest.n_nodes, np.int64)
+    at = np.ones(forest.n_nodes, np.int64)
     left = forest.tree_offsets[:-1][tree] + forest.left
     for depth_now in range(forest.depth):
         splits = np.flatnonzero((level == depth_now) & (forest.feature >= 0))
-        at[left[splits]] = 2 * at[splits] + 1
-        at[left[splits] + 1] = 2 * at[splits] + 2
+        at[left[splits]] = 2 * at[splits]
+        at[left[splits] + 1] = 2 * at[splits] + 1
     is_leaf = forest.feature < 0
-    at[is_leaf] = ((at + 1) << (depth[tree] - level))[is_leaf] - 1
-    n_words = (1 << depth) - 1
-    return _Shape(at, level, depth, n_words, n_words, 2 * n_words + 1)
+    at[is_leaf] = (at << (depth[tree] - level))[is_leaf]
+    n_words = 1 << depth
+    return _Shape(at, level, depth, n_words, n_words, 2 * n_words)
 
 
 def _write_nodes(
     data: NDArray[np.uint8], forest: TreeEnsemble, codes: Codes, name: str, shape: _Shape, starts: Int64s
 ) -> None:
     tree = np.repeat(np.arange(forest.n_trees), np.diff(forest.tree_offsets))
-    of_trees = (starts + CHUNK) // NODE_BYTES[name]
-    word_type = np.uint64 if name == "wide" else np.uint32
-    words = data.view(word_type)
-    is_split = forest.feature >= 0
-    settled = MOST_CODES[name] - 1
-    rank = np.where(is_split, codes.node_rank - 1, settled).astype(np.uint64)
-    column = codes.node_column.astype(np.uint64)
-    right = np.where(is_split, forest.left, shape.at).astype(np.uint64) + np.uint64(1)
-    if name == "narrow":
-        node = rank << np.uint64(24) | column << np.uint64(16) | right
-    else:
-        node = rank << np.uint64(16) | column + np.uint64(1)
-    if name == "wide":
-        node |= right << np.uint64(32)
-    if name == "heap":
-        for first, n_words in zip(of_trees.tolist(), shape.n_words.tolist(), strict=True):
-            words[first : first + n_words] = settled << 16 | 1
-    stored = is_split if name == "heap" else shape.level < shape.depth[tree]
-    words[(of_trees[tree] + shape.at)[stored]] = node[stored].astype(word_type)
-    if name != "heap":
-        # A tree of one leaf is a split that sends every row to the left, where the leaf is.
-        singles = np.flatnonzero(np.diff(forest.tree_offsets) == 1)
-        for place in (0, 2):
-            words[of_trees[singles] + place] = words[of_trees[singles] + 1]
+    words = data.view(NODE_TYPES[name])
+    of_trees = (starts + CHUNK) // words.itemsize
+    is_split, bits = forest.feature >= 0, 8 * code_type(name).itemsize
+    missing = np.where(is_split, (1 << bits) - codes.node_rank.astype(np.int64), 0).astype(np.uint64)
+    node = missing << np.uint64(bits) | codes.node_column.astype(np.uint64)
+    if _is_heap(name):
+        # Places without a split are 0, and lead to the left.
+        words[(of_trees[tree] + shape.at)[is_split]] = node[is_split]
+        return
+    left = np.where(is_split, forest.left, shape.at).astype(np.uint64)
+    node = node << np.uint64(16) | left if name == "narrow" else left << np.uint64(32) | node
+    stored = shape.level < shape.depth[tree]
+    words[(of_trees[tree] + shape.at)[stored]] = node[stored]
+    # A tree of one leaf is a split that sends every row to the left, where the leaf is.
+    singles = np.flatnonzero(np.diff(forest.tree_offsets) == 1)
+    for place in (0, 2):
+        words[of_trees[singles] + place] = words[of_trees[singles] + 1]
 
 
 def _write_values(data: NDArray[np.uint8], forest: TreeEnsemble, values: Array, shape: _Shape, first: Int64s) -> None:
@@ -194,7 +197,7 @@ def _prefix_bytes(forest: TreeEnsemble, shape: _Shape, node_bytes: int, *, is_he
     """Bytes that hold the header and all nodes above a level: (n_trees, deepest + 1)."""
     n_levels = int(shape.depth.max(initial=2)) + 1
     if is_heap:
-        of_heap = _round_up(CHUNK + ((np.int64(1) << np.arange(n_levels)) - 1) * node_bytes)
+        of_heap = _round_up(CHUNK + (np.int64(1) << np.arange(n_levels)) * node_bytes)
         return np.broadcast_to(of_heap, (forest.n_trees, n_levels))
     tree = np.repeat(np.arange(forest.n_trees), np.diff(forest.tree_offsets))
     counts = np.bincount(tree * n_levels + shape.level, minlength=forest.n_trees * n_levels).reshape(-1, n_levels)
@@ -245,6 +248,14 @@ def group_trees(image: Image, capacity: int, most_trees: int, teams: int = 1) ->
     result[:-1, 5] = result[1:, 4] != result[:-1, 4]
     result[-1:, 5] = 1
     return result
+
+
+def divide_outputs(groups: Int32s, n_portions: int) -> Int32s:
+    """First groups of up to `n_portions` portions of whole outputs, and the number of groups."""
+    ends = np.flatnonzero(groups[:, 5]) + 1
+    n_portions = min(n_portions, len(ends))
+    last = np.arange(1, n_portions + 1) * len(ends) // n_portions - 1
+    return np.append(0, ends[last]).astype(np.int32)
 
 
 def _staged_levels(image: Image, begin: int, end: int, per_team: int) -> tuple[int, int]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -18,8 +17,8 @@ from glasswood.cuda.compiler import variant
 from glasswood.cuda.encoder import row_strides
 from glasswood.cuda.launches import NOWHERE, Plan, PreparedLaunch
 from glasswood.cuda.per_gpu import PerGpu, gpu_limits
-from glasswood.evaluate.cuda.packing import CHUNK, Image, group_trees, order_by_output, pack_trees
-from glasswood.evaluate.cuda.tiling import Tiling, Work, choose_tiling, fits, trees_of_group
+from glasswood.evaluate.cuda.packing import CHUNK, Image, divide_outputs, group_trees, order_by_output, pack_trees
+from glasswood.evaluate.cuda.tiling import Tiling, Work, choose_tiling, expected_time, fits, trees_of_group, values_time
 from glasswood.model.ensemble import TreeEnsemble
 
 if TYPE_CHECKING:
@@ -108,7 +107,8 @@ class Tiles:
 
     def serves(self) -> bool:
         """Whether a tile of the forest's columns fits into the shared memory of the current GPU."""
-        return fits(self._packed.codes.codes.n_columns, gpu_limits())
+        packed = self._packed
+        return fits(packed.codes.codes.n_columns, gpu_limits(), has_teams=packed.forest.n_outputs == 1)
 
     def most_rows(self) -> int:
         """Rows whose codes are kept at a time."""
@@ -121,17 +121,13 @@ class Tiles:
     def plan(self, input_type: DTypeLike, strides: dict[str, int], n_rows: int, result_type: DTypeLike) -> Plan:
         """Lay the launches to margins out for rows of a type, strides (in elements) and number, on the current GPU."""
         packed, image = self._packed, self._packed.values
-        joins = packed.forest.n_outputs == 1 and image.leaf_type == np.float32 and np.dtype(result_type) == np.float32
-        tiling = self._tiling(image, n_rows, joins=joins)
+        mode, tiling = self._division(image, n_rows, result_type)
         stride = self._stride(n_rows, tiling)
         encoding = packed.codes.prepare(input_type, strides, n_rows, stride)
-        fits_memory = stride * image.leaf_type.itemsize * packed.forest.n_trees <= VALUE_BYTES
-        if (tiling.sharing == 1 or joins or not fits_memory) and not packed.has_idle_outputs:
-            tiling = tiling if joins else dataclasses.replace(tiling, sharing=1)
-            walks, n_sharing = self._walks(image, n_rows, stride, tiling, result_type)
-            partial = 4 * n_sharing * stride * SUM_WORDS if n_sharing > 1 else 0
+        walks, n_sharing = self._walks(image, n_rows, stride, tiling, mode, result_type)
+        if mode != "VALUES":
+            partial = 4 * n_sharing * stride * SUM_WORDS if mode == "PARTIAL" and n_sharing > 1 else 0
             return self._plan(encoding, stride, walks, partial)
-        walks, _ = self._walks(image, n_rows, stride, tiling, None)
         types = {"LEAF": image.leaf_type, "RESULT": np.dtype(result_type)}
         sizes = {"stride": stride, "n_rows": n_rows, "n_outputs": packed.forest.n_outputs}
         grid = (-(-n_rows // SUM_BLOCK), packed.forest.n_outputs)
@@ -139,6 +135,22 @@ class Tiles:
         sums = PreparedLaunch(variant("evaluate/cuda/sum_values", **types), grid, SUM_BLOCK, args)
         n_values = packed.forest.n_trees * stride
         return self._plan(encoding, stride, walks, n_values * image.leaf_type.itemsize, sums)
+
+    def _division(self, image: Image, n_rows: int, result_type: DTypeLike) -> tuple[str, Tiling]:
+        """Choose how blocks add trees up (MODE in evaluate/cuda/walk_tiles.cu), and the tiles."""
+        forest = self._packed.forest
+        if forest.n_outputs == 1 and image.leaf_type == np.float32 and np.dtype(result_type) == np.float32:
+            return "PARTIAL", self._tiling(self._work(image, n_rows, joins=True))
+        of_values = self._work(image, n_rows)
+        values = self._tiling(of_values)
+        if self._packed.has_idle_outputs:
+            return "VALUES", values
+        of_sums = self._work(image, n_rows, n_outputs=forest.n_outputs)
+        sums = self._tiling(of_sums)
+        n_bytes = self._stride(n_rows, values) * image.leaf_type.itemsize * forest.n_trees
+        limits = gpu_limits()
+        gain = expected_time(of_sums, sums, limits) - expected_time(of_values, values, limits)
+        return ("VALUES", values) if gain > values_time(n_bytes) and n_bytes <= VALUE_BYTES else ("SUMS", sums)
 
     def _plan(
         self,
@@ -168,19 +180,23 @@ class Tiles:
     def leaves(self, x: GpuArray) -> GpuArray:
         """Find the leaves of rows: indices, int32 (n_trees, stride)."""
         packed, n_rows = self._packed, len(x)
-        tiling = self._tiling(packed.leaves, n_rows, joins=False)
+        tiling = self._tiling(self._work(packed.leaves, n_rows))
         stride = self._stride(n_rows, tiling)
         result: GpuArray = import_cupy().empty((packed.forest.n_trees, stride), np.int32)
-        walks, _ = self._walks(packed.leaves, n_rows, stride, tiling, None)
+        walks, _ = self._walks(packed.leaves, n_rows, stride, tiling, "VALUES", None)
         encoding = packed.codes.prepare(x.dtype, row_strides(x), n_rows, stride)
         self._plan(encoding, stride, walks, 0).run(x, result)
         return result
 
-    def _tiling(self, image: Image, n_rows: int, *, joins: bool) -> Tiling:
-        """Choose the tiles, and blocks that share the trees of one where too few tiles would occupy the GPU."""
+    def _work(self, image: Image, n_rows: int, *, joins: bool = False, n_outputs: int = 0) -> Work:
+        """Describe the walks, if blocks that share a tile join their sums, or divide outputs."""
         codes, forest = self._packed.codes, self._packed.forest
         sizes = (codes.codes.n_columns, 4 // codes.code_type.itemsize, forest.n_trees, forest.depth, image.data.nbytes)
-        return choose_tiling(Work(n_rows, *sizes, joins), gpu_limits())
+        return Work(n_rows, *sizes, image.heap_depth > 0, joins, n_outputs)
+
+    def _tiling(self, work: Work) -> Tiling:
+        """Choose the tiles, and blocks that share one where too few tiles would occupy the GPU."""
+        return choose_tiling(work, gpu_limits())
 
     def _stride(self, n_rows: int, tiling: Tiling) -> int:
         """Rows that codes have room for: whole tiles."""
@@ -188,27 +204,33 @@ class Tiles:
         return _round_up(n_rows, math.lcm(CODE_MULTIPLE, tile_rows))
 
     def _walks(
-        self, image: Image, n_rows: int, stride: int, tiling: Tiling, result_type: DTypeLike | None
+        self, image: Image, n_rows: int, stride: int, tiling: Tiling, mode: str, result_type: DTypeLike | None
     ) -> tuple[PreparedLaunch, int]:
-        """Launch to margins of `result_type`, or to the values of trees if that is None, and the blocks of a tile."""
+        """Launch to margins of `result_type`, or to the values of trees, and the blocks of a tile."""
         packed, n_columns, cupy = self._packed, self._packed.codes.codes.n_columns, import_cupy()
         n_trees, codes_per_word = packed.forest.n_trees, 4 // packed.codes.code_type.itemsize
         key = "leaves" if image.leaf_type.kind == "i" else "values"
         most_trees = trees_of_group(n_trees, image.data.nbytes, tiling)
-        groups = packed.upload(
-            (key, tiling.stage, most_trees, tiling.teams),
-            lambda: group_trees(image, tiling.stage, most_trees, tiling.teams),
-        )
+        shape = (key, tiling.stage, most_trees, tiling.teams)
+        groups = packed.upload(shape, lambda: group_trees(image, tiling.stage, most_trees, tiling.teams))
         per_block = -(-len(groups) // tiling.sharing)
         n_tiles, n_sharing = -(-n_rows // (tiling.lanes * codes_per_word)), -(-len(groups) // per_block)
+        if mode == "PARTIAL" and n_sharing * tiling.teams == 1:
+            mode = "SUMS"
+        portions = NOWHERE
+        if mode == "SUMS":
+            portions = packed.upload(
+                ("portions", *shape, tiling.sharing), lambda: divide_outputs(cupy.asnumpy(groups), tiling.sharing)
+            )
+            n_sharing = len(portions) - 1
         image_on_gpu, chunks = packed.images(key, image)
-        mode = "VALUES" if result_type is None else "PARTIAL" if n_sharing * tiling.teams > 1 else "SUMS"
         args = {
             "image": image_on_gpu,
             "tree_chunks": chunks,
             "groups": groups,
             "n_groups": len(groups),
             "groups_per_block": per_block,
+            "portions": portions,
             "stage_chunks": tiling.stage // CHUNK,
             "codes": NOWHERE,
             "stride": stride,
@@ -221,16 +243,23 @@ class Tiles:
             "arrivals": cupy.zeros(n_tiles if mode == "PARTIAL" else 1, np.uint32),
             "result": NOWHERE,
         }
-        kernel = tiles_variant(packed.name, image.leaf_type, result_type, tiling.threads, mode, tiling.teams)
+        threads, teams = tiling.threads, tiling.teams
+        kernel = tiles_variant(packed.name, image.leaf_type, result_type, threads, mode, teams, image.heap_depth)
         shared = tiling.shared_bytes(n_columns, codes_per_word)
         overlaps = n_columns > 0
         return PreparedLaunch(kernel, (n_tiles, n_sharing), tiling.threads, args, shared, overlaps=overlaps), n_sharing
 
 
 def tiles_variant(
-    name: str, leaf_type: DTypeLike, result_type: DTypeLike | None, threads: int, mode: str, teams: int = 1
+    name: str,
+    leaf_type: DTypeLike,
+    result_type: DTypeLike | None,
+    threads: int,
+    mode: str,
+    teams: int = 1,
+    depth: int = 0,
 ) -> Variant:
-    """Name the kernel for a format of nodes, a mode, and the threads and teams of a block."""
+    """Name the kernel for a format of nodes, a mode, the threads and teams of a block, and the depth of heaps."""
     leaf = np.dtype(leaf_type)
     return variant(
         "evaluate/cuda/walk_tiles",
@@ -240,6 +269,7 @@ def tiles_variant(
         THREADS=threads,
         TEAMS=teams,
         MODE=mode,
+        DEPTH=depth,
     )
 
 
