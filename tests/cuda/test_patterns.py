@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 
 import glasswood.cuda.per_gpu
 from glasswood import Explainer
+from glasswood.explain.cuda.patterns import MOST_WORDS, PatternPlan
+from glasswood.explain.players import make_players
 from glasswood.plans import plan_of
 from tests.conftest import examples
 from tests.cuda.test_divided import deep_forest, rows
@@ -207,6 +209,19 @@ def test_the_strongest_pairs():
     pairs = explainer.shap_interaction_values(X)
     _, strongest = explainer.shap_interaction_values(X, top=2)
     assert np.isin(strongest, pairs).all()
+
+
+def test_sets_that_a_block_sorts_fit_into_the_shared_memory_of_any_gpu():
+    forest = deep_forest(12, 8, (5,)).ensemble
+    plan = PatternPlan(forest, make_players(None, forest), pairs=False)
+    found = []
+    while plan.n_words <= MOST_WORDS:
+        capacity = plan.capacity(1000)
+        assert 2 * capacity * plan.pattern_bytes <= 48 * 1024
+        assert plan.capacity(100) == min(capacity, 128)
+        found.append(capacity)
+        plan.n_words *= 2
+    assert found == [1024, 1024, 512, 512, 256, 128, 64, 32]
 
 
 def test_longer_paths_than_a_gpu_takes_are_refused_by_name(limits):

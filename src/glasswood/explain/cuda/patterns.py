@@ -51,11 +51,12 @@ MOST_PLAYERS, MOST_PAIR_PLAYERS = 64, 32
 SHARED_BYTES = 80 * 1024
 """Sums of a block in shared memory, at most: two blocks fit beside each other."""
 
-MOST_CAPACITY, COLLECT_BYTES = 1024, 40 * 1024
-"""Sets that a block sorts, and the bytes of shared memory that they may take."""
+FEW_ROWS, MOST_CAPACITY, COLLECT_BYTES = 128, 1024, 40 * 1024
+"""Sets that a block sorts, of backgrounds of few rows and of others, and the bytes of shared memory that they may take:
+few kernels serve all backgrounds."""
 
-MOST_WORDS = 256
-"""Of a set: 8,192 players on a path."""
+MOST_WORDS = 128
+"""Of a set: 4,096 players on a path."""
 
 PATTERN_SHARE = 4
 """Patterns of up to this part of a GPU's memory are kept; more are collected anew for each call, some leaves at a time.
@@ -148,8 +149,8 @@ class PatternPlan:
 
     def capacity(self, n_rows: int) -> int:
         """Return how many sets a block sorts of a background of so many rows."""
-        fitting = COLLECT_BYTES // (2 * self.pattern_bytes)
-        return min(max(WARP, _power_of_two(n_rows)), MOST_CAPACITY, max(WARP, _power_of_two(fitting + 1) // 2))
+        fitting = _power_of_two(COLLECT_BYTES // (2 * self.pattern_bytes) + 1) // 2
+        return min(FEW_ROWS if n_rows <= FEW_ROWS else MOST_CAPACITY, MOST_CAPACITY, max(WARP, fitting))
 
     def shared(self, n_warps: int) -> int:
         """Bytes of shared memory of a block's sums, 0 if they do not fit there."""

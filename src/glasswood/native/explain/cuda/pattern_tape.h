@@ -2,8 +2,6 @@
 // (explain/cuda/explain_patterns.cu). Host code. Positions and their order are those of common/leaf_patterns.h.
 #pragma once
 #include <limits>
-#include <map>
-#include <set>
 
 #include "common/leaf_patterns.h"
 #include "explain/cuda/pattern_format.h"
@@ -28,7 +26,12 @@ class PatternTapeWriter {
  public:
   // A chunk has at most so many leaves and, unless one leaf has more, so many players.
   PatternTapeWriter(const TapeForest& forest, const Players& players, int64_t most_leaves, int64_t most_players)
-      : forest_(forest), players_(players), most_leaves_(most_leaves), most_players_(most_players) {}
+      : forest_(forest),
+        players_(players),
+        most_leaves_(most_leaves),
+        most_players_(most_players),
+        is_in_chunk_(players.n),
+        test_of_(forest.column.empty() ? 0 : *std::max_element(forest.column.begin(), forest.column.end()) + 1, -1) {}
 
   PatternTape write() {
     std::vector<int32_t> trees(forest_.n_trees());
@@ -55,8 +58,9 @@ class PatternTapeWriter {
   const Players& players_;
   int64_t most_leaves_, most_players_;
   PatternTape tape_;
-  std::set<int32_t> in_chunk_;
-  std::map<int32_t, int32_t> test_of_;  // of a leaf's path: number of the test of a column
+  std::vector<int32_t> in_chunk_;  // players, and whether each is there
+  std::vector<bool> is_in_chunk_;
+  std::vector<int32_t> test_of_;  // [column]: its test if the leaf's path has one, -1 between leaves
   int32_t output_ = 0;
 
   int32_t output_of(int32_t tree) const { return forest_.width > 1 ? 0 : forest_.tree_output[tree]; }
@@ -95,37 +99,43 @@ class PatternTapeWriter {
         {int32_t(first_test), int32_t(tape_.tests.size()), int32_t(tape_.places.size()), int32_t(players.size())});
     tape_.places.insert(tape_.places.end(), players.begin(), players.end());  // numbers come when the chunk is closed
     for (int32_t o = 0; o < forest_.width; ++o) tape_.values.push_back(values[o] * weight);
-    in_chunk_.insert(players.begin(), players.end());
+    for (const int32_t player : players) {
+      if (!is_in_chunk_[player]) in_chunk_.push_back(player);
+      is_in_chunk_[player] = true;
+    }
     tape_.most_positions = std::max(tape_.most_positions, int32_t(players.size()));
   }
 
   // Tests on one column are one.
   void write_tests(std::span<const Edge> path) {
     constexpr int32_t kNoEnd = std::numeric_limits<int32_t>::max();
-    test_of_.clear();
     const size_t first = tape_.tests.size();
     for (const Edge& edge : path) {
       const int32_t column = forest_.column[edge.split], rank = forest_.rank[edge.split];
-      const auto [found, is_new] = test_of_.try_emplace(column, int32_t(tape_.tests.size() - first));
-      if (is_new) tape_.tests.push_back({column, 0, unsigned(kNoEnd), edge.position});
-      PatternTest& test = tape_.tests[first + found->second];
+      if (test_of_[column] < 0) {
+        test_of_[column] = int32_t(tape_.tests.size() - first);
+        tape_.tests.push_back({column, 0, unsigned(kNoEnd), edge.position});
+      }
+      PatternTest& test = tape_.tests[first + test_of_[column]];
       const int64_t end = std::min<int64_t>(int64_t(test.lower) + test.width, edge.is_left ? rank : kNoEnd);
       if (!edge.is_left) test.lower = std::max(test.lower, rank);
       test.width = unsigned(std::max<int64_t>(end - test.lower, 0));
     }
+    for (size_t at = first; at < tape_.tests.size(); ++at) test_of_[tape_.tests[at].column] = -1;
   }
 
   int64_t n_in_chunk() const { return int64_t(tape_.leaves.size()) - tape_.chunk_starts.back(); }
 
   void make_room(std::span<const int32_t> players) {
     if (n_in_chunk() == 0) return;
-    const int64_t n_new = std::count_if(players.begin(), players.end(), [&](int32_t p) { return !in_chunk_.count(p); });
+    const int64_t n_new = std::count_if(players.begin(), players.end(), [&](int32_t p) { return !is_in_chunk_[p]; });
     if (n_in_chunk() >= most_leaves_ || int64_t(in_chunk_.size()) + n_new > most_players_) close_chunk();
   }
 
   void close_chunk() {
     if (n_in_chunk() == 0) return;
-    const std::vector<int32_t> players(in_chunk_.begin(), in_chunk_.end());
+    std::vector<int32_t>& players = in_chunk_;
+    std::sort(players.begin(), players.end());
     const int32_t first = tape_.leaves[tape_.chunk_starts.back()].first_place;
     for (size_t at = first; at < tape_.places.size(); ++at)
       tape_.places[at] = int32_t(std::lower_bound(players.begin(), players.end(), tape_.places[at]) - players.begin());
@@ -134,7 +144,8 @@ class PatternTapeWriter {
     tape_.player_starts.push_back(int64_t(tape_.players.size()));
     tape_.outputs.push_back(output_);
     tape_.most_players = std::max(tape_.most_players, int32_t(players.size()));
-    in_chunk_.clear();
+    for (const int32_t player : players) is_in_chunk_[player] = false;
+    players.clear();
   }
 };
 
