@@ -229,6 +229,50 @@ def test_teams(monkeypatch, limits, form, lanes, teams, parts, stage):
         check(dataclasses.replace(forest, base_score=np.array([base])), X, "by_sample", "margin")
 
 
+@pytest.mark.parametrize("sharing", [1, 3, 5, 8])
+@pytest.mark.parametrize("form", ["narrow_heap", "narrow"])
+def test_blocks_divide_outputs(monkeypatch, limits, form, sharing):
+    forest = forest_of(form, n_trees=14)
+    output = np.sort(np.arange(14) % 5)[::-1].astype(np.int32)
+    forest = dataclasses.replace(forest, tree_output=output, base_score=np.arange(5.0), tree_weight=np.ones(14))
+    limits(most_few_rows=0)
+    tiling = Tiling(64, 1, 4096, sharing)
+    monkeypatch.setattr(glasswood.evaluate.cuda.tiles, "choose_tiling", lambda *_: tiling)
+    monkeypatch.setattr(glasswood.evaluate.cuda.tiles, "values_time", lambda _: np.inf)
+    check(forest, random_rows(5, forest, 300, "float32"), "by_sample", "margin")
+
+
+def test_heaps_of_256_columns_and_255_thresholds(limits):
+    """All that 8 bits tell apart."""
+    forest = full_forest(3, n_trees=2, depth=8, n_features=256)
+    is_split, order = forest.ensemble.feature >= 0, np.random.default_rng(0).permutation(255)
+    feature, threshold = forest.ensemble.feature.copy(), forest.ensemble.threshold.copy()
+    feature[is_split] = np.concatenate([np.full(255, 255), order])
+    threshold[is_split] = np.concatenate([order - 127.0, np.zeros(255)])
+    default_left = np.zeros(forest.n_nodes, bool)  # of one direction, or a feature has two columns
+    forest = dataclasses.replace(forest, feature=feature, threshold=threshold, default_left=default_left)
+    assert choose_format(forest, encode_forest(forest)) == "narrow_heap"
+    X = random_rows(5, forest, 300, "float32")
+    X[:, 255] = np.linspace(-140, 140, 300)
+    for most in (0, 512):
+        limits(most_few_rows=most)
+        check(dataclasses.replace(forest), X, "by_sample", "margin")
+        check(dataclasses.replace(forest), X, "by_sample")
+
+
+def test_rows_of_which_few_fit_a_tile():
+    """Teams make room for tiles of 32 lanes."""
+    forest = in_single(full_forest(3, n_trees=26, depth=6, n_features=1600))
+    feature = forest.ensemble.feature.copy()
+    feature[feature >= 0] = np.arange((feature >= 0).sum()) % 1600
+    forest = dataclasses.replace(forest, feature=feature)
+    assert plan_of(forest, "cuda").tiles.serves()
+    X = random_rows(5, forest, 600, "float32")
+    for result in ("float32", "float64"):
+        check(dataclasses.replace(forest, result_dtype=result), X, "by_sample", "margin")
+    check(forest, X, "by_sample")
+
+
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_linear_leaves(algorithm):
     forest = with_linear_leaves(random_forest(3, Options(n_trees=5, n_features=4, n_outputs=3, weights="dart")))

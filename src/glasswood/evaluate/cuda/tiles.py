@@ -217,7 +217,7 @@ class Tiles:
         n_tiles, n_sharing = -(-n_rows // (tiling.lanes * codes_per_word)), -(-len(groups) // per_block)
         if mode == "PARTIAL" and n_sharing * tiling.teams == 1:
             mode = "SUMS"
-        portions = NOWHERE
+        portions: GpuArray | None = None
         if mode == "SUMS":
             portions = packed.upload(
                 ("portions", *shape, tiling.sharing), lambda: divide_outputs(cupy.asnumpy(groups), tiling.sharing)
@@ -230,7 +230,7 @@ class Tiles:
             "groups": groups,
             "n_groups": len(groups),
             "groups_per_block": per_block,
-            "portions": portions,
+            "portions": NOWHERE if portions is None else portions,
             "stage_chunks": tiling.stage // CHUNK,
             "codes": NOWHERE,
             "stride": stride,

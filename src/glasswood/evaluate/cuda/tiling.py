@@ -99,7 +99,8 @@ class Tiling:
 
     def shared_bytes(self, n_columns: int, codes_per_word: int) -> int:
         """Shared memory of a block."""
-        return int(_shared_bytes(*_columns_of([self])[:3], n_columns, codes_per_word)[0])
+        lanes, teams, stage, _ = _columns_of([self])
+        return int(_shared_bytes(lanes, teams, stage, n_columns, codes_per_word)[0])
 
 
 def fits(n_columns: int, limits: Limits, *, has_teams: bool) -> bool:
