@@ -3,8 +3,8 @@
     python -m benchmarks.refused_on_gpus --results FOLDER [--device cuda]
 
 Linear leaves against a background beside the constant leaves of the same settings, exact probabilities of 40 used
-features beside 30, and full-depth trees against a background. Values are checked by their sums. Medians of runs after
-one that builds. What a GPU refuses is recorded with its sentence.
+features beside 30, and full-depth trees against a background and by groups. Values are checked by their sums. Medians
+of runs after one that builds. What a GPU refuses is recorded with its sentence.
 """
 
 from __future__ import annotations
@@ -50,8 +50,9 @@ CASES = {
     "exact probabilities, 30 features": (lambda: boosted(30, classes=True), "probability", 200, 100),
     "exact probabilities, 40 features": (lambda: boosted(40, classes=True), "probability", 200, 100),
     "4 full-depth trees, background": (deep, "margin", 100, 100),
+    "4 full-depth trees, groups": (deep, "margin", 1000, 0),
 }
-"""Forest and rows, output, rows explained and background rows."""
+"""Forest and rows, output, rows explained and background rows; without any, features are in groups of two."""
 
 
 def measure(case, device):
@@ -60,8 +61,9 @@ def measure(case, device):
     if output == "probability":
         X = X.copy()
         X[:, N_DIFFERING:] = X[0, N_DIFFERING:]
-    rows, background = X[:n_rows], X[-n_background:]
-    explainer = glasswood.Explainer(forest, background, output=output, device=device)
+    rows, background = X[:n_rows], X[-n_background:] if n_background else None
+    pairs = None if n_background else {f"group {i}": [2 * i, 2 * i + 1] for i in range(forest.n_features // 2)}
+    explainer = glasswood.Explainer(forest, background, groups=pairs, output=output, device=device)
     times = []
     try:
         for _ in range(RUNS + 1):
@@ -72,7 +74,7 @@ def measure(case, device):
         return {"refused": str(refused)}
     answers = forest.predict(rows, output=output)
     answers = answers[:, -1] if answers.ndim > 1 else answers
-    values = np.asarray(values).reshape(n_rows, forest.n_features, -1)[..., -1]
+    values = np.asarray(values).reshape(n_rows, len(explainer.players), -1)[..., -1]
     difference = np.abs(values.sum(axis=1) + np.ravel(explainer.expected_value)[-1] - answers).max()
     record = {"leaves": forest.n_leaves, "rows": n_rows, "background": n_background, "first s": times[0]}
     return record | {"s": float(np.median(times[1:])), "largest difference of sums": float(difference)}

@@ -41,12 +41,13 @@ WARPS, WARP = 4, 32
 COLLECT_THREADS = 128
 """As in native/explain/cuda/collect_patterns.cu."""
 
-FEWEST_LEAVES, MOST_LEAVES = 8, 512
+FEWEST_LEAVES, MOST_LEAVES = 8, 2048
 """Leaves of a chunk: few enough for many warps where there are few rows, enough to pay for writing its sums."""
 
 CHUNKS, PAIR_CHUNKS = 1000, 500
 MOST_PLAYERS, MOST_PAIR_PLAYERS = 64, 32
-"""Chunks of a forest, and players of one: pairs have the square of as many sums."""
+"""Chunks of a forest, for each output of vector leaves as many fewer, and players of one: pairs have the square of as
+many sums."""
 
 SHARED_BYTES = 80 * 1024
 """Sums of a block in shared memory, at most: two blocks fit beside each other."""
@@ -114,8 +115,8 @@ class PatternPlan:
         self.forest, self.pairs, self.n_players, self.width = forest, pairs, players.n, forest.leaf_width
         self._n_backgrounds = n_backgrounds
         self.codes: CodeTables = CodeTables(forest, encode_forest(forest))
-        n_leaves = int(np.clip(forest.n_leaves // (PAIR_CHUNKS if pairs else CHUNKS), FEWEST_LEAVES, MOST_LEAVES))
-        limits = n_leaves, MOST_PAIR_PLAYERS if pairs else MOST_PLAYERS
+        of_chunk = forest.n_leaves * forest.leaf_width // (PAIR_CHUNKS if pairs else CHUNKS)
+        limits = int(np.clip(of_chunk, FEWEST_LEAVES, MOST_LEAVES)), MOST_PAIR_PLAYERS if pairs else MOST_PLAYERS
         self.arrays: dict[str, Any] = _core.write_pattern_tape(forest, self.codes.codes, players.of_feature, *limits)
         self.n_words: int = _power_of_two(-(-max(self.arrays["most_positions"], 1) // WARP))
         if self.n_words > MOST_WORDS:
