@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from glasswood.cuda.compiler import ARCHITECTURES, compile_kernel, measure_kernel, variant
-from glasswood.evaluate.cuda.evaluator import linear_variant, respond_variant
+from glasswood.evaluate.cuda.evaluator import linear_variant
 from glasswood.evaluate.cuda.few_rows import few_variant
 from glasswood.evaluate.cuda.node_walks import evaluate_variant, sets_variant
+from glasswood.evaluate.cuda.responding import respond_variant
 from glasswood.evaluate.cuda.tiles import tiles_variant
 from glasswood.explain.cuda.coalitions import (
     differing_variant,
@@ -74,7 +75,11 @@ SMALL = [
     *(variant("evaluate/cuda/sum_leaves", RESULT=real) for real in ("float", "double")),
     *(variant("evaluate/cuda/sum_values", LEAF=leaf, RESULT="float") for leaf in ("float", "double")),
     *(linear_variant(row, "float64") for row in ("float32", "float64")),
-    *(respond_variant(link, real) for link in ("LOGISTIC", "SOFTMAX", "BOTH") for real in ("float32", "float64")),
+    *(
+        respond_variant(link, real)
+        for link in ("LOGISTIC", "SOFTMAX", "EXP", "BOTH")
+        for real in ("float32", "float64")
+    ),
     *(
         variant(source, REAL=real)
         for source in ("explain/cuda/close_diagonal", "reference/explain/cuda/read_sums")

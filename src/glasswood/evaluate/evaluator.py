@@ -28,6 +28,7 @@ from glasswood.model.ensemble import TreeEnsemble
 
 if TYPE_CHECKING:
     from glasswood.evaluate.cuda.evaluator import CudaEvaluator
+    from glasswood.evaluate.cuda.responding import Response
 
 WORTHWHILE = 3e6
 """Rows times trees from which host rows go to a GPU: the crossover beside 16 CPU cores (benchmarks/results/)."""
@@ -75,9 +76,8 @@ class Evaluator:
         if output == "leaf":
             return self._shaped(self.cuda.leaves(rows, gpus, choice) if gpus else self.cpu.leaves(rows, choice, n_jobs))
         # Of rows that `auto` moves, the bits do not depend on how many there are: their links are NumPy's.
-        if gpus and output == "probability" and self.cuda.has_link and parse_device(device)[0] != "auto":
-            check_probabilities(forest)
-            return self.cuda.responses(rows, gpus, choice)
+        if gpus and parse_device(device)[0] != "auto" and (response := self._response(output)) is not None:
+            return self.cuda.responses(rows, gpus, choice, response)
         if gpus:
             dtype = forest.result_dtype if is_margin(forest, output) else "float64"
             return respond(forest, self.cuda.margins(rows, gpus, choice, dtype), output)
@@ -156,20 +156,26 @@ class Evaluator:
         cupy, output = import_cupy(), request[0]
         if output == "leaf":
             return like(X, self._shaped(self.cuda.leaves(X, gpus, choice)))
-        if is_margin(self.forest, output):
-            if (margin := self.cuda.first(X, request, choice)) is not None:
-                return margin
-            return like(X, squeeze(self.cuda.margins(X, gpus, choice, self.forest.result_dtype)))
-        if output == "probability" and self.cuda.has_link:
-            check_probabilities(self.forest)
-            if (found := self.cuda.first(X, request, choice, responds=True)) is not None:
+        response = self._response(output)
+        if response is not None or is_margin(self.forest, output):
+            if (found := self.cuda.first(X, request, choice, response)) is not None:
                 return found
-            return like(X, self.cuda.responses(X, gpus, choice))
+            if response is not None:
+                return like(X, self.cuda.responses(X, gpus, choice, response))
+            return like(X, squeeze(self.cuda.margins(X, gpus, choice, self.forest.result_dtype)))
         result = respond(self.forest, cupy.asnumpy(self.cuda.margins(X, gpus, choice)), output)
         if isinstance(result, list) or result.dtype.kind not in "fiub":
             return result
         with cupy.cuda.Device(gpus[0]):
             return like(X, cupy.asarray(result))
+
+    def _response(self, output: str) -> Response | None:
+        """Return how GPUs compute an output, None if it is the margin, or NumPy makes it of margins."""
+        from glasswood.evaluate.cuda.responding import response_of
+
+        if output == "probability":
+            check_probabilities(self.forest)
+        return response_of(self.forest, output)
 
     def _shaped(self, ids: Any) -> Any:
         """Leaf ids in the shape of the source library."""

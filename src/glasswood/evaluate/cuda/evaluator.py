@@ -16,7 +16,7 @@ from glasswood.cuda import kept_calls
 from glasswood.cuda.codes import encode_forest
 from glasswood.cuda.compiler import variant
 from glasswood.cuda.encoder import CodeTables, row_strides
-from glasswood.cuda.launches import NOWHERE, KeptByRows, Plan, PreparedLaunch, launch
+from glasswood.cuda.launches import NOWHERE, KeptByRows, Plan, launch
 from glasswood.cuda.per_gpu import PerGpu
 from glasswood.cuda.rows import check_gpu_rows, map_rows
 from glasswood.evaluate.choice import runnable
@@ -24,11 +24,11 @@ from glasswood.evaluate.cuda.few_rows import FewRows
 from glasswood.evaluate.cuda.node_walks import BLOCK, NodeWalks
 from glasswood.evaluate.cuda.packing import choose_format, code_type, order_by_output
 from glasswood.evaluate.cuda.tiles import PackedForest, Tiles
-from glasswood.evaluate.links import is_of_two_classes, is_squeezed
 from glasswood.model.ensemble import TreeEnsemble
 
 if TYPE_CHECKING:
     from glasswood.cuda.compiler import Variant
+    from glasswood.evaluate.cuda.responding import Response
 
 LEAF_BYTES = 2**29
 """Leaves of the rows in flight."""
@@ -55,33 +55,10 @@ class CudaEvaluator:
         """
         return self._run(rows, gpus, (self._forest.n_outputs,), dtype, functools.partial(self._sum, choice))
 
-    @property
-    def has_link(self) -> bool:
-        """Whether `responses` knows the forest's link, and these are probabilities of one classification."""
-        forest = self._forest
-        is_known = forest.link in LINKS and not (forest.link == "softmax" and is_of_two_classes(forest))
-        return is_known and len(forest.classes) <= 1
-
-    def responses(self, rows: Any, gpus: tuple[int, ...], choice: Choice) -> Any:
-        """Probabilities in the source library's shape and dtype: where the rows are."""
-        shape, dtype = self._probability_shape, self._forest.result_dtype
-        return self._run(rows, gpus, shape, dtype, functools.partial(self._respond, choice))
-
-    @property
-    def _probability_shape(self) -> tuple[int, ...]:
-        """Of one row."""
-        if is_of_two_classes(self._forest):
-            return (2,)
-        return () if is_squeezed(self._forest) else (self._forest.n_outputs,)
-
-    def _link(self, n_rows: int) -> PreparedLaunch:
-        """Launch that takes margins of float64 to probabilities."""
-        forest = self._forest
-        name, factor = LINKS[forest.link]
-        kernel = respond_variant("BOTH" if is_of_two_classes(forest) else name, forest.result_dtype)
-        sizes = {"n_rows": n_rows, "n_outputs": forest.n_outputs, "scale": factor or forest.link_scale}
-        args = {"margin": NOWHERE, **sizes, "result": NOWHERE}
-        return PreparedLaunch(kernel, (-(-n_rows // BLOCK), 1), BLOCK, args)
+    def responses(self, rows: Any, gpus: tuple[int, ...], choice: Choice, response: Response) -> Any:
+        """Responses in the source library's shape and dtype: where the rows are."""
+        compute = functools.partial(self._respond, choice, response)
+        return self._run(rows, gpus, response.shape, self._forest.result_dtype, compute)
 
     def leaves(self, rows: Any, gpus: tuple[int, ...], choice: Choice) -> Any:
         """Find the source's leaf ids (n, n_trees), int32: NumPy for host rows, CuPy for GPU rows."""
@@ -138,11 +115,11 @@ class CudaEvaluator:
         for begin, end, leaves in self._reach(choice, x):
             self._add_up(x[begin:end], leaves, out[begin:end])
 
-    def _respond(self, choice: Choice, x: GpuArray, out: GpuArray) -> None:
+    def _respond(self, choice: Choice, response: Response, x: GpuArray, out: GpuArray) -> None:
         cupy = import_cupy()
         margin = cupy.empty((len(x), self._forest.n_outputs), np.float64)
         self._sum(choice, x, margin)
-        link = self._link(len(x))
+        link = response.launch(len(x))
         link.cell("margin")[0], link.cell("result")[0] = margin.data.ptr, out.data.ptr
         link(cupy.cuda.get_current_stream().ptr)
 
@@ -159,18 +136,18 @@ class CudaEvaluator:
         kind = np.dtype(result_type)
         return self._kept(schedule, x, kind.char, lambda: schedule.plan(x.dtype, row_strides(x), len(x), kind))
 
-    def _probability_plan(self, schedule: FewRows | Tiles, x: GpuArray) -> Plan:
+    def _response_plan(self, schedule: FewRows | Tiles, x: GpuArray, response: Response) -> Plan:
         def make() -> Plan:
             margins = schedule.plan(x.dtype, row_strides(x), len(x), np.float64)
-            return margins.followed_by(self._link(len(x)), "margin", 8 * self._forest.n_outputs * len(x))
+            return margins.followed_by(response.launch(len(x)), "margin", 8 * self._forest.n_outputs * len(x))
 
-        return self._kept(schedule, x, "probability", make)
+        return self._kept(schedule, x, response.link, make)
 
     def _kept(self, schedule: FewRows | Tiles, x: GpuArray, what: str, make: Callable[[], Plan]) -> Plan:
         return self._plans.of(x, (type(schedule), what, import_cupy().cuda.get_current_stream().ptr), make)
 
-    def first(self, X: Any, request: tuple[str, str, str], choice: Choice, *, responds: bool = False) -> Any:
-        """Margins, or probabilities, of GPU rows in the source library's dtype and shape, kept for `again`.
+    def first(self, X: Any, request: tuple[str, str, str], choice: Choice, response: Response | None) -> Any:
+        """Margins, or responses, of GPU rows in the source library's dtype and shape, kept for `again`.
 
         None if no one plan does it.
         """
@@ -180,12 +157,12 @@ class CudaEvaluator:
             return None
         check_gpu_rows(X, forest, X.device.id)
         with explaining_memory(import_cupy(), X.device.id):
-            if responds:
-                plan, shape = self._probability_plan(schedule, X), (len(X), *self._probability_shape)
-            else:
+            if response is None:
                 plan = self._plan(schedule, X, forest.result_dtype)
-                shape = (len(X),) if forest.n_outputs == 1 else (len(X), forest.n_outputs)
-            return self._calls.answer(X, request, plan, shape, forest.result_dtype)
+                shape: tuple[int, ...] = () if forest.n_outputs == 1 else (forest.n_outputs,)
+            else:
+                plan, shape = self._response_plan(schedule, X, response), response.shape
+            return self._calls.answer(X, request, plan, (len(X), *shape), forest.result_dtype)
 
     def _name(self, choice: Choice, x: GpuArray, out: GpuArray) -> None:
         ids = self._tables()["ids"]
@@ -246,20 +223,6 @@ _LINEAR = {
     "linear_coefficient": "coefficient", "linear_mean": "mean", "leaf_range": "range",
 }  # fmt: skip
 """Fields of a forest, and what sum_linear.cu calls them."""
-
-
-LINKS: dict[str, tuple[str, float]] = {
-    "logistic": ("LOGISTIC", 0.0),
-    "one_vs_all": ("LOGISTIC", 0.0),
-    "exponential": ("LOGISTIC", 2.0),
-    "softmax": ("SOFTMAX", 0.0),
-}
-"""Links that respond.cu computes, and the factor of their margins; 0: the forest's own."""
-
-
-def respond_variant(link: str, result_type: DTypeLike) -> Variant:
-    """Name the kernel that takes margins through a link."""
-    return variant("evaluate/cuda/respond", LINK=link, RESULT=np.dtype(result_type))
 
 
 def linear_variant(input_type: DTypeLike, result_type: DTypeLike) -> Variant:

@@ -1,10 +1,11 @@
 // Margins through a link, a row a thread: margin is (n_rows, n_outputs), and so is the result.
 //
-// Macros: RESULT (type of the responses), LINK (LOGISTIC, SOFTMAX, or BOTH: the probabilities of two classes, of which
-// the margin is the second's: the result is (n_rows, 2)).
+// Macros: RESULT (type of the responses), LINK (LOGISTIC, SOFTMAX, EXP, or BOTH: the probabilities of two classes, of
+// which the margin is the second's: the result is (n_rows, 2)).
 #define LOGISTIC 1
 #define SOFTMAX 2
-#define BOTH 3
+#define EXP 3
+#define BOTH 4
 
 namespace glasswood {
 
@@ -29,6 +30,9 @@ extern "C" __global__ void respond_kernel(const double* __restrict__ margin, int
   const RESULT second = RESULT(1 / (1 + exp(-scaled(scale, from[0]))));
   result[2 * row] = RESULT(1) - second;
   result[2 * row + 1] = second;
+#elif LINK == EXP
+  RESULT* const to = result + row * n_outputs;
+  for (int k = 0; k < n_outputs; ++k) to[k] = RESULT(exp(from[k]));
 #elif LINK == LOGISTIC
   RESULT* const to = result + row * n_outputs;
   for (int k = 0; k < n_outputs; ++k) to[k] = RESULT(1 / (1 + exp(-scaled(scale, from[k]))));
