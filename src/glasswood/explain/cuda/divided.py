@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from glasswood.explain.cuda.patterns import PatternJob
     from glasswood.explain.cuda.table_launches import TableJob
     from glasswood.explain.game import Game, Settings
+    from glasswood.explain.players import Players
+    from glasswood.explain.tables import TableChoice
     from glasswood.model.ensemble import TreeEnsemble
 
 PART_BYTES = 2**29
@@ -83,9 +85,19 @@ def divide(game: Game, settings: Settings, kind: Explained) -> Division:
         left = choice.budget - choice.budget // 2
         rest = _left_by(forest, first)
         assert rest is not None
-    second = TablePlan(rest, *choice._replace(dtype="float64", budget=left), players=players, is_roomy=True)
+    second = _roomy(rest, choice._replace(dtype="float64"), left, players)
     planned = [each for each in (Planned(forest, first), Planned(rest, second)) if each.plan.n_subtrees]
     return Division(planned, _left_by(rest, second) if second.n_subtrees else rest)
+
+
+def _roomy(forest: TreeEnsemble, choice: TableChoice, most_bytes: int, players: Players) -> TablePlan:
+    """Plan tables that are kept: the planner counts their numbers, without what rounds them up to 16 bytes."""
+    budget = most_bytes
+    while True:
+        plan = TablePlan(forest, *choice._replace(budget=budget), players=players, is_roomy=True)
+        if plan.n_bytes <= most_bytes:
+            return plan
+        budget = budget * most_bytes // plan.n_bytes * 15 // 16
 
 
 def _left_by(forest: TreeEnsemble, plan: TablePlan) -> TreeEnsemble | None:

@@ -70,7 +70,8 @@ class TablePlan:
     players : Players, optional
         Default: the features.
     is_roomy : bool
-        Tables of as many states as keys count, which rows read where they lie; else those that fit into shared memory.
+        Tables of as many states as keys count, which rows read where they lie, and none that are built anew; else those
+        that fit into shared memory.
 
     Attributes
     ----------

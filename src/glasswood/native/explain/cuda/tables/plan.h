@@ -1,5 +1,7 @@
 // The plan of subtree tables (explain/tables/plan.h) as the kernels of a GPU read it.
 #pragma once
+#include <limits>
+
 #include "explain/cuda/tables/keys.h"
 #include "explain/cuda/tables/ordered.h"
 #include "explain/leaves.h"
@@ -99,8 +101,10 @@ struct GpuTableOptions {
   bool is_roomy;  // tables as large as keys have numbers, which rows read where they lie
   TableGame game;
 
-  // Interactions are asked for few rows, for which nothing is built if a walk can take its place.
-  bool rebuilds() const { return !of_pairs || is_whole; }
+  // Interactions are asked for few rows, for which nothing is built if a walk can take its place. Patterns take the
+  // place of roomy tables: those of a full-depth forest take a hundred times as long to build as a hundred rows of
+  // them.
+  bool rebuilds() const { return !is_roomy && (!of_pairs || is_whole); }
 };
 
 class GpuTableWriter {
@@ -124,7 +128,7 @@ class GpuTableWriter {
     write_unmet();
     out_.leaves_of_subtrees = std::move(plan_.leaves);
     out_.leaf_lanes = std::move(plan_.leaf_lanes), out_.leaf_shares = std::move(plan_.leaf_shares);
-    fill_batches(options.table_bytes / (options.real_bytes * plan_.width));
+    fill_batches(options.is_roomy ? kAllNumbers : options.table_bytes / (options.real_bytes * plan_.width));
     for (TableBatch& batch : out_.batches) add_chunks(batch);
   }
 
@@ -133,6 +137,7 @@ class GpuTableWriter {
  private:
   // Largest size of tables that are built anew, in budgets, or batches would not be worth their launches.
   static constexpr int64_t kBudgets = 128;
+  static constexpr int64_t kAllNumbers = std::numeric_limits<int64_t>::max();
   static constexpr double kFewestSaved = 0.05;  // of the walk: less is not worth launches and memory
   static constexpr int32_t kBatchSubtrees = 1 << 16;
   static constexpr int64_t kNarrowStageBytes = 32 << 10, kWideStageBytes = 48 << 10, kPointStageBytes = 24 << 10;
@@ -153,9 +158,9 @@ class GpuTableWriter {
   CutCosts costs_of(const GpuTableOptions& options) const {
     CutCosts costs =
         options.of_pairs ? gpu_pair_costs(options.real_bytes, options.is_whole) : gpu_costs(options.real_bytes);
-    if (options.is_roomy) {  // half of the budget is for tables that are built anew
+    if (options.is_roomy) {
       costs.most_states = kMostStates, costs.most_cells = 1e18;
-      costs.most_numbers = double(options.table_bytes) / (2.0 * options.real_bytes * forest_.width);
+      costs.most_numbers = double(options.table_bytes) / (double(options.real_bytes) * forest_.width);
     }
     if (options.of_pairs) return costs;
     if (OrderedPlan::may_have_sets(codes_)) costs.wide = 3;
