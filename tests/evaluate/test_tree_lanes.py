@@ -150,6 +150,17 @@ def test_blocks_of_a_chain(levels):
         check(forest, rows_of(5, forest, n_rows, 0.2))
 
 
+@pytest.mark.parametrize("n_trees", [1024, 1025, 1100])
+def test_a_row_alone_in_more_trees_than_go_together(n_trees):
+    forest = mixed_forest(2, n_trees, 4, most_levels=3, leaves=[256, 66, 100, 256] * 10)
+    rows, evaluator = rows_of(1, forest, 20, 0.1), CpuEvaluator(forest.ensemble)
+    expected = evaluator.margins(rows, SERIAL, 1)
+    for i, leaves in enumerate(evaluate.leaf_ids(forest, rows)):
+        row = rows[i : i + 1]
+        np.testing.assert_array_equal(evaluator.leaves(row, BY_NODE, 1)[0], leaves)
+        np.testing.assert_array_equal(evaluator.margins(row, BY_NODE, 1)[0], expected[i])
+
+
 def test_a_row_for_a_predictor():
     for forest in (mixed_forest(7, 200, 9), linked(7, 100, 9, n_outputs=1)):
         rows = rows_of(8, forest, 30, 0.05)

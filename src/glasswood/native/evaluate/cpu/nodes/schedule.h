@@ -287,6 +287,24 @@ void evaluate_groups(const NodeTask& task, const CodeRows<uint8_t>& rows, const 
   const int first = first_group * kLaneTrees, last = last_group * kLaneTrees;
   sink.template take_trees<Rows>(row, first, last < task.forest.n_trees ? last : task.forest.n_trees, leaf);
 }
+
+// Rows one by one through trees of linked blocks. The groups of several rows stay in the second-level cache.
+template <int Registers, bool Missing>
+void evaluate_linked(const NodeTask& task, const CodeRows<uint8_t>& rows, const Sink& sink, int n_groups) {
+  constexpr int kOfRows = 16;
+  const int together = rows.n_rows > 1 ? kOfRows : kGroupsLinked, n_trees = task.forest.n_trees;
+  int32_t leaf[1][kGroupsLinked * kLaneTrees];
+  for (int first = 0; first < n_groups; first += together) {
+    const int last = first + together < n_groups ? first + together : n_groups, end = last * kLaneTrees;
+    for (int row = 0; row < rows.n_rows; ++row) {
+      const int64_t at = row * rows.stride;
+      const TreeLanes<Registers, Missing, 1> lanes(task.forest.tree_lanes, rows.codes + at, rows.flags + at,
+                                                   rows.stride, rows.n_columns);
+      lanes.follow(first, last, leaf[0]);
+      sink.template take_trees<1>(row, first * kLaneTrees, end < n_trees ? end : n_trees, leaf);
+    }
+  }
+}
 #endif
 
 // All trees in lanes for a tile's rows; false where the trees have no tables for this.
@@ -298,6 +316,10 @@ bool evaluate_tree_lanes([[maybe_unused]] const NodeTask& task, [[maybe_unused]]
     if (!task.forest.tree_lanes.upper) return false;
     constexpr bool Missing = Kind == Values::kMissing;
     const int n_groups = (task.forest.n_trees + kLaneTrees - 1) / kLaneTrees;
+    if (task.forest.tree_lanes.exits) {
+      evaluate_linked<Registers, Missing>(task, rows, sink, n_groups);
+      return true;
+    }
     for (int first = 0; first < n_groups; first += kGroupsTogether) {
       const int last = first + kGroupsTogether < n_groups ? first + kGroupsTogether : n_groups;
       int row = 0;

@@ -4,8 +4,8 @@
 // One row reads a tree from the second-level cache at best, so what counts are the lines read: the upper five levels of
 // two trees share a line of columns and one of thresholds, and the three levels below each of their exits are 16 bytes.
 // Many rows count instructions: the positions of 16 trees go down their heaps in the lanes of a register, four
-// instructions a level. Deeper trees, grown leaf by leaf, go on through linked blocks of three levels until all lanes
-// have their leaf.
+// instructions a level. Deeper trees, grown leaf by leaf, go on through linked blocks of three levels. There rows come
+// one by one: most trees have their leaf after a block or two, and the lanes of the others are put together.
 #pragma once
 #include "evaluate/cpu/nodes/decisions.h"
 
@@ -15,6 +15,8 @@ namespace {
 #if defined(__AVX512VBMI__)
 // Groups of trees, or rows, whose steps are taken together: no step waits for the memory that the one before wrote.
 constexpr int kStepsTogether = 4;
+// Groups of linked trees that a row passes together at most.
+constexpr int kGroupsLinked = 64;
 
 // Rows of codes through the trees of some groups.
 template <int Registers, bool Missing, int Rows>
@@ -37,6 +39,22 @@ class TreeLanes {
     }
   }
 
+  // The same of one row in trees of linked blocks, at most kGroupsLinked groups. Most lanes have their leaf after a
+  // block or two: those that go on are put together, whatever their group, so that no block is read in vain.
+  void follow(int first_group, int last_group, int32_t* leaf) const {
+    GoingLanes going;
+    int n = 0;
+    for (int group = first_group; group < last_group; ++group, leaf += kLaneTrees)
+      n = begin_lanes(group, (group - first_group) * kLaneTrees, leaf, going, n);
+    leaf -= (last_group - first_group) * kLaneTrees;
+    while (n) {
+      const int n_before = n;
+      n = 0;
+      for (int at = 0; at < n_before; at += kLaneTrees)
+        n = go_on(first_group * kLaneTrees, at, n_before - at, leaf, going, n);
+    }
+  }
+
  private:
   using R = Register<uint8_t>;
   using Table = RowTable<uint8_t, Registers>;
@@ -50,13 +68,17 @@ class TreeLanes {
     alignas(32) uint64_t lower[kLaneTrees / kLowerTogether];
   };
 
+  // Where the blocks of lanes that go on begin, and their trees, from the first on.
+  struct GoingLanes {
+    int32_t block[kGroupsLinked * kLaneTrees + kLaneTrees], tree[kGroupsLinked * kLaneTrees + kLaneTrees];
+  };
+
   const TreeLaneTables& tables_;
   Table codes_[Rows], missing_[Rows];
 
   void reach_together(int first, int n_groups, int32_t* leaf, int64_t stride) const {
     Decided decided[kGroups][Rows];
     for (int g = 0; g < n_groups; ++g) decide_upper(first + g, decided[g]);
-    if (tables_.exits) return follow(first, n_groups, decided, leaf, stride);
     for (int g = 0; g < n_groups; ++g) {
       GLASSWOOD_UNROLL
       for (int row = 0; row < Rows; ++row) decide_lower(first + g, row, decided[g][row]);
@@ -116,57 +138,66 @@ class TreeLanes {
     }
   }
 
-  // Block by block, all groups and rows in turn: while one waits for its memory, the others go on.
-  void follow(int first, int n_groups, Decided (&decided)[kGroups][Rows], int32_t* leaf, int64_t stride) const {
-    __mmask16 going[kGroups][Rows];
-    unsigned any = 0;
-    const auto go_on = [&](int g, int row, __mmask16 lanes, __m512i exit, __m512i goes_on, __m512i number) {
-      going[g][row] =
-          lead(first + g, lanes, exit, goes_on, number, decided[g][row].exit, leaf + row * stride + g * kLaneTrees);
-      any |= going[g][row];
-    };
-    for (int g = 0; g < n_groups; ++g) {
-      const int tree = (first + g) * kLaneTrees;
-      const __m512i of_lane = _mm512_slli_epi32(lane_numbers(), kUpperLevels);
-      GLASSWOOD_UNROLL
-      for (int row = 0; row < Rows; ++row) {
-        const __m512i at = steps<kUpperLevels>(_mm512_load_si512(decided[g][row].upper));
-        const __m512i exit = _mm512_sub_epi32(at, _mm512_set1_epi32(kUpperExits));
-        const __m512i number =
-            _mm512_i32gather_epi32(_mm512_add_epi32(of_lane, exit), tables_.exits + int64_t(tree) * kUpperExits, 1);
-        go_on(g, row, __mmask16(~0), exit, _mm512_loadu_si512(tables_.goes_on + tree), number);
-      }
-    }
-    while (any) {
-      any = 0;
-      for (int g = 0; g < n_groups; ++g) {
-        GLASSWOOD_UNROLL
-        for (int row = 0; row < Rows; ++row) {
-          if (!going[g][row]) continue;
-          Decided& here = decided[g][row];
-          decide_blocks(row, here.lower, [&](int place) { return tables_.lower + here.exit[place]; });
-          const __m256i words = _mm256_load_si256(reinterpret_cast<const __m256i*>(here.lower));
-          const __m512i at = steps<kLowerLevels>(_mm512_cvtepu16_epi32(words));
-          const __m512i exit = _mm512_sub_epi32(at, _mm512_set1_epi32(1 << kLowerLevels));
-          const __m512i block = _mm512_load_si512(here.exit);
-          const __m512i number = _mm512_i32gather_epi32(_mm512_add_epi32(block, exit), tables_.lower + kLowerBytes, 1);
-          go_on(g, row, going[g][row], exit, _mm512_i32gather_epi32(block, tables_.lower, 1), number);
-        }
-      }
-    }
+  // The exit that each lane takes, which of its exits go on, and what leads there in its lowest byte.
+  struct BlockExits {
+    __m512i exit, goes_on, number;
+  };
+
+  BlockExits upper_exits(int group, const Decided& decided) const {
+    const __m512i at = steps<kUpperLevels>(_mm512_load_si512(decided.upper));
+    const __m512i exit = _mm512_sub_epi32(at, _mm512_set1_epi32(kUpperExits));
+    const __m512i place = _mm512_add_epi32(_mm512_slli_epi32(lane_numbers(), kUpperLevels), exit);
+    const uint8_t* exits = tables_.exits + int64_t(group) * kLaneTrees * kUpperExits;
+    return {exit, _mm512_loadu_si512(tables_.goes_on + group * kLaneTrees), _mm512_i32gather_epi32(place, exits, 1)};
   }
 
-  // Leaves of the lanes that end here, and where the blocks of the others begin. Returns the others.
-  __mmask16 lead(int group, __mmask16 lanes, __m512i exit, __m512i goes_on, __m512i number, int32_t* block,
-                 int32_t* leaf) const {
+  // Of the blocks that begin at `decided.exit`.
+  BlockExits block_exits(int row, Decided& decided) const {
+    decide_blocks(row, decided.lower, [&](int place) { return tables_.lower + decided.exit[place]; });
+    const __m256i words = _mm256_load_si256(reinterpret_cast<const __m256i*>(decided.lower));
+    const __m512i at = steps<kLowerLevels>(_mm512_cvtepu16_epi32(words));
+    const __m512i exit = _mm512_sub_epi32(at, _mm512_set1_epi32(1 << kLowerLevels));
+    const __m512i block = _mm512_load_si512(decided.exit);
+    return {exit, _mm512_i32gather_epi32(block, tables_.lower, 1),
+            _mm512_i32gather_epi32(_mm512_add_epi32(block, exit), tables_.lower + kLowerBytes, 1)};
+  }
+
+  int begin_lanes(int group, int first_tree, int32_t* leaf, GoingLanes& going, int n) const {
+    Decided decided[Rows];
+    decide_upper(group, decided);
+    const BlockExits found = upper_exits(group, decided[0]);
     const int tree = group * kLaneTrees;
-    number = _mm512_and_si512(number, _mm512_set1_epi32(0xff));
-    const __mmask16 others = _mm512_mask_test_epi32_mask(lanes, _mm512_srlv_epi32(goes_on, exit), _mm512_set1_epi32(1));
-    _mm512_mask_storeu_epi32(leaf, lanes & ~others,
-                             _mm512_add_epi32(number, _mm512_loadu_si512(tables_.first_leaf + tree)));
-    const __m512i next = _mm512_add_epi32(number, _mm512_loadu_si512(tables_.first_block + tree));
-    _mm512_store_si512(block, _mm512_maskz_mullo_epi32(others, next, _mm512_set1_epi32(kLinkBytes)));
-    return others;
+    const __m512i number = _mm512_and_si512(found.number, _mm512_set1_epi32(0xff));
+    _mm512_storeu_si512(leaf, _mm512_add_epi32(number, _mm512_loadu_si512(tables_.first_leaf + tree)));
+    const __m512i block = _mm512_add_epi32(number, _mm512_loadu_si512(tables_.first_block + tree));
+    return put_going(found, __mmask16(~0), block, _mm512_add_epi32(lane_numbers(), _mm512_set1_epi32(first_tree)),
+                     going, n);
+  }
+
+  // One block of up to 16 lanes from `at` on.
+  int go_on(int first_tree, int at, int n_left, int32_t* leaf, GoingLanes& going, int n) const {
+    const __mmask16 lanes = n_left < kLaneTrees ? __mmask16((1 << n_left) - 1) : __mmask16(~0);
+    const __m512i tree = _mm512_maskz_loadu_epi32(lanes, going.tree + at);
+    Decided decided;
+    _mm512_store_si512(decided.exit, _mm512_maskz_loadu_epi32(lanes, going.block + at));
+    const BlockExits found = block_exits(0, decided);
+    const __m512i number = _mm512_and_si512(found.number, _mm512_set1_epi32(0xff));
+    const __m512i leaves = _mm512_i32gather_epi32(tree, tables_.first_leaf + first_tree, sizeof(int32_t));
+    _mm512_mask_i32scatter_epi32(leaf, lanes, tree, _mm512_add_epi32(number, leaves), sizeof(int32_t));
+    const __m512i blocks = _mm512_i32gather_epi32(tree, tables_.first_block + first_tree, sizeof(int32_t));
+    return put_going(found, lanes, _mm512_add_epi32(number, blocks), tree, going, n);
+  }
+
+  // Puts the lanes that go on behind n others, and returns how many there are then. What is written beyond them was
+  // read before.
+  static int put_going(const BlockExits& found, __mmask16 lanes, __m512i block, __m512i tree, GoingLanes& going,
+                       int n) {
+    const __m512i one = _mm512_set1_epi32(1);
+    const __mmask16 others = _mm512_mask_test_epi32_mask(lanes, _mm512_srlv_epi32(found.goes_on, found.exit), one);
+    const __m512i at = _mm512_mullo_epi32(block, _mm512_set1_epi32(kLinkBytes));
+    _mm512_storeu_si512(going.block + n, _mm512_maskz_compress_epi32(others, at));
+    _mm512_storeu_si512(going.tree + n, _mm512_maskz_compress_epi32(others, tree));
+    return n + __builtin_popcount(others);
   }
 
   static GLASSWOOD_INLINE __m512i lane_numbers() {
