@@ -195,12 +195,17 @@ def test_calls_like_earlier_ones():
         np.testing.assert_array_equal(cupy.asnumpy(explainer.shap_values(X)), expected)
 
 
-def test_rows_of_the_host_stay_there_unless_a_gpu_is_named(limits):
+@pytest.mark.parametrize("groups", [None, {"a": [0, 5]}])
+def test_auto_moves_rows_of_the_host_for_values_and_not_for_pairs(limits, groups):
     limits(worthwhile_nodes=0)
     forest, X = deep_forest(10, 24, (20, 22)), rows(40, 24)
-    explainer, on_cpu = Explainer(forest, X, table_bytes=0), Explainer(forest, X, table_bytes=0, device="cpu")
-    np.testing.assert_array_equal(explainer.shap_values(X), on_cpu.shap_values(X))
-    assert not plan_of(explainer, "cuda").jobs
+    settings = {"background": None if groups else X, "groups": groups, "table_bytes": 0}
+    explainer, on_cpu = Explainer(forest, **settings), Explainer(forest, **settings, device="cpu")
+    expected = on_cpu.shap_values(X)
+    np.testing.assert_allclose(explainer.shap_values(X), expected, rtol=0, atol=1e-6 * np.abs(expected).max())
+    assert list(plan_of(explainer, "cuda").jobs) == ["values"]
+    np.testing.assert_array_equal(explainer.shap_interaction_values(X[:3]), on_cpu.shap_interaction_values(X[:3]))
+    assert list(plan_of(explainer, "cuda").jobs) == ["values"]
 
 
 def test_the_strongest_pairs():

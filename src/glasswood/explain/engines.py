@@ -110,8 +110,8 @@ class Engines:
         if self.settings.algorithm == "paths":
             return self._gpus_of_paths(X, work)
         gpus = gpus_worthwhile(device, X, work, WORTHWHILE)
-        needs_tables = self.game.has_background or self.game.players.groups
-        is_served = not (gpus and needs_tables and self._is_free(X)) or self.cuda.serves_by_tables(kind)
+        has_games = self.game.has_background or self.game.players.groups
+        is_served = not (gpus and has_games and self._is_free(X)) or self.cuda.serves(kind)
         return gpus if is_served else ()
 
     def _is_free(self, X: Rows) -> bool:

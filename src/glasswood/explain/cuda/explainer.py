@@ -151,8 +151,8 @@ class CudaExplainer:
         """Whether values come from tables."""
         return self.job("values").has_tables
 
-    def serves_by_tables(self, kind: Explained) -> bool:
-        """Whether every tree has tables of values, or of pairs, against a background or of groups."""
+    def serves(self, kind: Explained) -> bool:
+        """Whether GPUs are the faster for sure: of values, or of pairs, against a background or of groups."""
         return bool(self._source.serves(kind))
 
     def job(self, kind: Explained, chosen: Array | None = None) -> Job:

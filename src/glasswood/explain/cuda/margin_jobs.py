@@ -12,7 +12,7 @@ from glasswood.cuda.encoder import CodeTables
 from glasswood.explain.cuda.divided import DividedJob, divide
 from glasswood.explain.cuda.leaf_games import BackgroundContents, ShareContents
 from glasswood.explain.cuda.paths_job import PathsJob
-from glasswood.explain.cuda.patterns import PatternJob, PatternPlan, SharedPatterns
+from glasswood.explain.cuda.patterns import MOST_WORDS, WARP, PatternJob, PatternPlan, SharedPatterns
 from glasswood.explain.cuda.quadrature import LinearJob, QuadratureJob
 from glasswood.explain.cuda.table_launches import TableJob
 from glasswood.explain.cuda.tables import CoverContents, SharedTables, TablePlan
@@ -106,7 +106,12 @@ class MarginJobs:
         return self._game.forest.n_leaves > self._game.forest.n_trees
 
     def serves(self, kind: Explained) -> bool:
-        """Whether tables explain every tree against a background, or of groups."""
+        """Whether GPUs are the faster for sure, against a background or of groups.
+
+        Patterns, and the walk of groups, take the place of tables. Pairs are not measured: every tree needs tables.
+        """
+        if kind == "values":
+            return min(self._game.forest.depth, self._game.players.n) <= MOST_WORDS * WARP
         if self._game.has_background:
             division = self._plans.division(kind)
             return bool(division.parts) and division.rest is None
