@@ -45,7 +45,7 @@ LIMITS = {
     "most_few_rows": ("MOST_ROWS", "evaluate.cuda.few_rows"),
     "most_left_out": ("MOST_LEFT_OUT", "grow.tree.intervals", "grow.ensemble", "grow.tree.assembly"),
     "most_listed": ("MOST_LISTED", "explain.cuda.strongest"),
-    "most_pattern_words": ("MOST_WORDS", "explain.cuda.patterns"),
+    "most_pattern_words": ("MOST_WORDS", "explain.cuda.patterns", "explain.cuda.margin_jobs"),
     "most_players": ("MOST", "explain.responses.coalitions", "populations.comparing"),
     "most_table_bytes": ("MOST_BYTES", "explain.tables"),
     "narrow_slots": ("NARROW_SLOTS", "explain.cuda.tapes"),
