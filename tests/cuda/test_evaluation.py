@@ -18,6 +18,7 @@ import glasswood.evaluate.evaluator
 import glasswood.reference.speculative
 from glasswood.base.typing import Choice
 from glasswood.cuda.codes import encode_forest
+from glasswood.cuda.per_gpu import gpu_limits
 from glasswood.evaluate.cuda.packing import choose_format
 from glasswood.evaluate.cuda.tiling import Tiling
 from glasswood.plans import plan_of
@@ -275,6 +276,22 @@ def test_rows_of_which_few_fit_a_tile():
     for result in ("float32", "float64"):
         check(dataclasses.replace(forest, result_dtype=result), X, "by_sample", "margin")
     check(forest, X, "by_sample")
+
+
+@pytest.mark.parametrize("n_rows", [1, 300])
+def test_few_rows_on_gpus_of_little_shared_memory(monkeypatch, n_rows):
+    """Nodes come to shared memory where it has room for them: 48 KB are the least of all GPUs."""
+    forest = in_single(full_forest(3, n_trees=100, depth=8, n_features=5))
+    forest = dataclasses.replace(forest, threshold=np.round(forest.ensemble.threshold))
+    found = gpu_limits()
+    for n_bytes in (48 * 1024, 99 * 1024):
+        little = found._replace(shared_per_block=n_bytes)
+        monkeypatch.setattr(glasswood.evaluate.cuda.few_rows, "gpu_limits", lambda little=little: little)
+        each = dataclasses.replace(forest)
+        blocks = plan_of(each, "cuda").few._blocks(n_rows)
+        assert blocks.shared <= n_bytes
+        check(each, random_rows(5, each, n_rows, "float32"), "by_sample", "margin")
+    assert blocks.is_staged
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)

@@ -28,7 +28,7 @@ from glasswood.model.ensemble import TreeEnsemble
 
 if TYPE_CHECKING:
     from glasswood.evaluate.cuda.evaluator import CudaEvaluator
-    from glasswood.evaluate.cuda.responding import Response
+    from glasswood.evaluate.cuda.responding import GpuResponse
 
 WORTHWHILE = 3e6
 """Rows times trees from which host rows go to a GPU: the crossover beside 16 CPU cores (benchmarks/results/)."""
@@ -169,7 +169,7 @@ class Evaluator:
         with cupy.cuda.Device(gpus[0]):
             return like(X, cupy.asarray(result))
 
-    def _response(self, output: str) -> Response | None:
+    def _response(self, output: str) -> GpuResponse | None:
         """Return how GPUs compute an output, None if it is the margin, or NumPy makes it of margins."""
         from glasswood.evaluate.cuda.responding import response_of
 

@@ -28,7 +28,7 @@ from glasswood.model.ensemble import TreeEnsemble
 
 if TYPE_CHECKING:
     from glasswood.cuda.compiler import Variant
-    from glasswood.evaluate.cuda.responding import Response
+    from glasswood.evaluate.cuda.responding import GpuResponse
 
 LEAF_BYTES = 2**29
 """Leaves of the rows in flight."""
@@ -55,7 +55,7 @@ class CudaEvaluator:
         """
         return self._run(rows, gpus, (self._forest.n_outputs,), dtype, functools.partial(self._sum, choice))
 
-    def responses(self, rows: Any, gpus: tuple[int, ...], choice: Choice, response: Response) -> Any:
+    def responses(self, rows: Any, gpus: tuple[int, ...], choice: Choice, response: GpuResponse) -> Any:
         """Responses in the source library's shape and dtype: where the rows are."""
         compute = functools.partial(self._respond, choice, response)
         return self._run(rows, gpus, response.shape, self._forest.result_dtype, compute)
@@ -115,7 +115,7 @@ class CudaEvaluator:
         for begin, end, leaves in self._reach(choice, x):
             self._add_up(x[begin:end], leaves, out[begin:end])
 
-    def _respond(self, choice: Choice, response: Response, x: GpuArray, out: GpuArray) -> None:
+    def _respond(self, choice: Choice, response: GpuResponse, x: GpuArray, out: GpuArray) -> None:
         cupy = import_cupy()
         margin = cupy.empty((len(x), self._forest.n_outputs), np.float64)
         self._sum(choice, x, margin)
@@ -136,7 +136,7 @@ class CudaEvaluator:
         kind = np.dtype(result_type)
         return self._kept(schedule, x, kind.char, lambda: schedule.plan(x.dtype, row_strides(x), len(x), kind))
 
-    def _response_plan(self, schedule: FewRows | Tiles, x: GpuArray, response: Response) -> Plan:
+    def _response_plan(self, schedule: FewRows | Tiles, x: GpuArray, response: GpuResponse) -> Plan:
         def make() -> Plan:
             margins = schedule.plan(x.dtype, row_strides(x), len(x), np.float64)
             return margins.followed_by(response.launch(len(x)), "margin", 8 * self._forest.n_outputs * len(x))
@@ -146,7 +146,7 @@ class CudaEvaluator:
     def _kept(self, schedule: FewRows | Tiles, x: GpuArray, what: str, make: Callable[[], Plan]) -> Plan:
         return self._plans.of(x, (type(schedule), what, import_cupy().cuda.get_current_stream().ptr), make)
 
-    def first(self, X: Any, request: tuple[str, str, str], choice: Choice, response: Response | None) -> Any:
+    def first(self, X: Any, request: tuple[str, str, str], choice: Choice, response: GpuResponse | None) -> Any:
         """Margins, or responses, of GPU rows in the source library's dtype and shape, kept for `again`.
 
         None if no one plan does it.

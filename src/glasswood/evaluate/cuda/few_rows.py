@@ -11,6 +11,7 @@ from numpy.typing import DTypeLike
 from glasswood.base.device import import_cupy
 from glasswood.cuda.compiler import variant
 from glasswood.cuda.launches import NOWHERE, Plan, PreparedLaunch
+from glasswood.cuda.per_gpu import gpu_limits
 from glasswood.evaluate.cuda.packing import CHUNK, NODE_TYPES
 
 if TYPE_CHECKING:
@@ -24,14 +25,14 @@ MOST_ROWS, MOST_PAIRS = 512, 2**18
 ALONE_TREES, SHARED_TREES = 128, 64
 """Trees that one block adds up by itself, and trees of a block where several share a row."""
 
-MANY_WALKS, MANY_SHIFT, MANY_TREES = {True: 2**13, False: 2**15}, 2, 128
-"""Rows times trees from which a block has several rows, in forests that one block would add up by itself and in others;
-their log2; trees of a block then, in those others."""
+MANY_WALKS, MANY_WALKS_ALONE, MANY_SHIFT, MANY_TREES = 2**15, 2**13, 2, 128
+"""Rows times trees from which a block has several rows, also in forests that one block would add up by itself; their
+log2; trees of a block then, in the larger forests."""
 
 SHARED_BYTES = 48 * 1024
 
 STAGED_BYTES = 96 * 1024
-"""Nodes of heaps that a block brings to shared memory: a level of a walk then takes a fifth of the time."""
+"""Nodes of heaps that a block brings to its shared memory at most."""
 
 UNWRITTEN = 0xFFF5A5A5
 """Upper word of a NaN that no sum makes, which stands for a margin to come."""
@@ -98,7 +99,8 @@ class FewRows:
         threads = next((n for n in (128, 256) if n >= work), MOST_THREADS)
         nodes_offset = values_offset + values
         nodes = trees * self._node_chunks
-        is_staged = 0 < CHUNK * nodes <= STAGED_BYTES
+        fits = CHUNK * (nodes_offset + nodes) <= gpu_limits().shared_per_block
+        is_staged = fits and 0 < CHUNK * nodes <= STAGED_BYTES
         shared = CHUNK * (nodes_offset + nodes * is_staged)
         return _Blocks(shift, trees, threads, values_offset, nodes_offset, is_staged, shared)
 
@@ -114,7 +116,8 @@ class FewRows:
         of_row = max(self.packed.codes.row_bytes, (SUMMED_TREES + 1) * leaf_bytes) + CHUNK
         of_row += leaf_bytes * n_trees if n_trees <= ALONE_TREES else 0
         fits = int(SHARED_BYTES // of_row).bit_length() - 1
-        return min(fits, MANY_SHIFT if n_rows * n_trees >= MANY_WALKS[n_trees <= ALONE_TREES] else 0)
+        many = MANY_WALKS_ALONE if n_trees <= ALONE_TREES else MANY_WALKS
+        return min(fits, MANY_SHIFT if n_rows * n_trees >= many else 0)
 
 
 @dataclass(frozen=True)

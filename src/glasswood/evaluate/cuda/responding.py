@@ -30,7 +30,7 @@ LINKS: dict[str, tuple[str, float]] = {
 
 
 @dataclass(frozen=True, eq=False)
-class Response:
+class GpuResponse:
     """What a forest responds, and what computes it.
 
     Attributes
@@ -56,18 +56,18 @@ class Response:
         return PreparedLaunch(kernel, (-(-n_rows // THREADS), 1), THREADS, args)
 
 
-def response_of(forest: TreeEnsemble, output: str) -> Response | None:
+def response_of(forest: TreeEnsemble, output: str) -> GpuResponse | None:
     """Return how a GPU computes an output that is neither margin nor leaf; None for what NumPy does."""
     if forest.link not in LINKS:
         return None
     name = LINKS[forest.link][0]
     if output == "prediction" and forest.prediction == "response":
-        return Response(forest, name, () if forest.n_outputs == 1 else (forest.n_outputs,))
+        return GpuResponse(forest, name, () if forest.n_outputs == 1 else (forest.n_outputs,))
     if output != "probability" or len(forest.classes) > 1:
         return None
     if is_of_two_classes(forest):
-        return Response(forest, "BOTH", (2,)) if name == "LOGISTIC" else None
-    return Response(forest, name, () if is_squeezed(forest) else (forest.n_outputs,))
+        return GpuResponse(forest, "BOTH", (2,)) if name == "LOGISTIC" else None
+    return GpuResponse(forest, name, () if is_squeezed(forest) else (forest.n_outputs,))
 
 
 def respond_variant(link: str, result_type: DTypeLike) -> Variant:

@@ -301,38 +301,29 @@ class CoalitionJob(Job):
             is_direct=block.is_direct,
             is_wide=plan.is_wide,
         )
+        of_team = {"n_others": n_others, "together": together, "fewest": team.fewest, "most": team.most, "cubes": room}
+        args = self._arguments(shared) | of_team
         for first in range(0, n_rows, most_rows):
             some = slice(first, min(first + most_rows, n_rows))
-            args = {
-                "rows": masks[some],
-                "others": shared["masks"],
-                "n_leaves": masks.shape[1],
-                "first": shared["first_leaf"],
-                "value": shared["value"],
-                "width": self.forest.leaf_width,
-                "n_outputs": k,
-                "base": shared["base"],
-                "unit": plan.unit,
-                "scale": response.scale,
-                "labels": labels if labels is NOWHERE else labels[some],
-                "pairs": pairs[some],
-                "share": shared["share"],
-                "n_others": n_others,
-                "together": together,
-                "fewest": team.fewest,
-                "most": team.most,
-                "weights": shared["weights"],
-                "sets": shared["sets"],
-                "n_numbers": wanted.n,
-                "n_responses": response.n,
-                "sums": sums[some],
-                "cubes": room,
-                "first_place": shared["first_place"],
-                "place": shared["place"],
-                "n_players": plan.n_bits,
-                "listed": plan.listed,
-            }
+            args |= {"rows": masks[some], "n_leaves": masks.shape[1], "pairs": pairs[some], "sums": sums[some]}
+            args["labels"] = labels if labels is NOWHERE else labels[some]
             _run(kernel, (some.stop - some.start, n_parts), block.threads, args, block.shared)
+
+    def _arguments(self, shared: dict[str, Any]) -> dict[str, Any]:
+        """Arguments of explain_pairs.cu that are the same for all rows and teams."""
+        plan, names = self.plan, ("value", "base", "share", "weights", "sets", "first_place", "place")
+        return {name: shared[name] for name in names} | {
+            "others": shared["masks"],
+            "first": shared["first_leaf"],
+            "width": self.forest.leaf_width,
+            "n_outputs": self.forest.n_outputs,
+            "unit": plan.unit,
+            "scale": plan.response.scale,
+            "n_numbers": self.wanted.n,
+            "n_responses": plan.response.n,
+            "n_players": plan.n_bits,
+            "listed": plan.listed,
+        }
 
     def _block(self, team: Team, of_means: bool) -> Block:
         """Lay out a block of explain_pairs.cu: values in its shared memory if they fit, then cubes if they do."""
